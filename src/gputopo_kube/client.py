@@ -52,7 +52,7 @@ class Listing(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[Item]):
-    """One change in a watch. ``item`` is the changed object, or a deleted one's last state."""
+    """One change in a watch. ``item`` is the object after the change, or before its deletion."""
 
     item: Item
     deleted: bool
@@ -92,7 +92,7 @@ class AsyncApi:
         self._in_flight: set[asyncio.Timeout] = set()
 
     def abandon(self) -> None:
-        """Make all requests in flight fail now. Call this when the connection is lost."""
+        """Make all unfinished requests fail now. Call this when the connection is lost."""
         in_flight, self._in_flight = self._in_flight, set()
         for scope in in_flight:
             scope.reschedule(asyncio.get_running_loop().time())
@@ -205,7 +205,7 @@ class ObjectSource(Generic[Item]):
         return await self.api.found(get())
 
     async def list(self) -> Listing[Item]:
-        """List the objects. The list is not outdated, because no resource version is sent."""
+        """Return the objects. The list is up to date, because the request names no version."""
 
         async def get() -> Listing[Item]:
             pages = self.client.list(

@@ -59,7 +59,7 @@ def connection_fields() -> dict[str, Any]:
 def _file_or_data(
     config: SingleConfig, field: str, path: str | None, data: str | None
 ) -> dict[str, Any]:
-    """Return the data or, if there is none, the path; kopf does not accept both."""
+    """Return inline ``data`` or, without data, the file path, because kopf accepts only one."""
     if data is not None or path is None:
         return {f"{field}_data": data}
     return {f"{field}_path": config.abs_file(path)}

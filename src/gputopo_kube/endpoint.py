@@ -1,8 +1,8 @@
 """Reads small texts from HTTP endpoints of pods. The endpoints are not trusted.
 
-The client sends requests of HTTP 1.0, because a server must not respond to them in chunks. To parse
-a text in chunks of one byte would need seconds of processor time, in which the agent does nothing
-else.
+The client sends requests of HTTP 1.0, because a server must not respond to them with chunks
+(``Transfer-Encoding: chunked``). A hostile server could send chunks of one byte. The agent would
+then need seconds of processor time to parse the response, and do nothing else in this time.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class EndpointClient:
         self._max_bytes = max_bytes
 
     async def read(self, url: str) -> bytes:
-        """Return the body of a successful response to GET.
+        """Send a GET request and return the body of the response.
 
         Args:
             url: of the form ``http://IP:PORT/PATH``, without characters that HTTP does not allow.
@@ -81,7 +81,7 @@ class EndpointClient:
 
 
 def _body_length(head: bytes) -> int | None:
-    """Return the length of the body; None if the body ends with the connection.
+    """Return the length of the body; None if the server ends the body by closing the connection.
 
     Args:
         head: status line and headers of a response.
@@ -107,7 +107,7 @@ def pod_url(ip: str, port: int, path: str) -> str:
     """Return the URL of an endpoint of a pod; ``path`` begins with a slash.
 
     Raises:
-        EndpointError: the address is not that of a pod, but for instance a loopback address.
+        EndpointError: the address cannot be that of a pod, for instance a loopback address.
     """
     try:
         address = ip_address(ip)

@@ -64,7 +64,7 @@ class PodSpec(PodPart):
 
     @property
     def prefers_nodes(self) -> bool:
-        """Whether affinity, topology spread or a resource claim makes the pod prefer some nodes."""
+        """Whether the pod prefers some nodes, by affinity, topology spread or a resource claim."""
         affinities = (self.affinity or {}).values()
         # A resource claim may list devices in order of preference, and nodes differ in devices.
         return bool(self.topology_spread_constraints or self.resource_claims) or any(

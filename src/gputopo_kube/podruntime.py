@@ -1,4 +1,4 @@
-"""Parses what kubelet reports about a pod: its address, and limits and images of containers."""
+"""Parses what kubelet reports about a pod: its address, and its containers' limits and images."""
 
 import re
 from collections.abc import Mapping
@@ -85,10 +85,10 @@ def parse_thousandths(quantity: object) -> int | None:
 def _container(
     container: Container, status: ContainerStatus | None, shared: Mapping[str, Any]
 ) -> ContainerRuntime:
-    """Return the limits that apply to a container: its own, or else the limit of the whole pod.
+    """Return a container's image and limits. Without its own limit, the pod's limit applies.
 
-    After an in-place resize the spec has the requested limits, and the status has the limits that
-    kubelet has applied.
+    Limits in the status have priority over those in the spec: after an in-place resize, only the
+    status has the limits that kubelet has applied.
     """
     resources = (status.resources if status else None) or container.resources
     limits = {**shared, **((resources.limits or {}) if resources else {})}

@@ -1,6 +1,6 @@
-"""The view of a pod that all components share.
+"""``PodView``: the fields of a pod that gputopo uses. All components use this class.
 
-The extender keeps the view of every GPU pod of the cluster in memory. A view has a few hundred
+The extender keeps the views of all GPU pods of the cluster in memory. A view has a few hundred
 bytes, a complete pod object several thousand bytes.
 """
 
@@ -34,7 +34,7 @@ class ContainerKind(StrEnum):
     """The kind of a container, which decides how long the container keeps its GPUs.
 
     Application containers and sidecars keep their GPUs until the pod ends. An ordinary init
-    container ends first, and kubelet gives its GPUs to containers that start later.
+    container ends earlier, and kubelet gives its GPUs to containers that start later.
     """
 
     APPLICATION = "application"
@@ -207,12 +207,12 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
 
 
 def version_number(text: str | None) -> int:
-    """Return a resource version as a number, or 0 for other text (before Kubernetes 1.35)."""
+    """Return a resource version as a number, or 0 if it is not one (before Kubernetes 1.35)."""
     return int(text) if text and _is_number(text, _MOST_VERSION_DIGITS) else 0
 
 
 def gpu_count(quantity: object) -> int:
-    """Return a quantity of 1 to 3 digits as a number, and ``UNKNOWN_COUNT`` (1000) for other text.
+    """Return a quantity of 1 to 3 digits as a number, or ``UNKNOWN_COUNT`` (1000) for other text.
 
     >>> [gpu_count(quantity) for quantity in ("8", 8, "1k", "0.5")]
     [8, 8, 1000, 1000]
@@ -222,10 +222,10 @@ def gpu_count(quantity: object) -> int:
 
 
 def _may_request(document: Mapping[str, Any], resource: str) -> bool:
-    """Return False if no container of the pod requests the resource.
+    """Return False if no container of the pod requests the resource, otherwise True.
 
-    A pod is parsed only if the result is true: most pods request no GPU, and parsing takes ten
-    times as long. The result is true for malformed pods, so that the parser rejects them.
+    Most pods request no GPU. For them this check replaces parsing, which takes ten times as long.
+    The result is true for a malformed pod, so that the parser reports the error.
     """
     try:
         spec = document["spec"]

@@ -134,9 +134,9 @@ class PodStatus(PodPart):
     def is_rejected_for(self, resource: str, requested: AbstractSet[str]) -> bool:
         """Return whether kubelet rejected the pod because of ``resource``.
 
-        kubelet's message names the resource, but not if a device plugin returned the error. So the
-        result is true if the message names ``resource`` or no resource of ``requested`` at all. It
-        is false if the message names only other resources of ``requested``.
+        ``requested`` are the resources that the pod requests. The result is false if kubelet's
+        message names some of them, but not ``resource``. If the message names none of them, as
+        when a device plugin returned the error, the result is true.
         """
         if self.rejection is None or self.reason != ADMISSION_ERROR:
             return False

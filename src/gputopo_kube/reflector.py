@@ -149,7 +149,7 @@ class Reflector(Generic[Item]):
         self._reset_delay()
 
     def _reset_delay(self) -> None:
-        """Reset the retry delay after a watch has worked; a list does not reset the delay.
+        """Reset the delay before a retry. Call this after a watch has worked, not after a list.
 
         Otherwise an API server that rejects all watches would get full lists at the shortest delay.
         """

@@ -85,7 +85,7 @@ class SyncApi:
 
 
 def _decode(body: bytes) -> Document | None:
-    """Return the JSON object of a response; None for other text, such as a proxy's error page."""
+    """Return a response's JSON object; None if it is other text, such as a proxy's error page."""
     try:
         document = json.loads(body)
     except ValueError:

@@ -71,7 +71,7 @@ class JobApi:
         return self._api.each(*_GPUTOPO, "gputopologies", page_size=_LARGE_PAGE_SIZE)
 
     def pods(self, key: ObjectKey) -> list[Document]:
-        """Return the pods with the label of the GPUJob, not outdated: without a cache."""
+        """Return the up-to-date list of the pods with the label of the GPUJob."""
         path = ("api", "v1", "namespaces", key.namespace, "pods")
         return self._api.list(*path, selector=f"{JOB_LABEL}={key.name}")
 

@@ -1,1 +1,1 @@
-"""``gputopo profile``: what is known of the workloads of a cluster."""
+"""``gputopo profile``: shows the GPUProfiles of a cluster, with their facts and samples."""

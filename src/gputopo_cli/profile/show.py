@@ -12,7 +12,7 @@ from gputopo_cli.shared import output
 
 
 def write_list(namespace: str | None, context: str | None, form: str) -> None:
-    """Write one line for each profile."""
+    """Write one line for each GPUProfile."""
     found = read_profiles(context, namespace)
     if form == "json":
         output.write_json([_document(each) for each in found])

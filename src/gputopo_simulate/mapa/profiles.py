@@ -1,10 +1,10 @@
 """Measured GPUProfiles as input of a simulation: sensitivity and slowdown of each workload.
 
-The slowdown of a workload is linear in ``1 / b`` for a bandwidth ``b`` by the physical model, as in
-the estimator of :mod:`gputopo.profiles.links`. So the measured slowdown determines a curve of
-:mod:`timelaw`. Example: a workload runs 60 % longer on the worst links, with 12 GB/s, than on the
-best, with 48 GB/s. On the best links, communication is the part c = 0.6 / (48 / 12 - 1) = 0.2 of
-its time.
+The run time of a workload is linear in ``1 / b``, where ``b`` is the bandwidth that the physical
+model predicts (as in :mod:`gputopo.profiles.links`). So one measured slowdown determines a curve of
+:mod:`timelaw`. Example: a workload runs 60 % longer on the worst links (12 GB/s) than on the best
+links (48 GB/s). Then on the best links, communication takes the part c = 0.6 / (48 / 12 - 1) = 0.2
+of the run time.
 """
 
 import json
@@ -29,8 +29,8 @@ class MeasuredWorkload:
     """The measured slowdown of one workload, from its GPUProfile.
 
     Attributes:
-        ranges: 95 % interval of the slowdown on the worst links in percent, by number of GPUs. Key
-            0 is any number of GPUs.
+        ranges: 95 % interval of the slowdown on the worst links in percent, by number of GPUs. The
+            value of key 0 applies to any number of GPUs.
         curves: slowdown as a function of bandwidth, by number of GPUs.
     """
 
@@ -38,13 +38,13 @@ class MeasuredWorkload:
     curves: Mapping[int, SlowdownCurve]
 
     def percent_range(self, gpus: int) -> tuple[int, int] | None:
-        """Return the interval for this number of GPUs in percent, or None if it is unknown."""
+        """Return the interval of the slowdown for a number of GPUs in percent, None if unknown."""
         return self.ranges.get(0, self.ranges.get(gpus))
 
 
 @dataclass(frozen=True)
 class MeasuredTime:
-    """Time law: the measured curve of a job's workload or, without a curve, the law ``others``."""
+    """Computes run times by the measured curve of a workload; without a curve, by ``others``."""
 
     workloads: Mapping[str, MeasuredWorkload]
     others: TimeLaw
@@ -85,7 +85,7 @@ def parse_profiles(text: str) -> dict[str, MeasuredWorkload]:
 
 
 def measured_time(workloads: Mapping[str, MeasuredWorkload]) -> MeasuredTime:
-    """Return the law for run times: measured curves, and MAPA's curves for other workloads."""
+    """Return a time law that uses MAPA's curves for workloads without a measured curve."""
     return MeasuredTime(workloads, BandwidthTime())
 
 
@@ -115,7 +115,7 @@ def _workload(profile: GPUProfile) -> MeasuredWorkload:
 
 
 def _curve(profile: GPUProfile, fact: LinkFact) -> SlowdownCurve | None:
-    """Return the workload's slowdown by bandwidth, or None if its samples have no bandwidths."""
+    """Return the slowdown by bandwidth; None if the samples lack two different bandwidths."""
     same = [each for each in profile.status.samples if each.gpus == fact.gpus]
     best = max((each.best_mb_per_s or 0 for each in same), default=0)
     worst = min((each.worst_mb_per_s for each in same if each.worst_mb_per_s), default=0)

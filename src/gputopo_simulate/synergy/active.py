@@ -31,16 +31,16 @@ class ActiveJob:
 
 
 def servers_of(cluster: SimulatedCluster) -> tuple[ServerCapacity, ...]:
-    """Return the servers of a cluster as input of sizing."""
+    """Return the servers of a cluster in the form that :mod:`gputopo.sizing` uses."""
     size = cluster.gpus, cluster.cpus, cluster.memory_gb, cluster.storage_mb_per_s
     return tuple(ServerCapacity(f"s{number}", *size) for number in range(cluster.servers))
 
 
 def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatrix:
-    """Return the job's matrix; it covers the proportional share of CPUs and memory in the cluster.
+    """Return a sensitivity matrix of the job that contains its proportional share.
 
-    The matrix that was measured with the job's number of GPUs has priority over the 1-GPU matrix,
-    scaled to this number.
+    The first choice is the matrix that was measured with the job's number of GPUs, the second
+    choice the matrix for one GPU, scaled to this number.
 
     Raises:
         SimulationError: neither matrix covers the proportional share.
@@ -56,7 +56,7 @@ def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatri
 
 
 def active_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> list[ActiveJob]:
-    """Return the jobs in the order of arrival. Jobs with equal model and GPUs share a matrix."""
+    """Return the jobs in the order of arrival, with one matrix per model and number of GPUs."""
     matrices: dict[tuple[str, int], SensitivityMatrix] = {}
     by_arrival = sorted(jobs, key=lambda job: (job.arrival_seconds, job.id))
     for job in by_arrival:

@@ -2,9 +2,9 @@
 
 The authors of Synergy measured the models of their table 4. ``data/`` contains their results in
 two tables. ``synergy_throughput_matrix.csv`` has the complete matrix of each model with one GPU.
-``synergy_models.csv`` has rows for 1, 2 and 4 GPUs. Each row has the best share (the least CPUs and
-memory with full throughput), its speed-up over the proportional share, and the seconds of a step
-with the proportional share.
+``synergy_models.csv`` has rows for 1, 2 and 4 GPUs. Each row has three values: the *best share*
+(the least CPUs and memory with full throughput), the speed-up of the best share over the
+proportional share, and the duration of a training step with the proportional share.
 """
 
 from collections import defaultdict
@@ -39,11 +39,11 @@ class MeasuredProfile:
 
     Attributes:
         cpus_per_gpu: CPUs per GPU of the proportional share.
-        best_cpus_per_gpu: the least CPUs that saturate the model, with the best memory.
-        best_memory_gb_per_gpu: the least memory that saturates the model, in 10^9 bytes.
-        speed_up: throughput with these best amounts, relative to that with the proportional share.
-        step_seconds: seconds of a step with the proportional share.
-        storage_mb_per_s_per_gpu: rate of reads from storage at the best throughput.
+        best_cpus_per_gpu: the least CPUs with which the model has full throughput.
+        best_memory_gb_per_gpu: the least memory with full throughput, in 10^9 bytes.
+        speed_up: full throughput, relative to that with the proportional share.
+        step_seconds: seconds of a training step with the proportional share.
+        storage_mb_per_s_per_gpu: rate of reads from storage at full throughput.
     """
 
     gpus: int
@@ -80,7 +80,7 @@ class MeasuredModel:
     Attributes:
         step_seconds: seconds of a training step at throughput 1 of the matrices.
         matrices: matrices by number of GPUs; one of them is for 1 GPU.
-        storage_mb_per_s_per_gpu: rate of reads from storage of one GPU at the best throughput.
+        storage_mb_per_s_per_gpu: rate of reads from storage for one GPU at full throughput.
         profiles: one for each number of GPUs and ratio of CPUs to GPUs.
     """
 
@@ -120,8 +120,9 @@ def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[s
     The column ``storage_mb_per_s_per_gpu`` is optional. Without it, a model whose best share has
     100 GB of memory reads 100 MB/s, as in the authors' profiles of one GPU.
 
-    For one GPU, a model gets its matrix in ``measured`` if both have the same best throughput. All
-    other matrices have only two points: the proportional share and the best share.
+    ``measured`` has matrices for one GPU. A model gets its matrix in ``measured`` if its row in the
+    table has the same full throughput. Every other matrix has only two points: the proportional
+    share and the best share.
 
     Raises:
         SimulationError: if the table is invalid, or a model has no row for one GPU.

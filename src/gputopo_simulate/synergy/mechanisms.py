@@ -1,4 +1,4 @@
-"""All sizing mechanisms by name: those of :mod:`gputopo.sizing` and those for comparison."""
+"""All sizing mechanisms by name: those of :mod:`gputopo.sizing`, and those of other authors."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

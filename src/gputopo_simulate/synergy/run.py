@@ -29,11 +29,11 @@ from gputopo_simulate.synergy.model import (
 
 @dataclass(frozen=True, slots=True)
 class SynergySettings:
-    """Queue order, mechanism and rounds of a run.
+    """Queue order, sizing mechanism and rounds of a run.
 
     Attributes:
-        runnable_only: whether the mechanism gets only the jobs whose GPUs fit in queue order. This
-            saves time. It changes no result of mechanisms that run exactly these jobs.
+        runnable_only: whether the mechanism gets only the first jobs of the queue whose GPUs fit.
+            This saves time. It changes no result of a mechanism that runs exactly these jobs.
         round_seconds: length of a round; None for the event-driven mode.
     """
 

@@ -12,9 +12,9 @@ def drf(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) ->
     """Place jobs with their demands by first fit, the job with the smallest dominant share first.
 
     Arguments and result are those of :class:`SizingMechanism`. A job demands a fraction of the
-    cluster's GPUs, one of its CPUs and one of its memory. The largest of these fractions is the
-    dominant share of the job. If each job is a user with one task, DRF's progressive filling has
-    the same order. Queue order decides between jobs with equal shares.
+    cluster's GPUs, a fraction of its CPUs and a fraction of its memory. The largest of these three
+    is the dominant share of the job. If each job is a user with one task, DRF's progressive filling
+    has the same order. Of jobs with equal dominant shares, the first in the queue is placed first.
     """
     choices = demands(servers, requests)
     capacity, gpus = total_capacity(servers), sum(server.gpus for server in servers)

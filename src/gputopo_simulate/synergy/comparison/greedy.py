@@ -23,7 +23,7 @@ def greedy(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest])
 def demands(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> list[OptionChoice]:
-    """Return for each job its demand or, if this does not fit on idle servers, its trimmed share.
+    """Return for each job its demand or, if idle servers cannot hold it, its trimmed share.
 
     Errors are those of :func:`check_names`.
     """

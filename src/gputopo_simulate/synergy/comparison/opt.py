@@ -1,4 +1,4 @@
-"""Synergy-Opt: an upper bound for all mechanisms, and a placement that is near this bound.
+"""Synergy-Opt: an upper bound for the values of all mechanisms, and a placement near this bound.
 
 Section 4.1 and appendix A.1 of the paper describe two linear programs. The first treats all servers
 as one and chooses an option (CPUs and memory) for each job; its optimum is the upper bound. The
@@ -40,7 +40,7 @@ def opt(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) ->
 
 
 def upper_bound(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> float:
-    """Return an upper bound for the total value of all jobs. Errors are those of :func:`opt`."""
+    """Return an upper limit for the total value of all jobs. Raise the same errors as ``opt``."""
     check_names(servers, requests)
     return _choose_options(servers, requests)[1]
 
@@ -50,8 +50,8 @@ def _choose_options(
 ) -> tuple[list[OptionChoice], float]:
     """Solve the first program, equations 1 to 5. Return an option for each job, and the bound.
 
-    There is one variable for each efficient option of each job. Other options are left out: they
-    violate equation 5, or take more resources and are not faster.
+    There is one variable for each efficient option of each job. An option is left out if it
+    violates equation 5, or if another option is as fast with fewer resources.
     """
     cache = OptionsCache(servers)
     jobs = [(request, cache.get(request)) for request in runnable(servers, requests)]
@@ -83,7 +83,8 @@ def _fractions(
 ) -> list[list[float]]:
     """Solve the second program, equations 15 to 19. Return the fraction of each job per server.
 
-    If servers differ, some jobs may not fit. So the program maximizes the sum of the fractions.
+    If the servers have different sizes, some jobs may not fit. So the program does not require that
+    all jobs are placed, but maximizes the sum of the fractions.
     """
     if not choices:
         return []
@@ -123,10 +124,10 @@ def _place_rounded(
 
 
 def _whole_gpus(servers: Sequence[ServerState], gpus: int, parts: Sequence[float]) -> Slots:
-    """Round a job's fractions to whole GPUs.
+    """Turn the fractions ``parts`` of a job by server into whole GPUs by server.
 
-    Fractions are rounded down. The missing GPUs are added on the servers with the largest
-    remainders, and then on any server with free GPUs.
+    The GPUs of each server are rounded down. The GPUs that are then missing are added on the
+    servers with the largest remainders, and then on any server with free GPUs.
     """
     taken = [
         min(int(part * gpus + TOLERANCE), server.gpus)

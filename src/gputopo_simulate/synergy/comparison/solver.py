@@ -27,7 +27,7 @@ class SolverMissingError(GputopoError):
 
 @dataclass(frozen=True, slots=True)
 class LinearProgram:
-    """A linear program: maximize the sum of gains * x, with 0 <= x <= 1 and limits for rows.
+    """Maximize the sum of ``gains`` * x, with 0 <= x <= 1 and limits for the sum of each row.
 
     Attributes:
         gains: factor of each variable in the sum that is maximized.
@@ -56,7 +56,7 @@ class Solution:
 
 
 def solve(program: LinearProgram) -> Solution:
-    """Return the best solution. Equal programs have equal solutions.
+    """Return the best solution. The same program always has the same solution.
 
     Raises:
         SolverMissingError: HiGHS is not installed.

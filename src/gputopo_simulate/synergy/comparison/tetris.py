@@ -12,10 +12,10 @@ from gputopo_simulate.synergy.comparison.greedy import demands, place_first_fit
 def tetris(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
     """Fill one server after another. Of the jobs that fit, the job with the best alignment is next.
 
-    Arguments and result are those of :class:`SizingMechanism`. Alignment is the dot product of a
-    job's demand and the server's free resources, both as fractions of the whole server. Among jobs
-    of equal alignment, the first in the queue is placed. A job that fits on no single server is
-    split as in :func:`~gputopo_simulate.synergy.comparison.greedy.greedy`.
+    Arguments and result are those of :class:`SizingMechanism`. The alignment of a job with a server
+    is the dot product of the job's demand and the server's free resources, both as fractions of the
+    whole server. Of jobs with equal alignment, the first in the queue is next. A job that fits on
+    no single server is split as in :func:`~gputopo_simulate.synergy.comparison.greedy.greedy`.
     """
     waiting = demands(servers, requests)
     states = [ServerState.idle(server) for server in servers]

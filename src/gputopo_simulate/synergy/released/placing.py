@@ -1,4 +1,4 @@
-"""Place a job and reduce resources of other jobs for it, as ``cluster.py`` of the authors does."""
+"""Place a job, and reduce other jobs to make space, as ``cluster.py`` of Synergy's authors does."""
 
 from collections.abc import Iterator
 
@@ -19,11 +19,11 @@ def place_greedily(servers: ReleasedServers, job: ReleasedJob) -> bool:
 def place_tuned(servers: ReleasedServers, job: ReleasedJob) -> bool:
     """Place a job with its demand or, if the demand does not fit, with its proportional share.
 
-    If the share does not fit either, reduce other jobs to their shares first.
+    If the share does not fit either, first reduce other jobs to their own proportional shares.
 
     Raises:
-        SimulationError: the job does not fit even then. A reduced job may have more of one resource
-            than before. The authors' program ends in this case.
+        SimulationError: the job does not fit even then. The reason is that a share may have more
+            memory or more CPUs than the reduced job had. The authors' program ends in this case.
     """
     if _place(servers, job, job.demand, job.speed):
         return True
@@ -61,7 +61,7 @@ def _place(
 
 
 def _fitting(servers: ReleasedServers, number: int, per_gpu: ResourcesPerGpu, max_gpus: int) -> int:
-    """Return for how many GPUs a server has free CPUs and memory, at most ``max_gpus``."""
+    """Return how many GPUs, at most ``max_gpus``, the free CPUs and memory of a server supply."""
     cpus, memory_gb = servers.cpus[number], servers.memory_gb[number]
     gpus = max_gpus
     while gpus and (gpus * per_gpu.cpus > cpus or gpus * per_gpu.memory_gb > memory_gb):
@@ -70,7 +70,7 @@ def _fitting(servers: ReleasedServers, number: int, per_gpu: ResourcesPerGpu, ma
 
 
 def _reduced(servers: ReleasedServers, job: ReleasedJob) -> ResourcesPerGpu:
-    """Return the job's demand; if it exceeds the share, set speed 1 and return the share."""
+    """Return the job's demand or, if the demand exceeds the share, the share; then set speed 1."""
     share = servers.share
     if job.demand.cpus <= share.cpus and job.demand.memory_gb <= share.memory_gb:
         return job.demand
@@ -100,8 +100,9 @@ def _jobs_to_reduce(
 ) -> list[ReleasedJob]:
     """Return the jobs to reduce on a server to free CPUs and memory for ``gpus`` GPUs.
 
-    Jobs on the fewest servers are tried first; of these, jobs with the most CPUs per GPU, then with
-    the most memory. The result contains every job that was tried, also jobs that free nothing.
+    Jobs are tried in this order: first those on the fewest servers, then those with the most CPUs
+    per GPU, then those with the most memory per GPU. The result has all jobs that were tried, also
+    those whose reduction frees nothing.
     """
     cpus = gpus * per_gpu.cpus - servers.cpus[number]
     memory_gb = gpus * per_gpu.memory_gb - servers.memory_gb[number]
@@ -122,7 +123,7 @@ def _by_excess(job: ReleasedJob) -> tuple[int, float, float]:
 
 
 def _reduce_placed(servers: ReleasedServers, job: ReleasedJob) -> None:
-    """Reduce a placed job to its share on the same GPUs; compute its round again at speed 1."""
+    """Reduce a placed job to its share on the same GPUs, and repeat its round at speed 1."""
     parts = servers.release(job)
     job.undo_round()
     servers.assign(job, parts, _reduced(servers, job))

@@ -86,7 +86,7 @@ def _rounds(
 
 
 def _prepare_round(last: ReleasedServers, queue: Sequence[ReleasedJob], now: float) -> None:
-    """Reset the speeds of reduced jobs. Mark starved jobs; the next round sorts them first."""
+    """Reset the speeds of reduced jobs, and mark starved jobs, which come first in the queue."""
     for job in last.running:
         job.speed = job.profiled_speed
     if now > _STARVED_AFTER_SECONDS:
@@ -113,7 +113,7 @@ def _place_all(
 def _chosen_by_gpus(
     servers: ReleasedServers, queue: Sequence[ReleasedJob], place: _PlaceFunction
 ) -> list[ReleasedJob]:
-    """Return the jobs that run, by their GPUs and queue order alone, as ``las`` requires."""
+    """Return the first jobs of the queue whose GPUs fit, without regard to CPUs and memory."""
     free = sum(servers.gpus)
     chosen = []
     for job in queue:
@@ -151,7 +151,10 @@ def _las(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # 
 
 
 def _ftf(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # noqa: FBT001
-    """Return the sort key: best finish-time fairness first. In Themis the worst is first."""
+    """Return a sort key for ``ftf``: the job with the best finish-time fairness is first.
+
+    In the paper of Themis, the job with the worst finish-time fairness is first.
+    """
     total = now - job.source.arrival_seconds + job.remaining_seconds(by_share=by_share)
     fairness = total / (job.step_seconds * job.source.iterations)
     return -job.starved, fairness, job.source.arrival_seconds
@@ -171,7 +174,7 @@ def _released_job(job: TrainingJob, cluster: SimulatedCluster) -> ReleasedJob:
 
 
 def _profile(job: TrainingJob, cluster: SimulatedCluster) -> MeasuredProfile:
-    """Return the model's profile of one GPU. The program uses it for any number of GPUs."""
+    """Return the job's one-GPU profile, which the authors' program uses for any number of GPUs."""
     singles = {each.cpus_per_gpu: each for each in job.model.profiles if each.gpus == 1}
     if cluster.cpus_per_gpu not in singles:
         raise SimulationError(
@@ -187,9 +190,10 @@ def _demand(
 ) -> tuple[ResourcesPerGpu, float]:
     """Return a job's demand per GPU, and the speed with this demand relative to the share.
 
-    A demand above the resources of one server is reduced to one server; the speed-up then falls in
-    proportion to the CPUs. If a job needs several servers, its speed-up is 1. If this job also
-    demands more CPUs than one server has, it gets its share of CPUs. The same applies to memory.
+    If a demand exceeds the resources of one server, it is reduced to these resources, and the
+    speed-up falls in proportion to the CPUs. A job whose GPUs need several servers has speed-up 1.
+    If such a job demands more CPUs than one server has, it gets its proportional share of CPUs, and
+    likewise for memory.
     """
     wanted = ResourcesPerGpu(profile.best_cpus_per_gpu, profile.best_memory_gb_per_gpu)
     limit = ResourcesPerGpu(cluster.cpus / job.gpus, cluster.memory_gb / job.gpus)

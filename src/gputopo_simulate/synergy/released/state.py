@@ -10,9 +10,9 @@ from gputopo_simulate.synergy.model import ROUND_SECONDS, SimulatedCluster, Trai
 class ResourcesPerGpu(NamedTuple):
     """CPUs and memory for each GPU of a job.
 
-    The program also has storage bandwidth and network. These two are left out, because they change
-    nothing: in the program, the value of the storage bandwidth always equals the value of the
-    memory, and the network is 0.
+    The authors' program also has storage bandwidth and network. They are left out, because they
+    change no result: the number for storage bandwidth always equals that for memory, and the number
+    for network is 0.
     """
 
     cpus: float
@@ -24,7 +24,8 @@ class ReleasedJob:
     """A job in the authors' program.
 
     Attributes:
-        demand: resources with which the job is ``profiled_speed`` times as fast as with its share.
+        demand: resources with which the job is ``profiled_speed`` times as fast as with its
+            proportional share (below: its share).
         step_seconds: time of one step with the proportional share.
         speed: speed in the last round in which the job ran; 1 is the speed with its share.
         held: CPUs and memory that the job has now for each GPU.
@@ -52,12 +53,12 @@ class ReleasedJob:
         return self.steps >= self.source.iterations
 
     def remaining_seconds(self, *, by_share: bool) -> float:
-        """Return the remaining run time with the share if ``by_share``, else at the last speed."""
+        """Return the remaining run time with the share if ``by_share``, else at ``speed``."""
         seconds = self.step_seconds * (self.source.iterations - self.steps)
         return seconds if by_share else seconds / self.speed
 
     def run_round(self, speed: float) -> None:
-        """Add the steps that a round completes. A step that the round's end interrupts is lost."""
+        """Add the steps that the job completes in a round. A step cut by its end is lost."""
         self.steps_before = self.steps
         self.attained_seconds += ROUND_SECONDS
         steps = math.floor(ROUND_SECONDS / (self.step_seconds / speed))
