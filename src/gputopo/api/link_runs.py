@@ -36,9 +36,9 @@ class LinkRunResult(_LinkAnnotation):
 
     Attributes:
         time: when the operator ended the run.
-        node: the node of the run; None if it was not placed.
-        physical_mb_per_s: effective bandwidth of its GPUs by the physical model.
-        micro_steps_per_second: the measured speed, with the result ``Measured``.
+        node: the node of the run; None if the run was not placed.
+        physical_mb_per_s: effective bandwidth of the run's GPUs by the physical model.
+        micro_steps_per_second: the measured speed, only with the result ``Measured``.
     """
 
     result: RunResult
@@ -53,7 +53,7 @@ class LinksResult(_LinkAnnotation):
     """The annotation on the child Job: the result of both runs, for the condition Profiled.
 
     Attributes:
-        result: a CamelCase word; ``Done`` and ``Known`` are good results.
+        result: a reason in CamelCase; ``Done`` and ``Known`` mean that the slowdown is known.
     """
 
     result: Annotated[str, Field(min_length=1, max_length=128)]

@@ -61,7 +61,7 @@ CLAIMS_ANNOTATION: Final = "gputopo.io/claims"
 
 NVIDIA_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 CUDA_VISIBLE_DEVICES: Final = "CUDA_VISIBLE_DEVICES"
-"""The agent sets both variables in containers with GPUs; values in the pod's spec win."""
+"""The agent sets both variables in containers with GPUs; values in the pod's spec have priority."""
 
 HIDING_VALUES: Final = frozenset({"", "void", "none", "-1"})
 """Values of NVIDIA_VISIBLE_DEVICES that make all GPUs invisible to a container."""

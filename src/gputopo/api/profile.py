@@ -31,7 +31,7 @@ MeasurementState: TypeAlias = Literal["NoData", "WarmUp", "Steady", "Stalled", "
 of one container report steps, so no rate is known."""
 
 ProfilingTarget: TypeAlias = Literal["CPUs", "Links"]
-"""What a job measures on purpose."""
+"""A resource that gputopo varies during a job to measure its effect on the job's speed."""
 
 WorkloadName = Annotated[str, Field(min_length=1, max_length=317)]
 """``NAMESPACE/PROFILE`` of a pod with a profile, ``NAMESPACE/`` of a pod without one."""
@@ -92,7 +92,7 @@ class Sample(ApiModel):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The pod, the container and the time, which identify the sample."""
+        """The UID of the pod, the container and the time, which identify the sample."""
         return self.pod_uid, self.container, self.time
 
     @property
@@ -168,8 +168,8 @@ class CpuFact(ApiModel):
     """``GPUProfile.status.facts.cpus[]``: how throughput depends on CPUs, with ``gpus`` GPUs.
 
     Attributes:
-        demand_milli_cpu: the fewest CPUs for which more CPUs raise throughput by less than 10 %.
-            None if they are unknown.
+        demand_milli_cpu: the lowest CPU limit from which more CPUs raise throughput by less than 10
+            %. None if unknown.
     """
 
     gpus: Gpus
@@ -192,7 +192,7 @@ class ScalingFact(ApiModel):
     """``GPUProfile.status.facts.scaling[]``: the throughput of the workload with ``gpus`` GPUs.
 
     Attributes:
-        extrapolated: the throughput was not measured but computed from that with fewer GPUs.
+        extrapolated: the throughput was computed from that with fewer GPUs, and not measured.
     """
 
     gpus: Gpus
@@ -202,7 +202,7 @@ class ScalingFact(ApiModel):
 
 
 class WorkloadFacts(ApiModel):
-    """``GPUProfile.status.facts``: the results of the samples; missing ones need more samples.
+    """``GPUProfile.status.facts``: what the samples show; missing facts need more samples.
 
     Attributes:
         gpu_model: GPU model of the samples; samples with other models or images are not used.

@@ -40,7 +40,7 @@ class ProfiledPoint(ApiModel):
 
     Attributes:
         micro_steps_per_second: 0 if the pod reached no steady rate within the time limit.
-        seconds: time for which the measurement gave the pod this limit.
+        seconds: how long the pod had this limit during the measurement.
         setting: hash of the other conditions, such as GPUs, image and neighbours; see
             :func:`gputopo.profiling.curve.setting_of`. Only points of one setting are comparable.
     """

@@ -163,7 +163,7 @@ class ThroughputSpec(ApiModel):
     """``GPUJob.spec.profiling.throughput``: how the agent counts training steps.
 
     Attributes:
-        metrics: ``PORT/PATH METRIC`` of a counter of steps, with the source ``Metrics``.
+        metrics: where the counter is, as ``PORT/PATH METRIC``; only with the source ``Metrics``.
     """
 
     source: StepsSource = "SDK"

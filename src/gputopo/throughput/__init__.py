@@ -1,1 +1,1 @@
-"""Throughput of a job: steps per second, measured from the steps that its container counts."""
+"""Computes the training steps per second of a container from its counts of steps."""

@@ -1,8 +1,8 @@
-"""Blocks: the steps of a few seconds. All statistics of a rate are computed on blocks.
+"""Groups training steps into blocks of a few seconds, from which rates are computed.
 
-A training loop sometimes pauses, for instance to write a checkpoint. A pause makes its block an
-outlier. Outliers do not count, so a rate is the speed between pauses, which does not depend on how
-many pauses a measurement has.
+A training loop sometimes pauses, for instance to write a checkpoint. The block with the pause is an
+outlier and does not count. So a rate is the speed between pauses, and does not depend on the number
+of pauses in a measurement.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ _DEVIATION_PER_MAD: Final = 1.4826
 """Standard deviation of a normal distribution relative to its median absolute deviation."""
 
 _OUTLIER_SHARE: Final = 0.02
-"""A block whose time differs by less than this share of itself is never an outlier."""
+"""A block whose time differs from the expected time by less than this fraction is no outlier."""
 
 _OUTLIER_STEPS: Final = 1.5
-"""A block that differs by less than this number of steps is never an outlier."""
+"""A block whose time differs by less than the time of this number of steps is no outlier."""
 
 _MOST_OUTLIERS: Final = 0.25
-"""If more blocks than this share are outliers, pauses are part of the training loop."""
+"""If a larger fraction of the blocks are outliers, pauses are part of the training loop."""
 
 _MOST_BATCHES: Final = 20
 
@@ -34,10 +34,10 @@ class Block:
 
     Attributes:
         segment: number of restarts and clock jumps of the sender before this block.
-        began: the agent's monotonic clock when it received the count at the begin, in seconds.
-        ended: likewise at the end.
-        steps: at least 1.
-        seconds: duration by the sender's clock, positive.
+        began: when the agent received the count at the begin, in seconds of its monotonic clock.
+        ended: when the agent received the count at the end.
+        steps: number of steps, at least 1.
+        seconds: duration by the clock of the sender (the training process), positive.
     """
 
     segment: int
@@ -48,12 +48,12 @@ class Block:
 
 
 def without_outliers(blocks: Sequence[Block]) -> list[Block] | None:
-    """Return the blocks that are not outliers, None if more than a quarter of them are outliers.
+    """Return the blocks without outliers, or None if more than a quarter of them are outliers.
 
-    The time of an outlier differs from the median time for its steps by more than 3.5 standard
-    deviations, by more than the time of 1.5 steps, and by more than 2 %. A count that the agent
-    polls is up to one step wrong, so a difference of one step has no meaning. For example, a loop
-    with 2.48 steps per second counts 12 or 13 steps in 5 s, and only both together have its rate.
+    The expected time of a block is its steps times the median time per step. The time of an outlier
+    differs from it by more than 3.5 standard deviations, by more than 1.5 steps, and by more than 2
+    %. The limit of 1.5 steps is needed because a count that the agent polls can be one step wrong:
+    with 2.48 steps per second, the agent counts 12 or 13 steps in 5 s.
 
     Example: ten blocks of 30 steps take 3 s each, with a standard deviation of 0.1 s. A checkpoint
     of 3 s in one of them is 30 standard deviations, so this block is an outlier.
@@ -72,11 +72,11 @@ def without_outliers(blocks: Sequence[Block]) -> list[Block] | None:
 
 
 def batches(blocks: Sequence[Block]) -> list[tuple[int, float]]:
-    """Return the steps and seconds of at most 20 batches of consecutive blocks.
+    """Combine consecutive blocks into at most 20 batches; return the steps and seconds of each.
 
-    Long batches depend less on each other than short ones. More than 8 to 10 batches make a
-    confidence interval hardly narrower (Schmeiser: Batch Size Effects in the Analysis of Simulation
-    Output, Operations Research 30(3), 1982).
+    Long batches are less correlated than short ones. More than 8 to 10 batches make a confidence
+    interval hardly narrower (Schmeiser: Batch Size Effects in the Analysis of Simulation Output,
+    Operations Research 30(3), 1982).
     """
     size = -(-len(blocks) // _MOST_BATCHES)
     groups = [blocks[start : start + size] for start in range(0, len(blocks), size)]

@@ -27,15 +27,15 @@ class StepMetricError(InvalidInputError):
 
 
 def parse_metric(text: bytes, name: str) -> int:
-    """Return the steps in the metric ``name``, rounded down.
+    """Return the number of steps in the metric ``name``, rounded down.
 
     If the metric has several label sets, the result is the maximum. In synchronous training all
     ranks count the same steps, so the sum over a label ``rank`` would depend on the number of
     ranks.
 
     Raises:
-        StepMetricError: the text is too large, has no such metric or more than 1,024 label sets of
-            it, or the value of one label set is not a valid count.
+        StepMetricError: if the text is too large, the metric is missing or has more than 1,024
+            label sets, or one of the values is not a valid count.
     """
     if len(text) > MAX_EXPOSITION_BYTES:
         raise StepMetricError(

@@ -1,10 +1,10 @@
-"""The rate of a sequence of blocks, with a 95 % confidence interval.
+"""Computes the rate of a sequence of blocks, with a 95 % confidence interval.
 
-The rate is a ratio of sums, steps per second. Its interval is that of the method of batch means:
-Student's interval over the residuals of the batches, wider if the batches depend on each other.
-Sources: ratio estimator and its variance: Cochran, Sampling Techniques, 3rd edition, section 6.3.
-Correction for dependence: Tafazzoli, Steiger, Wilson: N-Skart, IEEE Transactions on Automatic
-Control 56(2), 2011; only the correction of the variance by the correlation at lag 1 is used here.
+The rate is the sum of the steps divided by the sum of the seconds (Cochran, Sampling Techniques,
+3rd edition, section 6.3). The interval is computed by the method of batch means, from Student's
+distribution and the residuals of batches. It is wider if successive batches are correlated
+(Tafazzoli, Steiger, Wilson: N-Skart, IEEE Transactions on Automatic Control 56(2), 2011; only the
+correction of the variance by the correlation at lag 1 is used here).
 """
 
 import math
@@ -17,11 +17,11 @@ from typing import Final
 from gputopo.throughput.blocks import Block, batches, without_outliers
 
 MIN_BLOCKS: Final = 10
-"""Fewer blocks give no interval."""
+"""With fewer blocks, no interval is computed."""
 
 _MOST_CORRELATION: Final = 0.8
 NO_DRIFT: Final = 0.005
-"""A smaller change of the rate is no drift, even if it is significant."""
+"""A change of the rate by less than this fraction is no drift, even if it is significant."""
 
 _QUANTILE: Final = NormalDist().inv_cdf(0.975)
 
@@ -47,10 +47,10 @@ class RateInterval:
 
 
 def steady_interval(blocks: Sequence[Block], least_drift: float = NO_DRIFT) -> RateInterval | None:
-    """Return the rate of a steady sequence without its outliers.
+    """Return the rate of the blocks without outliers, or None if the rate is not steady.
 
-    The result is None if there are fewer than 10 blocks, too many outliers, or a drift by more than
-    the share ``least_drift`` of the rate.
+    The rate is not steady if there are fewer than 10 blocks, too many outliers, or a drift by more
+    than the fraction ``least_drift`` of the rate.
     """
     if len(blocks) < MIN_BLOCKS:
         return None
@@ -59,12 +59,12 @@ def steady_interval(blocks: Sequence[Block], least_drift: float = NO_DRIFT) -> R
 
 
 def drifts(blocks: Sequence[Block], least_drift: float = NO_DRIFT) -> bool:
-    """Return whether the rate rises or falls over at least 4 blocks.
+    """Return whether the rate drifts (rises or falls) over ``blocks``, which are at least 4.
 
-    It does if the test of Mann (Nonparametric Tests Against Trend, Econometrica 13, 1945) and
-    Kendall is significant at 5 %, and the rates of the two halves differ by more than
-    ``least_drift``. The test counts the pairs in which the later block is faster, minus those in
-    which it is slower.
+    The rate drifts if the test of Mann (Nonparametric Tests Against Trend, Econometrica 13, 1945)
+    and Kendall is significant at 5 %, and the rates of the two halves of ``blocks`` differ by more
+    than the fraction ``least_drift``. The test counts the pairs of blocks in which the later block
+    is faster, minus the pairs in which the later block is slower.
     """
     per_step = [block.seconds / block.steps for block in blocks]
     count = len(per_step)
@@ -79,11 +79,12 @@ def drifts(blocks: Sequence[Block], least_drift: float = NO_DRIFT) -> bool:
 
 
 def rate_interval(blocks: Sequence[Block]) -> RateInterval:
-    """Return the rate of at least 4 blocks, outliers included.
+    """Return the rate of at least 4 blocks, with its interval. Outliers are not removed.
 
     Example: batches of 10 steps take 1.0, 1.1, 0.9 and 1.0 s. The mean is 0.1 s per step. The
-    residuals are 0.0, 0.1, -0.1 and 0.0 s, their standard deviation is 0.082 s. So the standard
-    error of the sum of 4 s is 0.163 s, and 3.18 of it (Student's quantile) are 13 % of the sum.
+    residuals are 0.0, 0.1, -0.1 and 0.0 s, with a standard deviation of 0.082 s. The standard error
+    of the sum of 4 s is ``0.082 * sqrt(4) = 0.163`` s. Half of the interval is 3.18 times
+    (Student's quantile) the standard error, which is 13 % of the sum.
     """
     pairs = batches(blocks)
     steps, seconds = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
@@ -98,11 +99,11 @@ def rate_interval(blocks: Sequence[Block]) -> RateInterval:
 
 
 def _correlation(residuals: Sequence[float], squares: float) -> float:
-    """Return the correlation of neighbours, 0 to 0.8, corrected for the bias of short sequences.
+    """Return the correlation of successive residuals, from 0 to 0.8, corrected for its bias.
 
-    The bias of an autoregressive process is about -(1 + 3 r) / n (Kendall: Note on Bias in the
-    Estimation of Autocorrelation, Biometrika 41, 1954). A negative correlation counts as 0, so that
-    an interval never becomes narrower.
+    In a sequence of ``n`` values, the estimate ``r`` has a bias of about -(1 + 3 r) / n (Kendall:
+    Note on Bias in the Estimation of Autocorrelation, Biometrika 41, 1954). A negative correlation
+    counts as 0, so that an interval never becomes narrower.
     """
     if not squares:
         return 0.0
@@ -111,7 +112,7 @@ def _correlation(residuals: Sequence[float], squares: float) -> float:
 
 
 def student_quantile(degrees: int) -> float:
-    """Return the 97.5 % quantile of Student's distribution, for at least 3 degrees of freedom.
+    """Return the 97.5 % quantile of Student's t distribution for at least 3 degrees of freedom.
 
     Abramowitz, Stegun: Handbook of Mathematical Functions, formula 26.7.5. The error is at most
     0.12 %.

@@ -1,4 +1,4 @@
-"""What a container sends: datagrams of the ``gputopo-steps`` protocol, and lines of a log."""
+"""Parses what a container sends: datagrams of the ``gputopo-steps`` protocol, and log lines."""
 
 import json
 import re
@@ -12,7 +12,7 @@ MAX_DATAGRAM_BYTES: Final = 512
 """Maximum size of a message."""
 
 MAX_COUNT: Final = 2**53 - 1
-"""Maximum of a counter: the integers that every JSON implementation represents exactly."""
+"""Maximum of a counter: the largest integer that every JSON implementation represents exactly."""
 
 MAX_SECONDS: Final = 1e10
 """Maximum of the sender's clock, about 300 years; a double still resolves microseconds."""
@@ -30,13 +30,13 @@ class StepMessageError(InvalidInputError):
 
 @dataclass(frozen=True, slots=True)
 class StepMessage:
-    """One state of the counter of a training process.
+    """The count of steps of a training process at one time.
 
     Attributes:
         run: random ID of the process. A new ID means that the process has restarted.
         steps: optimizer steps since the start of the process.
         seconds: the sender's monotonic clock when it counted ``steps``.
-        samples: samples since the start of the process; None if the sender does not count them.
+        samples: training samples since the start; None if the sender does not count them.
     """
 
     run: str
@@ -71,9 +71,9 @@ def parse_message(datagram: bytes) -> StepMessage:
 def parse_log_line(line: bytes) -> int | None:
     """Return the steps in a log line such as ``epoch 3: gputopo-steps 1200, loss 0.25``.
 
-    Only the first 1,024 bytes of the line are parsed, in linear time. The result is None if they
-    contain no number of steps, if the number is not a valid count, or if it may continue after
-    these bytes.
+    Only the first 1,024 bytes of the line are parsed, in linear time. Return None if these bytes
+    contain no count of steps, if the count is above ``MAX_COUNT``, or if its digits may continue
+    after these bytes.
     """
     start = line[:MAX_LINE_BYTES]
     found = _LOGGED.search(start)

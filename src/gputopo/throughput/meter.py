@@ -1,7 +1,8 @@
-"""Turn the counts of one container into blocks, and report its current rate.
+"""Turns the counts of steps of one container into blocks, and computes its current rate.
 
-Counts are claims of a user's program. The meter drops each interval that contains a restart, a jump
-of a clock or a stall. So a rate is computed from training only, and is never 0.
+The counts come from the user's program and may be wrong. The meter drops the interval between two
+counts if it contains a restart of the program, a jump of a clock or a stall. So a rate is computed
+only from times of training, and is never 0.
 """
 
 from collections import Counter, deque
@@ -16,26 +17,24 @@ from gputopo.throughput.message import StepMessage
 from gputopo.throughput.senders import SenderWatch
 
 BLOCK_SECONDS: Final = 3.0
-"""A block ends with the first new steps after this time."""
+"""A block ends with the first count of new steps after this time."""
 
 CLOCK_TOLERANCE_SECONDS: Final = 5.0
-"""The clocks of sender and agent may diverge by this much within a segment."""
+"""If the clocks of sender and agent diverge by more than this, a clock has jumped."""
 
 STALLED_SECONDS: Final = 60.0
-"""A job is stalled without a new step for this time, and for the time of 10 steps.
+"""A job is stalled if it makes no step for this time and for the time of 10 steps.
 
-Before the first block the time of a step is unknown, and this time is assumed.
-"""
+Before the first block, the time of a step is unknown, and this value is assumed for it."""
 
 MAX_STEPS_PER_SECOND: Final = 1e6
 """A block with a higher rate is dropped."""
 
 CLEAR_DRIFT: Final = 0.05
-"""A job that was steady warms up again only if its rate changes by more than this share.
+"""A steady job returns to the state WarmUp only if its rate changes by more than this fraction.
 
 The test for a drift is significant by chance in 5 % of all cases. Without this limit, the state of
-a steady job would change every minute.
-"""
+a steady job would change every minute."""
 
 _STALLED_STEPS: Final = 10
 _RECENT_BLOCKS: Final = 20
@@ -52,7 +51,7 @@ class RateState(StrEnum):
 
 
 class DropReason(StrEnum):
-    """Why an interval between counts was dropped."""
+    """Why the meter has dropped the interval between two counts of steps."""
 
     RESTART = "Restart"
     CLOCK_JUMP = "ClockJump"
@@ -63,11 +62,11 @@ class DropReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CurrentRate:
-    """The rate of the latest 20 blocks, which is about a minute if steps are short.
+    """The rate of the latest 20 blocks, which last about a minute if steps are short.
 
     Attributes:
-        steps_per_second: None in other states than WarmUp and Steady, and before the first block.
-        ci_permille: half of the 95 % interval, relative to the rate; None if not Steady.
+        steps_per_second: None before the first block, and in states other than WarmUp and Steady.
+        ci_permille: half of the 95 % interval in thousandths of the rate; None if not Steady.
     """
 
     state: RateState
@@ -86,7 +85,7 @@ class _Segment:
 
     Attributes:
         offset: the agent's clock minus the sender's at the first count.
-        first: the begin of the current block.
+        first: the count at which the current block began.
         last: the newest count that had new steps.
     """
 
@@ -96,7 +95,7 @@ class _Segment:
     last: _Count
 
     def interruption(self, count: _Count) -> DropReason | None:
-        """Return why ``count`` does not continue this segment, None if it does."""
+        """Return why ``count`` does not belong to this segment, or None if it does."""
         new, last = count.message, self.last.message
         if new.run != last.run or new.steps < last.steps or new.seconds < last.seconds:
             return DropReason.RESTART
@@ -105,7 +104,7 @@ class _Segment:
         return None
 
     def block(self) -> Block:
-        """Return the block from the first to the last count."""
+        """Return the block between the counts ``first`` and ``last``."""
         return Block(
             self.number,
             self.first.received,
@@ -116,12 +115,12 @@ class _Segment:
 
 
 class StepMeter:
-    """The meter of one container. Its memory is bounded.
+    """Measures the rate of one container from its counts of steps. Its memory is bounded.
 
     All times are seconds of the agent's monotonic clock.
 
     Attributes:
-        dropped: number of dropped intervals by reason.
+        dropped: number of dropped intervals between two counts, by reason.
     """
 
     def __init__(self) -> None:
@@ -132,7 +131,7 @@ class StepMeter:
         self._steady = False  # whether the recent blocks have been steady
 
     def add(self, message: StepMessage, received: float) -> Block | None:
-        """Add a message; return the block that it completes."""
+        """Add a message; return the block that the message completes, if any."""
         count, segment = _Count(message, received), self._segment
         if segment is None:
             self._begin_segment(0, count)
@@ -145,7 +144,7 @@ class StepMeter:
         return None
 
     def current(self, now: float) -> CurrentRate:
-        """Return the state and the rate at ``now``."""
+        """Return the state and the rate of the container at ``now``."""
         if self._segment is None:
             return CurrentRate(RateState.NO_DATA)
         if self._senders.several(now):
@@ -164,7 +163,6 @@ class StepMeter:
         self._forget()
 
     def _advance(self, segment: _Segment, count: _Count) -> Block | None:
-        """Add a count with new steps."""
         waited = count.message.seconds - segment.last.message.seconds
         segment.last = count
         if waited > self._stalled_after():

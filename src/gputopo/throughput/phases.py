@@ -1,14 +1,14 @@
-"""Steady phases: the rate of a job while its surroundings do not change.
+"""Takes samples of a container's rate while the environment of the container does not change.
 
-A phase is a time in which the *environment* of a container is constant: its CPUs, memory and GPUs,
-and the other containers on the node. Each phase has its own samples, and a sample never contains
-blocks of two phases.
+The *environment* is the container's CPUs, memory and GPUs, and the other containers on the node. A
+*phase* is a time in which the environment does not change. A sample never contains blocks of two
+phases.
 
-Example with the default rules: a job starts, and its first steps follow after two minutes. The
-next 30 s are dropped. Each 60 s after that give a sample, until there are three. Then each further
-600 s give one more. Later a neighbour starts. The agent may notice it 10 s later, so the last 10 s
-are dropped. The blocks since the last sample give one more sample, if they have at least 60 s. A
-new phase begins.
+Example with the default rules: a job makes its first step. The next 30 s are dropped. Each 60 s
+after that give a sample, until there are three. Then each further 600 s give one more. Later a
+neighbour starts. The agent may notice the neighbour 10 s later, so the last 10 s are dropped. If
+the other blocks since the last sample have at least 60 s, they give one more sample. A new phase
+begins.
 """
 
 import math
@@ -24,11 +24,11 @@ from gputopo.throughput.interval import MIN_BLOCKS, RateInterval, steady_interva
 Environment = TypeVar("Environment", bound=Hashable)
 
 FIRST_SAMPLES: Final = 3
-"""Samples at the beginning of a phase that follow each other without a pause, because one sample
-does not show how much samples scatter."""
+"""Number of samples that a phase takes without a pause at its begin, because one sample does not
+show how much samples differ."""
 
 MAX_BLOCKS: Final = 240
-"""Blocks that a tracker stores; older ones are forgotten. They last at least 12 minutes."""
+"""Number of the newest blocks that a tracker keeps. They last at least 12 minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class SteadyRate:
 
     Attributes:
         steps_per_second: positive; pauses that are outliers do not count.
-        ci_permille: half of the 95 % interval, relative to the rate; at least 1.
+        ci_permille: half of the 95 % interval in thousandths of the rate; at least 1.
         seconds: duration of the blocks that were used.
     """
 
@@ -56,14 +56,14 @@ class PhaseSample(Generic[Environment]):
 
 @dataclass(frozen=True, slots=True)
 class PhaseRules:
-    """Times in seconds, and the noise rule.
+    """When a sample is taken, and how wide its interval may be.
 
     Attributes:
-        warm_up_seconds: time after the first block of a phase or process that is dropped.
+        warm_up_seconds: time that is dropped after the first block of a phase or process.
         sample_seconds: shortest time that gives a sample.
         resample_seconds: time between two samples of one phase after ``FIRST_SAMPLES``.
-        guard_seconds: longest time from a change of the environment until the agent notices it. A
-            block is used only after this time.
+        guard_seconds: longest time until the agent notices a change of the environment. A block is
+            used only if the agent has noticed no change in this time after the block.
         max_ci_permille: a sample with a wider interval is not taken, and measuring continues.
     """
 
@@ -74,7 +74,7 @@ class PhaseRules:
     max_ci_permille: int = 100
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidInputError`` with the field and the value if one is negative or NaN."""
+        """Raise ``InvalidInputError`` if a value is negative or NaN."""
         for field in fields(self):
             value = getattr(self, field.name)
             if not value >= 0:
@@ -102,7 +102,7 @@ class PhaseTracker(Generic[Environment]):
         self._collect(rules.sample_seconds)
 
     def add(self, block: Block) -> PhaseSample[Environment] | None:
-        """Add a block of :class:`StepMeter`; return the sample that is complete."""
+        """Add a block of :class:`StepMeter`; return the sample that the block completes, if any."""
         sample = None
         if block.segment != self._segment:  # another process, which warms up again
             sample = self.finish(block.began)
@@ -118,7 +118,7 @@ class PhaseTracker(Generic[Environment]):
         return sample or self._look()
 
     def enter(self, environment: Environment, at: float) -> PhaseSample[Environment] | None:
-        """Set the environment; if it changes, return the last sample of the phase that ends.
+        """Set the environment. If it has changed, return the last sample of the phase that ends.
 
         ``at`` is the time at which the agent noticed the change.
         """
@@ -129,7 +129,7 @@ class PhaseTracker(Generic[Environment]):
         return sample
 
     def finish(self, at: float) -> PhaseSample[Environment] | None:
-        """End the phase, for instance because the container has ended; return its last sample."""
+        """End the phase, for instance if the container has ended; return its last sample."""
         self._confirm(at)
         long_enough = sum(block.seconds for block in self._window) >= self._rules.sample_seconds
         sample = self._sample(steady_interval(self._window)) if long_enough else None
@@ -140,7 +140,7 @@ class PhaseTracker(Generic[Environment]):
         return sample
 
     def _confirm(self, now: float) -> None:
-        """Use the blocks that ended long enough ago: a change before their end would be known."""
+        """Use blocks that ended ``guard_seconds`` ago: changes before their end are known now."""
         while self._fresh and self._fresh[0].ended <= now - self._rules.guard_seconds:
             block = self._fresh.popleft()
             self._window.append(block)
@@ -148,18 +148,17 @@ class PhaseTracker(Generic[Environment]):
             self._wait -= 1
 
     def _collect(self, due: float) -> None:
-        """Start a new sample of at least ``due`` seconds."""
+        """Start to collect blocks for a new sample of at least ``due`` seconds."""
         self._window.clear()
         self._collected = 0.0
         self._due = due
         self._wait = MIN_BLOCKS
 
     def _look(self) -> PhaseSample[Environment] | None:
-        """Take a sample if it is time to.
+        """Take a sample if there are enough blocks and their rate is steady.
 
-        After a look without a sample, the next one follows when there are twice as many blocks. To
-        look after each block would prefer the moments in which the interval is too narrow by
-        chance.
+        If there is no sample, try again when there are twice as many blocks. To try after each
+        block would prefer the moments in which the interval is too narrow by chance.
         """
         if self._wait > 0 or self._collected < self._due:
             return None

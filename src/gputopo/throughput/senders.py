@@ -1,21 +1,21 @@
-"""Detect several processes that count steps for one container, for instance all ranks of a job."""
+"""Detects that several processes of one container send steps, for instance all ranks of a job."""
 
 from collections import deque
 from typing import Final
 
 SENDERS_SECONDS: Final = 300.0
-"""Several senders are reported until no former run has returned for this time."""
+"""If former run IDs return twice within this time, there are several senders."""
 
 _RETURNS: Final = 2
 _REMEMBERED_RUNS: Final = 32
 
 
 class SenderWatch:
-    """Watches which runs take turns. Its memory is bounded.
+    """Detects whether several processes send steps in turn. Its memory is bounded.
 
-    A process that has restarted has a new run ID, and the former ID never returns. So two returns
-    of former runs within 300 s prove that there are several processes. Times are seconds of the
-    agent's monotonic clock.
+    A process that has restarted has a new run ID, and its former ID never returns. So if former IDs
+    return twice within 300 s, there are several processes. Times are seconds of the agent's
+    monotonic clock.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class SenderWatch:
         self._returns: deque[float] = deque(maxlen=_RETURNS)
 
     def switch(self, left: str, entered: str, at: float) -> None:
-        """Note that a message of run ``entered`` follows one of run ``left``; they may be equal."""
+        """Record that a message of the run ``entered`` followed a message of the run ``left``."""
         if entered == left:
             return
         if entered in self._former:
