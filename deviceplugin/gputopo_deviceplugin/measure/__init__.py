@@ -1,1 +1,1 @@
-"""Measures the training steps of the containers with GPUs: rates, and samples for profiles."""
+"""Measures the training steps per second of this node's containers with GPUs."""

@@ -8,14 +8,14 @@ from gputopo.throughput.phases import PhaseRules, PhaseSample, PhaseTracker
 from gputopo_deviceplugin.measure.environment import Environment
 
 FoundSample: TypeAlias = PhaseSample[Environment | None]
-"""A steady rate. Without an environment it is useless."""
+"""A steady rate, and its environment. Without an environment, the rate is not used."""
 
 
 class ContainerMeter:
-    """The meter of one container. Times are seconds of the agent's monotonic clock.
+    """Measures one container. Times are seconds of the agent's monotonic clock.
 
     Attributes:
-        newly_dropped: why the last count dropped an interval; empty if it dropped none.
+        newly_dropped: why ``add`` dropped the interval before the last count; empty if it did not.
     """
 
     def __init__(self, rules: PhaseRules) -> None:
@@ -24,25 +24,25 @@ class ContainerMeter:
         self._phases = PhaseTracker[Environment | None](None, rules)
 
     def enter(self, environment: Environment | None, at: float) -> FoundSample | None:
-        """Set the environment; if it has changed, return the last sample of the former one.
+        """Set the environment. If it has changed, return the last sample of the former environment.
 
-        There is no such sample if the new environment is None: a GPU may have been slow for some
-        time before the agent noticed that it is unhealthy.
+        Return None if the new environment is None, because a GPU may then be unhealthy. This GPU
+        may have been slow for some time before the agent noticed it.
         """
         found = self._phases.enter(environment, at)
         return None if environment is None else found
 
     def add(self, message: StepMessage, received: float) -> FoundSample | None:
-        """Add a count of steps, and return the sample that it completes."""
+        """Add a count of steps; return the sample that the count completes, if any."""
         before = self._meter.dropped.copy()
         block = self._meter.add(message, received)
         self.newly_dropped = frozenset(self._meter.dropped - before)
         return self._phases.add(block) if block is not None else None
 
     def finish(self, at: float) -> FoundSample | None:
-        """Return the last sample, because the container has ended."""
+        """End the measurement, because the container has ended; return the last sample."""
         return self._phases.finish(at)
 
     def current(self, now: float) -> CurrentRate:
-        """Return state and rate of the container."""
+        """Return the state and the current rate of the container."""
         return self._meter.current(now)

@@ -1,4 +1,4 @@
-"""Finds the containers to measure, and what their pods request to measure. Pure."""
+"""Finds the containers to measure, and what their pods request to measure. Pure functions."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class MeasuredContainer:
     """A container with GPUs whose pod has not ended.
 
     Attributes:
-        fault: what is wrong with the annotations of the pod, None if they are valid.
+        fault: what is wrong with the annotations of the pod; None if they are valid.
     """
 
     pod: PodView
@@ -38,7 +38,7 @@ class MeasuredContainer:
 
     @property
     def key(self) -> ContainerKey:
-        """The identity of the container."""
+        """The UID of the pod, and the name of the container."""
         return ContainerKey(self.pod.uid, self.name)
 
 
@@ -47,11 +47,11 @@ def measured_containers(
 ) -> dict[ContainerKey, MeasuredContainer]:
     """Return the containers to measure: those that keep their GPUs until their pod ends.
 
-    A container that has more or fewer GPUs than it requests is left out, because kubelet's list
-    must be wrong.
+    A container that has more or fewer GPUs than it requests is left out, because kubelet's list of
+    allocations must be wrong.
 
     Args:
-        users: the user of each GPU of this node.
+        users: the pod and container that uses each GPU of this node.
         pods: this node's pods.
     """
     gpus: defaultdict[tuple[ObjectKey, str], set[GpuUuid]] = defaultdict(set)
@@ -69,11 +69,11 @@ def measured_containers(
 
 
 def requested_measuring(pod: PodView) -> tuple[MeasuringRequest, str | None]:
-    """Return what a pod requests to measure, and what is wrong with its annotations.
+    """Return what a pod requests to measure, and what is wrong with its annotations, if anything.
 
-    If an annotation is not valid, the request has only default values. So the rate of such a pod is
-    measured, but the pod gives no samples. An endpoint belongs to the pod, so it counts steps only
-    if one container has GPUs. Otherwise each of them would seem to do all the steps.
+    If an annotation is not valid, the request has only default values: the rate of the pod is
+    measured, but no samples are stored. The source ``Metrics`` is not valid if several containers
+    have GPUs, because an endpoint does not show which of the containers made the steps.
     """
     try:
         request = parse_measuring(pod.annotations)

@@ -1,4 +1,4 @@
-"""What the readers of metrics and logs need of the measurer."""
+"""How the readers of metrics and logs pass counts of steps to the measurer."""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -8,7 +8,7 @@ from gputopo_deviceplugin.measure.containers import ContainerKey, MeasuredContai
 
 
 class StepCounts(Protocol):
-    """Takes counts of steps; see ``Measurer``."""
+    """Receives counts of steps. ``Measurer`` implements this protocol."""
 
     @property
     def containers(self) -> Collection[MeasuredContainer]:
@@ -16,5 +16,5 @@ class StepCounts(Protocol):
         ...
 
     def add(self, key: ContainerKey, message: StepMessage) -> None:
-        """Add a count that has just arrived."""
+        """Add a count of steps that was read just now."""
         ...

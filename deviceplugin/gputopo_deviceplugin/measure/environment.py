@@ -1,4 +1,4 @@
-"""The environment of a container: everything the agent knows that may change its speed. Pure.
+"""The environment of a container: all that the agent knows to affect its speed. Pure functions.
 
 A change of the environment ends the phase in which the rate of a container is measured.
 """
@@ -30,7 +30,7 @@ class Neighbour(NamedTuple):
 
     Attributes:
         workload: ``NAMESPACE/PROFILE``; ``NAMESPACE/`` if the profile is unknown.
-        uid: empty if unknown. Two pods of one workload are different neighbours.
+        uid: UID of the pod, empty if unknown. Two pods of one workload are different neighbours.
     """
 
     workload: str
@@ -38,7 +38,7 @@ class Neighbour(NamedTuple):
 
 
 class LinkBandwidth(NamedTuple):
-    """Effective bandwidth in MB/s: of a container's GPUs, and the range of the idle node.
+    """Effective bandwidth of a container's GPUs, and its range on the idle node, in MB/s.
 
     ``pattern`` is the communication pattern for which these were predicted.
     """
@@ -56,8 +56,8 @@ class Environment:
     Attributes:
         profile: GPUProfile of the workload; a sample belongs to the profile of its whole phase.
         gpu_model: models of the GPUs, separated by commas if they differ.
-        bandwidth: None for one GPU, without a decision of the extender about exactly these GPUs,
-            and if several containers of the pod have GPUs, because the decision is about the pod.
+        bandwidth: from the extender's decision about the pod; None for one GPU, if the decision is
+            not about exactly these GPUs, or if several containers of the pod have GPUs.
         runtime: limits and image that kubelet has applied.
         on_socket: other pods with GPUs on the same NUMA nodes, sorted.
         on_node: all other pods with GPUs, sorted.
@@ -79,14 +79,14 @@ def environment_of(
     pods: Mapping[ObjectKey, PodView],
     hardware: NodeHardware,
 ) -> Environment | None:
-    """Return the environment of a container, None while one of its GPUs is unhealthy or unknown.
+    """Return a container's environment, or None while one of its GPUs is unhealthy or unknown.
 
-    A faulty GPU may be slow, and while NVML does not respond all GPUs are unhealthy. So the agent
-    takes no samples meanwhile.
+    An unhealthy GPU may be slow, and while NVML does not respond, all GPUs are unhealthy. So the
+    agent takes no samples during this time.
 
     Args:
         container: the container.
-        users: the user of each GPU of this node.
+        users: the pod and container that uses each GPU of this node.
         pods: this node's pods.
         hardware: GPUs of this node, and their health.
     """

@@ -1,4 +1,4 @@
-"""Isolates the loops that measure: an error in one of them must not end the agent."""
+"""Runs the loops that measure, so that an error in a loop does not end the agent."""
 
 import asyncio
 import logging
@@ -15,8 +15,8 @@ async def run_isolated(
 ) -> None:
     """Run a loop until cancelled, and start the loop again after each error.
 
-    The loops handle all expected errors. But they parse data of users, and an unexpected error
-    would end the agent, which then gives no container its GPUs.
+    The loops handle all expected errors. But they parse data of users. An unexpected error would
+    end the agent, and no container on the node could get GPUs.
     """
     while True:
         try:

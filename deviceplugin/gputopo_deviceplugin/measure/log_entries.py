@@ -1,8 +1,8 @@
-"""Parses the entries of container logs, and finds the counts of steps in them. Pure.
+"""Parses the entries of container logs, and finds counts of steps in them. No I/O.
 
-The container runtime writes one entry per line, in the format of CRI:
-``2026-01-01T00:00:00.5Z stdout F text``. After an entry with the tag ``P`` the text continues in
-the next entry; with ``F`` it ends.
+The container runtime writes one entry per line, in the format of CRI: ``2026-01-01T00:00:00.5Z
+stdout F text``. After an entry with the tag ``P``, the text continues in the next entry; with
+``F``, it ends.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from gputopo.throughput.message import MAX_LINE_BYTES, parse_log_line
 
 _MAX_ENTRY_BYTES: Final = 2 * MAX_LINE_BYTES
-"""Most bytes of an entry that are kept. Time, stream and tag have less than 100 bytes."""
+"""Most bytes of an entry that are parsed. Time, stream and tag have less than 100 bytes."""
 
 _PARTIAL: Final = b"P"
 
@@ -25,7 +25,7 @@ class StepEntry(NamedTuple):
 
 
 class LogEntryParser:
-    """Parses one log in pieces of any size. Its memory is bounded, its time is linear."""
+    """Parses one log in pieces of any size. Its memory is bounded, and its time is linear."""
 
     def __init__(self) -> None:
         self._entry = b""  # the begin of an entry that is not complete yet
@@ -37,7 +37,7 @@ class LogEntryParser:
         self._entry, self._is_torn, self._continues = b"", True, False
 
     def feed(self, data: bytes) -> Iterator[StepEntry]:
-        """Yield the counts in the entries that these bytes complete."""
+        """Yield the counts of steps in the log entries that ``data`` completes."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             entry, self._entry = (self._entry + line)[:_MAX_ENTRY_BYTES], b""

@@ -1,4 +1,4 @@
-"""Reads the logs of containers with the source ``Log``."""
+"""Reads the logs of containers whose steps are counted in their logs (source ``Log``)."""
 
 import asyncio
 from functools import partial

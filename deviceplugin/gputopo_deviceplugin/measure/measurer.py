@@ -45,8 +45,8 @@ class Measurer:
     """Measures the containers with GPUs.
 
     Attributes:
-        published: what the status shows. None until the agent has measured for some time; until
-            then the status keeps the measurements of the former agent.
+        published: what the GPUTopology's status shows. None until the agent has measured for some
+            time; until then, the status keeps the measurements from before the agent's start.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Measurer:
             await asyncio.sleep(POLL_SECONDS)
 
     def measure(self, now: float) -> None:
-        """Read what has arrived; ``now`` is the time of the event loop in seconds."""
+        """Process the steps that have arrived; ``now`` is the time of the event loop in seconds."""
         self._update_containers(now)
         for datagram in self._sockets.receive():
             self._add_datagram(datagram, now)
@@ -90,7 +90,7 @@ class Measurer:
         self._remove_sockets()
 
     def add(self, key: ContainerKey, message: StepMessage) -> None:
-        """Add a count that another source has read; ignore it if the container has ended."""
+        """Add a count from a metric or a log, if the container is still measured."""
         if key in self._meters.containers:
             self._meters.add(key, message, asyncio.get_running_loop().time())
 
@@ -109,7 +109,7 @@ class Measurer:
         self._report_faults()
 
     def _report_faults(self) -> None:
-        """Record each invalid annotation once."""
+        """Record an Event for each invalid annotation, but only once."""
         before, self._faults = self._faults, set()
         for container in self.containers:
             if container.fault is not None:
@@ -132,7 +132,7 @@ class Measurer:
                 self._metrics.count_dropped_steps("Malformed")
 
     def _publish(self, now: float) -> None:
-        """Set the metrics, and what the status shows if enough time has passed."""
+        """Set the metrics. Update ``published`` if enough time has passed since the last update."""
         current = self._meters.measurements(now)
         self._metrics.set_rates(
             {
@@ -154,7 +154,7 @@ class Measurer:
             self._changes.notify()
 
     def _remove_sockets(self) -> None:
-        """Remove the sockets of pods that have ended and have no process any more."""
+        """Remove the sockets of pods that have ended and of which no process runs any more."""
         tracker = self._tracker
         if tracker.listed is None or tracker.pods.version is None:
             return

@@ -1,4 +1,4 @@
-"""Keeps the meters of this node's containers, and the samples that they complete."""
+"""Measures all containers of this node, and keeps the newest samples of their rates."""
 
 import logging
 from collections import deque
@@ -19,17 +19,17 @@ _log = logging.getLogger(__name__)
 
 
 class NodeMeters:
-    """The meters of the containers that are measured now. Times are of the monotonic clock.
+    """Measures several containers. Times are seconds of the monotonic clock.
 
     Attributes:
         containers: the measured containers.
-        samples: the newest samples, oldest first.
+        samples: the newest samples of all containers, oldest first.
     """
 
     def __init__(
         self, rules: PhaseRules, metrics: AgentMetrics, wall_clock: Callable[[], str]
     ) -> None:
-        """Measure by ``rules``; ``wall_clock`` returns the time of a sample in RFC 3339."""
+        """Take samples by ``rules``; ``wall_clock`` returns the current time in RFC 3339."""
         self._rules = rules
         self._metrics = metrics
         self._wall_clock = wall_clock
@@ -43,7 +43,7 @@ class NodeMeters:
         environments: Mapping[ContainerKey, Environment | None],
         now: float,
     ) -> None:
-        """Set the containers to measure and their environments; end the other measurements."""
+        """Set the containers to measure and their environments; end all other measurements."""
         for key in self._meters.keys() - containers.keys():
             self._store(self.containers[key], self._meters.pop(key).finish(now))
         for key, container in containers.items():
@@ -52,14 +52,14 @@ class NodeMeters:
         self.containers = containers
 
     def add(self, key: ContainerKey, message: StepMessage, now: float) -> None:
-        """Add a count of steps that has arrived from a measured container."""
+        """Add a count of steps from a measured container."""
         meter = self._meters[key]
         self._store(self.containers[key], meter.add(message, now))
         for reason in meter.newly_dropped:
             self._metrics.count_dropped_steps(reason.value)
 
     def measurements(self, now: float) -> tuple[Measurement, ...]:
-        """Return the current rates, in the order of namespace, pod and container."""
+        """Return the current rate of each container, sorted by namespace, pod and container."""
         found = [
             to_measurement(container, self._meters[key].current(now))
             for key, container in self.containers.items()

@@ -1,7 +1,7 @@
-"""Reads the counts of steps in the log files of containers.
+"""Reads counts of steps from the log files of containers.
 
 Kubelet keeps the log of a container in ``NAMESPACE_POD_UID/CONTAINER/RESTARTS.log`` below
-``/var/log/pods``. It rotates a log by renaming the file, and the container runtime then creates a
+``/var/log/pods``. To rotate a log, kubelet renames the file, and the container runtime creates a
 new one.
 """
 
@@ -18,7 +18,8 @@ from gputopo_deviceplugin.measure.containers import ContainerKey, MeasuredContai
 from gputopo_deviceplugin.measure.log_entries import LogEntryParser
 
 MAX_LOG_BYTES: Final = 64 * 1024
-"""Most bytes of one log that are read at a time. If a log has more, the older ones are skipped."""
+"""Most bytes that are read from one log at a time. If a log has more new bytes, the older ones are
+skipped."""
 
 _NAME: Final = re.compile(r"([0-9]{1,9})\.log")
 
@@ -32,14 +33,14 @@ class LoggedSteps(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _OpenLog:
-    """An open log file; ``run`` names the start of the container that writes it."""
+    """An open log file; ``run`` has another value after each restart of the container."""
 
     run: str
     descriptor: int
     parser: LogEntryParser = field(default_factory=LogEntryParser)
 
     def read(self) -> tuple[list[StepMessage], bool]:
-        """Return the counts in the next 64 KiB, and whether this was the end of the file."""
+        """Return the counts of steps in the next 64 KiB, and whether the file ends there."""
         offset = os.lseek(self.descriptor, 0, os.SEEK_CUR)
         size = os.fstat(self.descriptor).st_size
         if size - offset > MAX_LOG_BYTES:
@@ -53,7 +54,7 @@ class _OpenLog:
 
 
 class PodLogs:
-    """The logs of containers. Its methods block; one thread at a time may call them."""
+    """Reads the logs of containers. Its methods block; only one thread at a time may call them."""
 
     def __init__(self, directory: Path) -> None:
         """Read logs below ``directory``, the host's ``/var/log/pods``."""
@@ -61,10 +62,10 @@ class PodLogs:
         self._open: dict[ContainerKey, _OpenLog] = {}
 
     def read(self, containers: Collection[MeasuredContainer]) -> list[LoggedSteps]:
-        """Return the counts that these containers have logged since the last call.
+        """Return the counts of steps that these containers have logged since the last call.
 
-        The method reads at most 64 KiB of each log. The first call for a container returns nothing,
-        because older entries do not show when the agent could have read them.
+        The method reads at most 64 KiB of each log. The first call for a container skips the
+        existing entries, because each count must be read soon after it was logged.
         """
         keys = {each.key for each in containers}
         for key in self._open.keys() - keys:
@@ -97,7 +98,7 @@ class PodLogs:
         return not os.path.samestat(newest, os.fstat(log.descriptor))
 
     def _open_newest(self, container: MeasuredContainer, whence: int) -> None:
-        """Open the newest log of a container, and continue at its begin or end."""
+        """Open the newest log of a container at its begin or end, as ``whence`` says."""
         path = self._newest(container)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(path, flags)
@@ -108,7 +109,7 @@ class PodLogs:
         os.lseek(descriptor, 0, whence)
 
     def _newest(self, container: MeasuredContainer) -> Path:
-        """Return the log with the most restarts.
+        """Return the log file with the highest number of restarts in its name.
 
         Raises:
             OSError: the container has no log.

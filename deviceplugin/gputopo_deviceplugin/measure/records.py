@@ -1,4 +1,4 @@
-"""Makes the measurements and samples that the status of the GPUTopology has. Pure."""
+"""Makes the measurements and samples for the status of the GPUTopology. Pure functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from gputopo_deviceplugin.measure.environment import PHYSICAL_MODEL, LinkBandwid
 
 _MOST_NEIGHBOURS: Final = 64
 _LONGEST_NEIGHBOURS: Final = 16 * 1024
-"""Most characters of all neighbours of a sample.
+"""Most characters of the names of all neighbours of a sample.
 
 With this limit, a status with all samples fits into etcd, which stores at most 1.5 MB for one
-object. On a node with 64 GPUs, and with the longest names, one sample would have 40 kB.
-"""
+object. Without it, one sample could have 40 kB, on a node with 64 GPUs and with the longest
+names."""
 
 _LONGEST_MODEL: Final = 128
 _LONGEST_DIGEST: Final = 256
@@ -33,7 +33,7 @@ class NodeMeasurements:
 
 
 def to_measurement(container: MeasuredContainer, rate: CurrentRate) -> Measurement:
-    """Return the current rate of a container as the status shows it."""
+    """Return the current rate of a container as the GPUTopology's status shows it."""
     request, steady = container.request, rate.state is RateState.STEADY
     runtime = container.pod.runtime.containers.get(container.name)
     return Measurement(
@@ -54,15 +54,15 @@ def to_measurement(container: MeasuredContainer, rate: CurrentRate) -> Measureme
 
 
 def to_sample(container: MeasuredContainer, found: FoundSample, time: str) -> NodeSample | None:
-    """Return the sample of a phase.
+    """Return the sample for the status, or None if the sample cannot be used.
 
-    The result is None without environment or profile, for a rate of 0, and if the names of the
-    neighbours are too long for a status.
+    It cannot be used without environment or profile, with a rate of 0, or if the names of its
+    neighbours are too long for the status.
 
     Args:
         container: the container.
-        found: rate and environment of the phase. The environment of the container may be another
-            one by now.
+        found: the rate, and the environment in which it was measured. The container may have
+            another environment by now.
         time: the current time in RFC 3339.
     """
     environment, rate = found.environment, found.rate
@@ -108,10 +108,10 @@ def _bandwidths(bandwidth: LinkBandwidth | None) -> dict[str, Any]:
 
 
 def merge_samples(published: Sequence[NodeSample], new: Sequence[NodeSample]) -> list[NodeSample]:
-    """Return the samples for the status: the published ones, then the new ones, the last 32.
+    """Append new samples to the published ones; keep the last 32.
 
-    A sample of the same pod, container and time is the same sample. The order is that of the
-    arrival and not of the times, so that a jump of the clock removes no sample.
+    Samples of the same pod, container and time are duplicates. The order is that of arrival and not
+    of the times, so that a jump of the clock removes no sample.
     """
     merged = {sample.key: sample for sample in (*published, *new)}
     return [*merged.values()][-MAX_NODE_SAMPLES:]
@@ -120,10 +120,9 @@ def merge_samples(published: Sequence[NodeSample], new: Sequence[NodeSample]) ->
 def next_measurements(
     published: Sequence[Measurement], current: Sequence[Measurement]
 ) -> tuple[Measurement, ...]:
-    """Return the measurements to publish; a rate that differs only by noise stays unchanged.
+    """Return the measurements to publish. A rate that has changed only by noise stays unchanged.
 
-    Without this rule, the rate of each running job would cause a write of the status twice a
-    minute.
+    Without this rule, the agent would write the status twice a minute for each running job.
     """
     known = {(each.pod_uid, each.container): each for each in published}
     return tuple(_choose(known, each) for each in current)
@@ -135,7 +134,7 @@ def _choose(known: Mapping[tuple[str, str], Measurement], current: Measurement) 
 
 
 def _is_noise(before: Measurement, current: Measurement) -> bool:
-    """Return whether the old rate is in the new interval, which is hardly narrower."""
+    """Return whether the new interval contains the old rate and is not much narrower."""
     old, new = before.micro_steps_per_second, current.micro_steps_per_second
     old_ci, new_ci = before.ci_permille, current.ci_permille
     if old is None or new is None or old_ci is None or new_ci is None:

@@ -1,4 +1,4 @@
-"""Reads the counters of steps that containers offer at Prometheus endpoints."""
+"""Reads counts of steps from the Prometheus endpoints of containers."""
 
 import asyncio
 import logging
@@ -64,7 +64,7 @@ class MetricsScraper:
         self._errors = errors
 
     async def _read(self, container: MeasuredContainer) -> str | None:
-        """Read the steps of one container, and return what has failed."""
+        """Read the steps of one container; return the error message, or None without an error."""
         endpoint, ip = container.request.metrics, container.pod.runtime.ip
         if endpoint is None or ip is None:
             return None

@@ -1,14 +1,14 @@
 """The Unix datagram sockets to which containers send their steps.
 
 Each measured container has its own folder with one socket, and mounts the folder read-only. The
-sender names the socket by its path in each call, so it reaches the socket of a restarted agent too.
-Nothing that a sender does can block or fill the agent: the kernel rejects messages while the queue
-of a socket is full, and the agent reads a few messages of each socket once a second.
+sender names the socket by its path in each call, so it also reaches the new socket of a restarted
+agent. A sender can neither block the agent nor fill its memory: the kernel rejects messages while
+the queue of a socket is full, and the agent reads a few messages of each socket once a second.
 
 A message can also have file descriptors. If the agent received them, it would have to close them,
 and closing can block: a TCP connection with SO_LINGER blocks for as long as the sender has chosen.
-So the agent looks at each message before it receives the message. It closes the socket of such a
-sender in another thread, and that container sends no more steps.
+So the agent peeks at each message first. If a message has descriptors, another thread closes the
+socket, and the agent receives no more steps from this container.
 """
 
 import logging
@@ -40,7 +40,7 @@ class Datagram(NamedTuple):
 
 
 class StepsSockets:
-    """The sockets of this node's containers."""
+    """The sockets through which the agent receives the steps of this node's containers."""
 
     def __init__(self, directory: Path, on_failure: Callable[[str], None]) -> None:
         """Keep one folder for each container in ``directory``, which must be on a tmpfs.
@@ -57,7 +57,7 @@ class StepsSockets:
         return frozenset(self._open)
 
     def open_again(self) -> None:
-        """Open the sockets of all folders that an earlier agent created."""
+        """Open the sockets of all folders that the agent created before it restarted."""
         try:
             folders = [*self._directory.iterdir()]
         except FileNotFoundError:
@@ -71,10 +71,10 @@ class StepsSockets:
                 self.open(ContainerKey(uid, container))
 
     def open_for(self, allocation: ContainerAllocation) -> Path | None:
-        """Open the socket of a container that gets GPUs, and return its folder.
+        """Open the socket of a container that gets GPUs, and return the socket's folder.
 
-        The result is None if the container sends no steps through a socket, or after a failure. An
-        init container gets none, because it has the GPUs only for some time.
+        Return None after a failure, or if the container sends no steps through a socket. An init
+        container gets no socket, because it has the GPUs only for some time.
         """
         pod, name = allocation.pod, allocation.container
         keepers = {each.name for each in pod.gpu_keepers}
@@ -83,7 +83,7 @@ class StepsSockets:
         return self.open(ContainerKey(pod.uid, name))
 
     def open(self, key: ContainerKey) -> Path | None:
-        """Open the socket of a container, and return its folder; None if this fails."""
+        """Open the socket of a container, and return the socket's folder; None if this fails."""
         folder = self._folder(key)
         if key not in self._open:
             try:
@@ -100,7 +100,7 @@ class StepsSockets:
                 yield from (Datagram(key, data) for data in self._receive(key, opened))
 
     def remove(self, key: ContainerKey) -> None:
-        """Close the socket of a container and remove its folder. No container may mount it."""
+        """Close the socket of a container and remove its folder, which no container mounts now."""
         if (opened := self._open.pop(key)) is not None:
             _close_in_thread(opened)
         shutil.rmtree(self._folder(key), ignore_errors=True)
@@ -140,11 +140,7 @@ class StepsSockets:
 
 
 def _has_descriptors(opened: socket.socket) -> bool:
-    """Return whether the next message has file descriptors, which stay in the queue.
-
-    Raises:
-        BlockingIOError: there is no message.
-    """
+    """Return whether the next message has file descriptors. The message stays in the queue."""
     _, _, flags, _ = opened.recvmsg(1, 0, socket.MSG_PEEK)
     return bool(flags & socket.MSG_CTRUNC)  # no buffer for descriptors was given
 
@@ -157,7 +153,7 @@ def _bind(folder: Path) -> socket.socket:
     """Create the folder if it is missing, and open the socket in it for any user ID.
 
     The path of a Unix socket has at most 107 bytes, and the path of the folder may be longer. So
-    the socket is created by a path through the descriptor of the folder.
+    ``bind`` gets a short path through ``/proc/self/fd``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
