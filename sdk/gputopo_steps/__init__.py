@@ -1,7 +1,7 @@
-"""Reports the steps of a training program to gputopo, which chooses its GPUs.
+"""Reports the steps of a training program to gputopo, which chooses GPUs for the program.
 
 ``step`` and ``report`` never block and never raise. Without the environment variable
-``GPUTOPO_STEPS_SOCKET``, which gputopo sets in its containers, they do nothing.
+``GPUTOPO_STEPS_SOCKET``, which gputopo sets in containers with GPUs, they do nothing.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ _reporter = Reporter(os.environ, sys.modules)
 def step(samples: int | None = None) -> None:
     """Count one optimizer step, and send the count at most once a second.
 
-    Threads may call this: all their steps count.
+    Several threads may call this function; the steps of all threads count.
 
     Args:
-        samples: number of samples of this step in all ranks. Samples are reported only if every
-            step has a number. Tensors are ignored, because to read one can wait for the GPU.
+        samples: number of training samples of this step in all ranks. They are reported only if
+            every step has a number. A tensor is not read, because this could block until the GPU is
+            ready.
     """
     _reporter.step(samples)
 
 
 def report(steps: int, samples: int | None = None) -> None:
-    """Report a count that the caller keeps; use either this or ``step``.
+    """Report the steps that the program itself counts; use either this function or ``step``.
 
     Args:
         steps: optimizer steps since the start of training, as an ``int``. A smaller number than
             before begins a new run. Negative numbers and other types are ignored.
-        samples: samples of all these steps in all ranks.
+        samples: training samples of all these steps in all ranks.
     """
     _reporter.report(steps, samples)
 

@@ -1,4 +1,4 @@
-"""The part of the callbacks that needs no training framework."""
+"""The part of the callbacks that imports no training framework."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gputopo_steps import report
 
 
 def report_global_step(owner: Any) -> None:  # noqa: ANN401 - the class of any framework
-    """Report ``owner.global_step``, the optimizer steps; errors do not leave this function."""
+    """Report ``owner.global_step``, the number of optimizer steps. This function never raises."""
     with suppress(Exception):
         report(owner.global_step)
 
 
 class LightningHook:
-    """The hook of a Lightning callback, for both packages that have Lightning's ``Callback``."""
+    """The hook for the ``Callback`` classes of ``lightning`` and ``pytorch_lightning``."""
 
     def on_train_batch_end(self, trainer: Any, *_args: Any, **_kwargs: Any) -> None:  # noqa: ANN401
-        """Report the trainer's count, which does not change while gradients accumulate."""
+        """Report the trainer's optimizer steps; Lightning calls this after each batch."""
         report_global_step(trainer)

@@ -13,10 +13,11 @@ SEND_INTERVAL_SECONDS: Final = 1.0
 
 
 class StepCounter:
-    """The count of one process; its caller locks it and catches all errors.
+    """Counts the steps of one process. The caller must hold a lock and catch all errors.
 
-    A run is one count that never decreases. It is sent at the first step, and then at most once a
-    second: a failed attempt to send counts like a message, and the next message repairs it.
+    A run is one count that never decreases. The count is sent at the first step, and then at most
+    once a second, even if sending fails. A lost message does no harm, because the next message
+    contains the whole count.
 
     Args:
         send: sends one message, and raises if that is not possible now.
@@ -36,7 +37,7 @@ class StepCounter:
         self._begin_run()
 
     def step(self, samples: int | None) -> None:
-        """Count one step; the run has samples as long as each of its steps has them."""
+        """Count one step. Samples are sent only if each step of the run so far has them."""
         self._steps += 1
         self._seconds = now = self._clock()
         if self._samples is not None:
@@ -46,7 +47,7 @@ class StepCounter:
             self._attempt(now)
 
     def report(self, steps: int, samples: int | None) -> None:
-        """Take over a cumulative count; a smaller one than before begins a new run."""
+        """Set the count to the caller's total; a smaller total than before begins a new run."""
         count = as_count(steps)
         if count is None:
             return
@@ -59,7 +60,7 @@ class StepCounter:
             self.flush()
 
     def flush(self) -> None:
-        """Send the count now if it was not sent yet."""
+        """Send the count now, unless it was already sent."""
         if self._steps != self._sent_steps:
             self._attempt(self._clock())
 

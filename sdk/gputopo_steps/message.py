@@ -1,4 +1,4 @@
-"""The message to the node agent, as ``docs/steps-format.md`` defines it."""
+"""Makes the messages to gputopo's agent, as ``docs/steps-format.md`` defines them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ MAX_COUNT: Final = 2**53 - 1  # the largest integer that every JSON parser reads
 
 
 def new_run() -> str:
-    """Return a random name for a new count of steps: 24 characters of ``[0-9a-f]``."""
+    """Return a random ID for a new count of steps: 24 characters of ``[0-9a-f]``."""
     return os.urandom(12).hex()
 
 
 def encode(run: str, steps: int, seconds: float, samples: int | None) -> bytes:
-    """Return the message of a count, at most 150 bytes."""
+    """Return the message with a count of steps; it has at most 150 bytes."""
     optional = "" if samples is None else f',"samples":{samples}'
     return f'{{"v":1,"run":"{run}","steps":{steps},"seconds":{seconds:.6f}{optional}}}'.encode()
 
@@ -23,7 +23,7 @@ def encode(run: str, steps: int, seconds: float, samples: int | None) -> bytes:
 def as_count(value: object) -> int | None:
     """Return the value as an integer from 0 to ``MAX_COUNT``, or None if it is not one.
 
-    Integers of numpy are counts. Tensors and arrays are not: to read one can wait for the GPU.
+    numpy's integers are accepted. Tensors and arrays are not: reading their value can block.
     """
     if not isinstance(value, (int, Integral)):
         return None

@@ -1,4 +1,4 @@
-"""Decides which process of a job reports: the one of rank 0."""
+"""Decides whether a process reports its steps. In a distributed job, only rank 0 does."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _ABOVE_ZERO: Final = re.compile(r"0*[1-9][0-9]*")  # -1 and no number: not a dis
 
 
 def is_reporting_rank(environ: Mapping[str, str], modules: Mapping[str, Any]) -> bool:
-    """Return whether no launcher gave this process a rank above 0.
+    """Return whether this process has rank 0 or no rank.
 
     Args:
-        environ: the environment. If it has the variable ``OVERRIDE``, only the variables that
-            are listed there, separated by commas, decide.
+        environ: the environment. If it has the variable ``GPUTOPO_STEPS_RANK_VARIABLES``, only the
+            variables that are listed there, separated by commas, decide.
         modules: the imported modules. ``torch.distributed`` knows the rank of processes that
-            ``torch.multiprocessing`` started, which have no variable.
+            ``torch.multiprocessing`` started; these have no variable with the rank.
     """
     override = environ.get(OVERRIDE)
     if override is not None:

@@ -1,4 +1,4 @@
-"""The shell around the counter of a process: environment, lock, socket."""
+"""Connects the step counter of a process with its environment, a lock and the agent's socket."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SOCKET_VARIABLE: Final = "GPUTOPO_STEPS_SOCKET"
 def send_datagram(path: str, message: bytes) -> None:
     """Send one datagram without waiting.
 
-    The socket is opened for each message: the agent may have replaced its own, and an open
-    descriptor would be shared with forked processes.
+    Each call opens a new socket, because forked processes would share an open one, and the agent
+    may have created its own socket again.
 
     Raises:
-        OSError: the agent does not listen, or its queue is full.
+        OSError: if the agent does not listen, or its queue is full.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
@@ -33,9 +33,10 @@ def send_datagram(path: str, message: bytes) -> None:
 
 
 class Reporter:
-    """Counts and sends the steps of one process, without errors and without waiting.
+    """Counts and sends the steps of one process. Its methods never raise and never block.
 
-    The first call decides whether this process reports: launchers set the rank after the import.
+    The first count decides whether this process reports, and not the import of the package, because
+    launchers may set the rank after the import.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Reporter:
         self.restart()
 
     def restart(self) -> None:
-        """Forget all counts: a forked child has its own run, and its parent may hold the lock."""
+        """Drop all counts and make a new lock. In a forked child, the old lock may stay locked."""
         self._lock = threading.RLock()  # a signal handler may call step during a step
         self._counter: StepCounter | None = None
         self._off = False
@@ -68,7 +69,7 @@ class Reporter:
             pass
 
     def report(self, steps: int, samples: int | None = None) -> None:
-        """Take over a cumulative count, if this process reports."""
+        """Report the total number of steps, if this process reports."""
         if self._off:
             return
         with suppress(Exception), self._lock:

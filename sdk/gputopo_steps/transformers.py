@@ -13,5 +13,5 @@ class StepsCallback(TrainerCallback):
     """Reports the optimizer steps of a ``transformers.Trainer``."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_kwargs: Any) -> None:  # noqa: ANN401, ARG002
-        """Report the trainer's count; the trainer calls this after each optimizer step."""
+        """Report the trainer's optimizer steps; the trainer calls this after each of them."""
         report_global_step(state)
