@@ -100,7 +100,7 @@ class StepsSockets:
                 yield from (Datagram(key, data) for data in self._receive(key, opened))
 
     def remove(self, key: ContainerKey) -> None:
-        """Close the socket of a container and remove its folder, which no container mounts now."""
+        """Close a container's socket and remove its folder, which no container may still mount."""
         if (opened := self._open.pop(key)) is not None:
             _close_in_thread(opened)
         shutil.rmtree(self._folder(key), ignore_errors=True)

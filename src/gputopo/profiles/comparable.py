@@ -60,9 +60,9 @@ def first_enough(
 
 
 def with_known_bandwidth(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples whose bandwidth is known and has one bandwidth model and one pattern.
+    """Return samples with a known bandwidth, all of one bandwidth model and one pattern.
 
-    They are those of the newest sample with a known bandwidth. ``samples`` ascend by time.
+    The newest sample with a known bandwidth determines both. ``samples`` ascend by time.
     """
     known = [sample for sample in samples if sample.effective_mb_per_s]
     return [sample for sample in known if bandwidth_key(sample)[0] == bandwidth_key(known[-1])[0]]

@@ -17,7 +17,7 @@ Runs: TypeAlias = Mapping[str, Estimate]
 
 
 def contrast(one: Runs, other: Runs) -> Estimate | None:
-    """Estimate the difference ``one - other``. Return None if a setting has no runs."""
+    """Estimate the difference ``one - other`` of two settings; None if a setting has no runs."""
     parts = [part for part in (paired(one, other), unpaired(one, other)) if part]
     return combined(parts) if parts else None
 

@@ -55,7 +55,7 @@ class Line(NamedTuple):
     other: tuple[float, float]
 
     def log_time(self, slowness: float) -> float:
-        """Return the logarithm of the time at ``slowness``. The time is limited to above 0."""
+        """Return the logarithm of the time at ``slowness``. The time is kept above 0."""
         (u1, log1), (u2, log2) = self.one, self.other
         rise = exp(_limited(log2 - log1)) - 1
         return log1 + log(max(_LEAST_TIME, 1 + rise * (slowness - u1) / (u2 - u1)))

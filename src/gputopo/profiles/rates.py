@@ -19,8 +19,7 @@ class Rate(NamedTuple):
 def to_rate(log_time: Estimate) -> Rate:
     """Return the rate from the logarithm of the seconds per step.
 
-    The interval of the logarithm is symmetric. The interval of the rate is wider above the rate
-    than below it; ``ci_permille`` is the upper part.
+    ``ci_permille`` is the upper half of the rate's interval, which is wider than the lower half.
     """
     return Rate(
         round(exp(min(_MOST, _MICRO - log_time.value))),

@@ -87,7 +87,7 @@ def cells_of(samples: Iterable[tuple[Sample, Setting]]) -> Cells[Setting]:
 
 
 def repeats(cells: Cells[Setting]) -> tuple[float, int]:
-    """Return the squared differences from the mean of each cell, and their degrees of freedom."""
+    """Return the sum of squared deviations from each cell's mean, and its degrees of freedom."""
     squares = sum(
         (each.log_time - mean) ** 2
         for values in cells.values()

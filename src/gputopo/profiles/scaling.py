@@ -78,7 +78,6 @@ def _on_good_links(group: Sequence[Sample]) -> list[Sample]:
 
 
 def _level(samples: Sequence[Sample]) -> Estimate:
-    """Return the logarithm of the time per step, averaged over runs."""
     return level(run_means(cells_of((sample, None) for sample in samples)).values())
 
 

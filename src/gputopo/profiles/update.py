@@ -31,8 +31,6 @@ _CLOCK_ERROR: Final = timedelta(hours=1)
 
 
 class _State(NamedTuple):
-    """Status, reason and message of a condition."""
-
     is_true: bool
     reason: str
     message: str
@@ -50,8 +48,7 @@ def updated_status(
     """Return the status of a GPUProfile with new samples. A repeated sample changes nothing.
 
     A new sample that is more than an hour later than ``now`` is ignored, because the clock of its
-    node is wrong. It would count as the newest sample and determine the GPU model and image of the
-    facts.
+    node is wrong. The newest sample determines the GPU model and image of the facts.
 
     Args:
         status: the current status.
@@ -128,7 +125,7 @@ def _contradicted(declared: int | None, links: Sequence[LinkFact]) -> _State:
 def _conditions(
     present: Sequence[Condition], states: dict[str, _State], generation: int, now: str
 ) -> list[Condition]:
-    """Return ``present`` with the new states; keep the time of conditions whose status stays."""
+    """Return ``present`` with the new states. A transition time changes only with the status."""
     former = {condition.type: condition for condition in present}
     for kind, state in states.items():
         status, old = "True" if state.is_true else "False", former.get(kind)

@@ -17,7 +17,7 @@ class ResizeProblem:
 
     @property
     def is_rejection(self) -> bool:
-        """Whether the node lacks the CPUs: now (``Deferred``) or always (``Infeasible``)."""
+        """Whether the node has too few CPUs, now (``Deferred``) or always (``Infeasible``)."""
         return self.reason in {"Deferred", "Infeasible"}
 
 

@@ -51,9 +51,9 @@ def without_outliers(blocks: Sequence[Block]) -> list[Block] | None:
     """Return the blocks without outliers, or None if more than a quarter of them are outliers.
 
     The expected time of a block is its steps times the median time per step. The time of an outlier
-    differs from it by more than 3.5 standard deviations, by more than 1.5 steps, and by more than 2
-    %. The limit of 1.5 steps is needed because a count that the agent polls can be one step wrong:
-    with 2.48 steps per second, the agent counts 12 or 13 steps in 5 s.
+    differs from the expected time by more than 2 %, by more than 3.5 standard deviations, and by
+    more than the time of 1.5 steps. The last limit is needed because a count that the agent polls
+    can be one step wrong: with 2.48 steps per second, the agent counts 12 or 13 steps in 5 s.
 
     Example: ten blocks of 30 steps take 3 s each, with a standard deviation of 0.1 s. A checkpoint
     of 3 s in one of them is 30 standard deviations, so this block is an outlier.
