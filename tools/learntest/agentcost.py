@@ -13,7 +13,7 @@ _PROGRAM = "gputopo-deviceplugin"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _WRITES = re.compile(
     r'^apiserver_request_total\{(?=[^}]*group="gputopo.io")(?=[^}]*verb="(?:PATCH|PUT|POST|APPLY)")'
-    r'(?=[^}]*resource="(\w+)")[^}]*\} (\S+)$',
+    r'(?=[^}]*,resource="(\w+)")[^}]*\} (\S+)$',
     re.MULTILINE,
 )
 
@@ -51,8 +51,13 @@ def usage(node: str) -> Usage:
 
 def writes(bench: Bench) -> Counter[str]:
     """Return the number of writes to gputopo's objects since the API server started, by kind."""
+    return writes_in(bench.client.text("/metrics"))
+
+
+def writes_in(metrics: str) -> Counter[str]:
+    """Return the number of writes to gputopo's objects by kind, from the API server's metrics."""
     found: Counter[str] = Counter()
-    for kind, number in _WRITES.findall(bench.client.text("/metrics")):
+    for kind, number in _WRITES.findall(metrics):
         found[kind] += int(float(number))
     return found
 

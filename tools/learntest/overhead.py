@@ -14,7 +14,7 @@ from learntest.experiment import Options
 from learntest.manifests import Run
 
 _SECONDS = 180.0
-_PAUSE_SECONDS = 30.0
+_PAUSE_SECONDS = 120.0
 _CONTAINERS = 8
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 

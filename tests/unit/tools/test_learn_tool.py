@@ -9,7 +9,7 @@ from gputopo.api.annotations import parse_request
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint, parse_measuring
 from gputopo.api.profile import CpuFact, CpuPoint, GPUProfileStatus, LinkFact
 from gputopo.api.v1alpha1 import GPUJobSpec
-from learntest import cpus, laws, links, manifests, profiles
+from learntest import agentcost, cpus, laws, links, manifests, profiles
 from learntest.catalogue import EXPERIMENTS
 from learntest.judge import Workload
 from learntest.manifests import Run
@@ -117,6 +117,22 @@ def test_curve_is_compared_between_its_points_too() -> None:
     truth = {100: 10.0, 200: 16.0, 300: 20.0, 400: 20.0}
     found = cpus.errors(CpuFact(gpus=1, points=points), truth)
     assert found == pytest.approx({100: 0.0, 200: 15 / 16 - 1, 300: 0.0})
+
+
+def test_writes_are_counted_by_kind_of_object_and_not_by_subresource() -> None:
+    line = (
+        'apiserver_request_total{{code="200",dry_run="",group="{}",resource="{}",'
+        'scope="resource",subresource="{}",verb="{}",version="v1alpha1"}} 7'
+    )
+    counters = [
+        ("gputopo.io", "gpujobs", "status", "PATCH"),
+        ("gputopo.io", "gpujobs", "", "POST"),
+        ("gputopo.io", "gputopologies", "status", "PATCH"),
+        ("gputopo.io", "gputopologies", "", "GET"),
+        ("batch", "jobs", "", "PATCH"),
+    ]
+    metrics = "\n".join(line.format(*each) for each in counters)
+    assert agentcost.writes_in(metrics) == {"gpujobs": 14, "gputopologies": 7}
 
 
 def test_every_experiment_is_found_by_its_name() -> None:
