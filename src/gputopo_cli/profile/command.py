@@ -23,8 +23,8 @@ def list_profiles(
     """List the GPUProfiles with their bandwidth sensitivity, CPU demand and samples.
 
     DECLARED: how much longer the workload runs on the worst links, as its user declares. MEASURED:
-    the same, from the samples, with the 95 % interval. DEMAND: more CPUs than this number gain less
-    than 10 %. LAST: the end of the newest sample.
+    the same, from the samples, with the 95 % interval. DEMAND: with more CPUs than this number, the
+    workload is less than 10 % faster. LAST: the end of the newest sample.
     """
     from gputopo_cli.profile.show import write_list
 
