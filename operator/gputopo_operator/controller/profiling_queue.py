@@ -47,9 +47,8 @@ class ProfiledPods:
 class ProfilingQueue:
     """The work queue of the pods that are measured with several CPU limits.
 
-    The operator finds a pod that requests a measurement in the status of a GPUTopology. It finds a
-    pod that does not yet have its own CPUs back by a label, so it can restore the pod after a
-    restart even if no agent runs.
+    The status of a GPUTopology names the pods that request a measurement. A label marks the pods
+    that do not yet have their own CPUs back, so that the operator finds them even without an agent.
     """
 
     def __init__(

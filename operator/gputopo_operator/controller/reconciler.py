@@ -1,7 +1,7 @@
 """Reconciles one GPUJob: reads its state, calls the decision and carries out the planned writes.
 
-Every decision uses objects that the operator has just read, so a lost, late or repeated watch event
-causes no wrong decision.
+Each decision uses objects that the operator has just read, so lost, late and repeated events cause
+no wrong decision.
 """
 
 import logging
@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 
 def utc_now() -> str:
-    """Return the time as Kubernetes writes it."""
+    """Return the current time in UTC in the format of Kubernetes."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

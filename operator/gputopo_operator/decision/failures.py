@@ -29,7 +29,7 @@ class FailureCounts:
 
 
 def count_failures(status: GPUJobStatus, pods: Sequence[JobPod]) -> FailureCounts:
-    """Add the failures of ``pods`` to the failures in the status."""
+    """Add the failed pods of ``pods`` to the counts in the status."""
     known = set(status.failed_pod_uids)
     new = tuple(
         FailedPod(pod, kind)

@@ -18,9 +18,8 @@ def job_patch(
 ) -> Document | None:
     """Return the merge patch that the child Job needs, or None if it needs none.
 
-    To end a Job, the patch sets ``backoffLimit: 0``, because Kueue may control the other fields
-    that could end it. If the Job controller counts more failed pods than the operator, the patch
-    raises ``backoffLimit``.
+    To end a Job, the patch sets ``backoffLimit: 0``, because Kueue may control other fields. If the
+    Job controller counts more failed pods than the operator, the patch raises ``backoffLimit``.
     """
     if child.result is not None or child.deleting or not child.uid:
         return None

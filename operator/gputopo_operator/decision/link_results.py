@@ -17,7 +17,7 @@ _FAILURES: Final[dict[RunResult, str]] = {
 
 
 def failed_result(run: LinkRunResult | None) -> LinksResult:
-    """Return the result if one run has no rate. ``run`` is None if the program of the run ended."""
+    """Return the result if a run has no rate. ``run`` is None if its Job ended by itself."""
     result: RunResult = "Ended" if run is None else run.result
     return LinksResult(result=result, message=_FAILURES[result])
 

@@ -2,12 +2,11 @@
 
 The job's own program runs twice for a short time on one node: first on the GPU set with the best
 links, then on the GPU set with the worst links. The operator ends each run as soon as the agent has
-taken three samples, because a fact about links needs three samples of a run. Once half of the time
-limit has passed, one sample is enough. Then the job itself starts. The authors of MAPA found the
-sensitivity of a workload in this way, by hand.
+taken three samples, because a fact about links needs three samples on each of the two GPU sets.
+After half of the time limit, one sample is enough. Then the job itself starts. The authors of MAPA
+found the sensitivity of a workload in this way, by hand.
 
-The decisions depend only on the Jobs of the runs, their pods and samples, so an operator that was
-killed continues after its restart.
+The decisions depend only on API objects, so an operator that was killed continues.
 """
 
 from dataclasses import dataclass
@@ -47,7 +46,7 @@ class LinkPlan:
         node: the node of this run; None if the scheduler chooses it.
         result: the final result, after which the job itself starts; None while links are measured.
         stop: the run to end, and its result.
-        waiting: what the measurement waits for, in words.
+        waiting: what the measurement waits for, as text for users.
         recheck_after_seconds: time after which to decide again, even without an event.
     """
 
@@ -115,10 +114,7 @@ def _create(kind: LinkSet, node: str | None) -> LinkPlan:
 def _both(
     state: GpuJobState, best: LinkRun, first: LinkRunResult, second: LinkRunResult
 ) -> LinkPlan:
-    """Return the result of both runs when the GPUProfile has their samples; before that, wait.
-
-    The child Job is created after that, and gets the facts of the GPUProfile.
-    """
+    """Return the result of both runs when the GPUProfile has their samples; before that, wait."""
     samples = state.profile.status.samples if state.profile else ()
     missing = STORE_SECONDS - seconds_since(second.time, _time(state.now))
     if missing > 0 and all(sample.pod_uid != second.pod_uid for sample in samples):
@@ -128,7 +124,7 @@ def _both(
 
 
 def _active(state: GpuJobState, spec: GPUJobSpec, kind: LinkSet, *, stopped: bool) -> LinkPlan:
-    """End an active run if it is measured, late or not possible; otherwise wait."""
+    """End an active run if it has enough samples, cannot be measured or is late; else wait."""
     run = state.link_runs[kind]
     pod = current_pod([pod for pod in state.pods if pod.job_uid == run.uid], finished=True)
     placed = pod is not None and pod.view.node is not None

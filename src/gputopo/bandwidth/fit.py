@@ -55,7 +55,7 @@ class FitResult:
     Attributes:
         coefficients: the 14 coefficients of equation 2, in the paper's order.
         sizes: sizes of the rings in the samples, ascending.
-        classes: link classes x, y and z of equation 2; a class without samples is None.
+        classes: link classes x, y and z of MAPA's equation 2; a class without samples is None.
         mixes: number of different link mixes (how many links of each class a ring uses).
         within: errors on the samples of the fit.
         unseen: errors on link mixes that the fit did not use (cross-validation); None if the

@@ -40,7 +40,7 @@ class LinkClass:
 
 @dataclass(frozen=True, slots=True)
 class LinkClasses:
-    """The link classes x, y and z of equation 2. A class without samples is None."""
+    """The link classes x, y and z of MAPA's equation 2. A class without samples is None."""
 
     double: LinkClass | None
     single: LinkClass | None

@@ -32,8 +32,8 @@ class BandwidthSample:
     """One measured bandwidth of a ring.
 
     Attributes:
-        mix: how many links of the ring are in the classes x, y and z of equation 2. A ring has as
-            many links as GPUs; the one link of a ring of two GPUs counts twice.
+        mix: how many links of the ring are in the classes x, y and z of MAPA's equation 2. A ring
+            has as many links as GPUs; the one link of a ring of two GPUs counts twice.
         gb_per_s: measured bandwidth.
     """
 
@@ -46,7 +46,7 @@ class BandwidthSamples:
     """One or more measurements on machines of one type.
 
     Attributes:
-        classes: link classes x, y and z of this type of machine.
+        classes: link classes x, y and z of MAPA's equation 2 for this type of machine.
     """
 
     samples: tuple[BandwidthSample, ...]

@@ -59,9 +59,8 @@ def run_figures(
 ) -> RunFigures:
     """Return the figures of ``jobs``, which has at least one job.
 
-    The times are added one after another in floating point, as in the authors' program. In one
-    result of that program, the rounding error of the sum decides whether the mean 3.6755 is rounded
-    up or down.
+    The times are added one after another in floating point, as in the authors' program. In one of
+    its results, the rounding error of the sum decides whether the mean 3.6755 is rounded up.
     """
     ordered = sorted(job.jct for job in jobs)
     return RunFigures(

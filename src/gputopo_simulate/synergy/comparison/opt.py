@@ -83,8 +83,7 @@ def _fractions(
 ) -> list[list[float]]:
     """Solve the second program, equations 15 to 19. Return the fraction of each job per server.
 
-    If the servers have different sizes, some jobs may not fit. So the program does not require that
-    all jobs are placed, but maximizes the sum of the fractions.
+    If the servers differ in size, not all jobs may fit. So the sum of the fractions is maximized.
     """
     if not choices:
         return []

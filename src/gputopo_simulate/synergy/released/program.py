@@ -151,10 +151,7 @@ def _las(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # 
 
 
 def _ftf(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # noqa: FBT001
-    """Return a sort key for ``ftf``: the job with the best finish-time fairness is first.
-
-    In the paper of Themis, the job with the worst finish-time fairness is first.
-    """
+    """Return a sort key: best finish-time fairness first. In Themis's paper, the worst is first."""
     total = now - job.source.arrival_seconds + job.remaining_seconds(by_share=by_share)
     fairness = total / (job.step_seconds * job.source.iterations)
     return -job.starved, fairness, job.source.arrival_seconds
