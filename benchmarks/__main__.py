@@ -13,6 +13,7 @@ from benchmarks import (
     compare_bandwidth_models,
     decisions,
     extender,
+    facts,
     memory,
     profiling,
     simulator,
@@ -37,6 +38,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "profiling": profiling.run,
     "steps": steps.run,
     "agent": agent.run,
+    "facts": facts.run,
 }
 
 
@@ -46,6 +48,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--quick", action="store_true", help="tiny, to see that they run")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw decision times there")
+    parser.add_argument("--seed", type=int, default=1, help="of the simulated fleets")
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in BENCHMARKS]:
         parser.error(f"{unknown[0]!r} is not one of {', '.join(BENCHMARKS)}")
@@ -53,7 +56,7 @@ def main() -> None:
     print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load {load}")
     for name in options.names or BENCHMARKS:
         began = time.perf_counter()
-        BENCHMARKS[name](Options(quick=options.quick, plot=options.plot))
+        BENCHMARKS[name](Options(options.quick, options.plot, options.seed))
         print(f"({name}: {time.perf_counter() - began:.0f} s)")
 
 

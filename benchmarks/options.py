@@ -11,7 +11,9 @@ class Options:
     Attributes:
         quick: so small that it only proves that the benchmark runs.
         plot: where to draw decision times; None for nowhere.
+        seed: of the simulated fleets.
     """
 
     quick: bool = False
     plot: Path | None = None
+    seed: int = 1

@@ -46,6 +46,8 @@ def everything(picture: Path) -> str:
         "Mean gap by GPUs of the cluster",
         "alexnet           8  24           2.0%        0.4%  24, 12, 6, 9, 10, 11, 3, 1",
         "srtf            marginal",
+        "Sensitive to links or not; 1 fleets, seed 1",
+        "Class when users report low rates",
         "mean at 10 steps/s, one of which sends",
         "8 containers, 1 message/s each",
     ],

@@ -1,0 +1,1 @@
+"""Simulated workloads with known properties: the truth against which facts are checked."""
