@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gputopo.bandwidth.models import MODELS
 from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.patterns.model import ring
-from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
+from gputopo.placement.model import MAPA_POLICIES, Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place, ranking
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of, mask_of
@@ -108,7 +108,7 @@ def test_every_policy_chooses_as_the_exhaustive_search(
     search = Exhaustive(topology, ring_edges(size), size, by_eq2=model.name == "eq2")
     chosen = {
         (policy, sensitive): tuple(sorted(result.gpus))
-        for policy in PolicyName
+        for policy in MAPA_POLICIES
         for sensitive in (False, True)
         for result in [
             place(topology, free, PlacementRequest(ring(size), sensitive, policy), model)
@@ -127,6 +127,18 @@ def test_greedy_has_the_highest_aggregate_of_all_policies(
     greedy = place(topology, free, replace(request, policy=PolicyName.GREEDY))
     if isinstance(one, Match) and isinstance(greedy, Match):
         assert greedy.aggregate_mb_per_s >= one.aggregate_mb_per_s
+
+
+@given(cases())
+def test_weakest_has_the_lowest_physical_bandwidth_of_all_sets(
+    case: tuple[NodeTopology, GpuMask, PlacementRequest],
+) -> None:
+    topology, free, request = case
+    weakest = replace(request, policy=PolicyName.WEAKEST)
+    found = place(topology, free, weakest)
+    if isinstance(found, Match) and found.common_mb_per_s is not None:
+        everything = ranking(topology, free, request, most=100_000)
+        assert found.common_mb_per_s == min(each.common_mb_per_s or 0 for each in everything)
 
 
 @given(cases(), st.integers(1, 8))

@@ -120,6 +120,7 @@ async def test_a_response_in_chunks_is_not_parsed() -> None:
         b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1001,
         b"HTTP/1.1 200 OK\r\nX: " + b"y" * 200_000,
         b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"220 mail.example.org ESMTP\r\n\r\n",
     ],
 )
 async def test_an_endpoint_that_is_no_http_server_is_an_error(response: bytes) -> None:

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.names import PLACEMENT_ANNOTATION, PROFILING_STATE_ANNOTATION
+from gputopo.api.names import (
+    PLACEMENT_ANNOTATION,
+    PROFILING_STATE_ANNOTATION,
+    SENSITIVITY_ANNOTATION,
+)
 from gputopo.api.profile import GPUProfile, GPUProfileSpec
 from gputopo.api.profiling import CpuAmounts, ProfilingState
 from gputopo_operator.decision.decide import profile_to_read
@@ -607,6 +611,17 @@ def test_profile_of_the_job_is_the_source_of_its_sensitivity() -> None:
         "bandwidth sensitivity: Insensitive "
         "(GPUProfile bert: 2 % slower on the worst links, declared)"
     )
+
+
+def test_job_of_an_older_operator_shows_the_sensitivity_of_its_annotation() -> None:
+    case = Situation(workload={"profile": "bert"})
+    case.reconcile()
+    assert case.child is not None
+    annotations = case.child["spec"]["template"]["metadata"]["annotations"]
+    annotations[SENSITIVITY_ANNOTATION] = "Insensitive"
+    case.reconcile()
+    message = case.status.conditions[0].message
+    assert message == "bandwidth sensitivity: Insensitive (Profile bert)"
 
 
 def test_ended_pod_of_an_unfinished_job_does_not_run() -> None:

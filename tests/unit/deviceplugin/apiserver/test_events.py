@@ -1,0 +1,29 @@
+"""The agent records what users must know as events."""
+
+import asyncio
+
+from gputopo_deviceplugin.apiserver.events import EventRecorder
+from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.pods import PodView
+
+
+class Events:
+    def __init__(self) -> None:
+        self.created: list[Document] = []
+
+    async def create_event(self, event: Document) -> None:
+        self.created.append(event)
+
+
+async def test_invalid_annotation_about_measuring_is_an_event_of_the_pod() -> None:
+    events = Events()
+    recorder = EventRecorder(events, "n1", AgentMetrics(), ChangeSignal())
+    pod = PodView("uid-a", ObjectKey("ml", "a"))
+    recorder.record_invalid_measuring(pod, "gputopo.io/profiling: 'Memory' is not one of CPUs")
+    await asyncio.sleep(0)
+    [event] = events.created
+    assert (event["reason"], event["type"]) == ("NotMeasured", "Warning")
+    assert event["involvedObject"]["uid"] == "uid-a"
+    assert event["message"] == "gputopo.io/profiling: 'Memory' is not one of CPUs"
