@@ -15,7 +15,7 @@ from showcase.install import NAMESPACE
 from showcase.kubectl import KubectlError, Object, wait_for
 
 START_SECONDS = 90
-LEARN_SECONDS = 240
+LEARN_SECONDS = 480
 _AGENT = "app.kubernetes.io/component=deviceplugin"
 
 
