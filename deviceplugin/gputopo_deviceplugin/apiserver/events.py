@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from gputopo.runtime.log import fields
+from gputopo.runtime.times import utc_now
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.apiserver.node_api import timestamp
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_kube.document import Document
@@ -80,7 +80,7 @@ class EventRecorder:
     def _write(
         self, about: dict[str, Any], reason: str, message: str, *, kind: str = "Warning"
     ) -> None:
-        event = _event(about, self._node, reason, message, timestamp(), kind=kind)
+        event = _event(about, self._node, reason, message, utc_now(), kind=kind)
         task = asyncio.create_task(self._create(event))
         self._in_flight.add(task)
         task.add_done_callback(self._in_flight.discard)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, AsyncClient
@@ -102,11 +101,6 @@ def parse_node_pod(document: Document, resource: str) -> PodView:
     pod = parse_pod_object(document)
     view = view_of(pod, resource)
     return replace(view, runtime=runtime_of(pod)) if view.containers else view
-
-
-def timestamp() -> str:
-    """Return the current time as the API writes it (RFC 3339)."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _unparsed(document: Document) -> Document:

@@ -5,11 +5,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from gputopo.runtime.times import utc_now
 from gputopo.throughput.message import StepMessage, StepMessageError, parse_message
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.events import EventRecorder
-from gputopo_deviceplugin.apiserver.node_api import timestamp
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
@@ -64,7 +64,7 @@ class Measurer:
         self._recorder = recorder
         self._metrics = metrics
         self._changes = changes
-        self._meters = NodeMeters(settings.phase_rules, metrics, timestamp)
+        self._meters = NodeMeters(settings.phase_rules, metrics, utc_now)
         self._publish_seconds = settings.measure_publish_seconds
         self._publish_at: float | None = None
         self._faults: set[tuple[str, str]] = set()

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.runtime.log import fields
+from gputopo.runtime.times import utc_now
 from gputopo.topology.model import NodeTopology, TopologyError
-from gputopo_deviceplugin.apiserver.node_api import timestamp
 from gputopo_deviceplugin.report.status import NodeObservation, build_status, stopping_conditions
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError, RejectedError
@@ -49,7 +49,7 @@ class TopologyPublisher:
     def __init__(self, store: TopologyStore, clock: Callable[[], str] | None = None) -> None:
         """Write to ``store``; ``clock`` returns the time in RFC 3339."""
         self._store = store
-        self._clock = clock or timestamp
+        self._clock = clock or utc_now
         self._object: Document | None = None
         self._loading_stopped = False
         self._unstored = False  # the API server does not store rates and samples

@@ -8,12 +8,13 @@ import logging
 from collections.abc import Callable
 
 from gputopo.runtime.log import fields
+from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.job_api import JobApi, is_final
 from gputopo_operator.controller.node_reports import NodeReports
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS, utc_now
+from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS
 from gputopo_operator.decision.profiles import profile_update
 from gputopo_operator.metrics import OperatorMetrics

@@ -16,8 +16,8 @@ from gputopo.profiling.model import (
     Step,
     Wait,
 )
-from gputopo.profiling.times import timestamp
 from gputopo.runtime.log import fields
+from gputopo.runtime.times import timestamp
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
 from gputopo_kube.podmodel import PodError

@@ -8,12 +8,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import chain
 from typing import TypeVar
 
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo.runtime.log import fields
+from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError
 from gputopo_kube.merge_patch import merge_patch
@@ -50,11 +50,6 @@ CONFLICT_DELAY_SECONDS = 0.2
 _Value = TypeVar("_Value")
 
 _log = logging.getLogger(__name__)
-
-
-def utc_now() -> str:
-    """Return the current time in UTC in the format of Kubernetes."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Reconciler:

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Final
 
 from gputopo.api.link_runs import LinkRunResult, LinksResult, RunResult
-from gputopo.profiling.times import seconds_since
+from gputopo.runtime.times import seconds_since
 
 _FAILURES: Final[dict[RunResult, str]] = {
     "Measured": "",

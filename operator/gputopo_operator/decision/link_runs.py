@@ -17,7 +17,7 @@ from gputopo.api.annotations import PlacementAnnotation
 from gputopo.api.link_runs import LinkRunResult, LinksResult, RunResult
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.profiles.comparable import MIN_SAMPLES
-from gputopo.profiling.times import seconds_since
+from gputopo.runtime.times import seconds_since
 from gputopo_operator.decision.link_results import failed_result, measured_result
 from gputopo_operator.decision.link_skips import reason_to_skip
 from gputopo_operator.decision.placements import current_pod

@@ -17,6 +17,7 @@ from gputopo.api.profile import (
 from gputopo.profiles.facts import workload_facts
 from gputopo.profiles.retention import current, retain
 from gputopo.profiles.words import known_and_missing, sensitivity, summary, with_gpus
+from gputopo.runtime.times import TIME_FORMAT, timestamp
 from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT
 
 MEASURED: Final = "Measured"
@@ -26,7 +27,6 @@ SPEC_CONTRADICTED: Final = "SpecContradicted"
 """Condition: measurements contradict the sensitivity in ``spec``. The value in ``spec`` still
 applies."""
 
-_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _CLOCK_ERROR: Final = timedelta(hours=1)
 
 
@@ -81,9 +81,9 @@ def updated_status(
 
 
 def _not_from_future(samples: Iterable[Sample], now: str) -> list[Sample]:
-    latest = datetime.strptime(now, _TIME).replace(tzinfo=UTC) + _CLOCK_ERROR
+    latest = datetime.strptime(now, TIME_FORMAT).replace(tzinfo=UTC) + _CLOCK_ERROR
     # Texts of this form sort like their times, even those of days that do not exist.
-    text = latest.strftime(_TIME)
+    text = timestamp(latest)
     return [sample for sample in samples if sample.time <= text]
 
 

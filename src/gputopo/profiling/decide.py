@@ -17,7 +17,7 @@ from gputopo.profiling.finish import POLL_SECONDS, close, end, resized, restore
 from gputopo.profiling.grid import most_milli_cpu
 from gputopo.profiling.model import ProfilingSituation, Resize, Step, Wait
 from gputopo.profiling.progress import ProfilingProgress
-from gputopo.profiling.times import seconds_since, timestamp
+from gputopo.runtime.times import seconds_since, timestamp
 
 POINT_SECONDS: Final = 300
 """Longest time for which one CPU limit is measured. If the pod reaches no steady rate in this time,

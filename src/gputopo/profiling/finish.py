@@ -5,7 +5,7 @@ from typing import Final
 from gputopo.api.profiling import CpuAmounts, ProfilingResult, ProfilingState
 from gputopo.profiling.model import Done, ProfilingSituation, ResizeProblem, Restore, Step, Wait
 from gputopo.profiling.report import summary
-from gputopo.profiling.times import timestamp
+from gputopo.runtime.times import timestamp
 
 POLL_SECONDS: Final = 5.0
 """How often the operator checks whether kubelet has applied a resize. No event reports this."""

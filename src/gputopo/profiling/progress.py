@@ -7,7 +7,7 @@ from gputopo.api.profiling import MAX_POINTS, CpuAmounts, ProfiledPoint, Profili
 from gputopo.profiling.curve import curve_of, merged, newest_setting
 from gputopo.profiling.grid import CpuGrid, most_milli_cpu
 from gputopo.profiling.model import ProfilingSituation
-from gputopo.profiling.times import seconds_since
+from gputopo.runtime.times import seconds_since
 from gputopo.sensitivity.planner import next_cpus
 
 

@@ -18,7 +18,7 @@ from gputopo.profiling.model import (
     Step,
     Wait,
 )
-from gputopo.profiling.times import timestamp
+from gputopo.runtime.times import timestamp
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 UID = "uid-train"

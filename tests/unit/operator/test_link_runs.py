@@ -20,7 +20,7 @@ from gputopo.api.names import (
 )
 from gputopo.api.profile import GPUProfile, GPUProfileSpec, GPUProfileStatus
 from gputopo.profiles.comparable import MIN_SAMPLES
-from gputopo.profiling.times import timestamp
+from gputopo.runtime.times import timestamp
 from gputopo_operator.decision.link_run_job import RUN_VARIABLE, link_run_name
 from gputopo_operator.decision.link_runs import PLACE_SECONDS, POLL_SECONDS, STORE_SECONDS
 from gputopo_operator.model import LinkSet
