@@ -16,7 +16,7 @@ from gputopo.api.annotations import (
 )
 from gputopo.api.link_runs import LinkRunResult, LinksResult
 from gputopo.api.names import FACTS_ANNOTATION, LINK_RESULT_ANNOTATION, SENSITIVITY_ANNOTATION
-from gputopo.api.profile import GPUProfile, Measurement, Sample
+from gputopo.api.profile import GPUProfile, Measurement, Sample, valid_samples
 from gputopo.api.profiling import parse_profiling_state
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologyStatus
 from gputopo.runtime.messages import first_error
@@ -162,10 +162,7 @@ def parse_report(raw: Document) -> NodeReport:
 
 def parse_samples(texts: Iterable[str]) -> tuple[Sample, ...]:
     """Parse samples and sort them by time; skip samples in an unknown format of a newer agent."""
-    samples: list[Sample] = []
-    for text in texts:
-        with suppress(ValidationError):
-            samples.append(Sample.model_validate_json(text))
+    samples = valid_samples(texts, Sample.model_validate_json)
     return tuple(sorted(samples, key=lambda sample: (sample.time, *sample.key)))
 
 
@@ -182,10 +179,8 @@ def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
 def parse_pod_samples(raw: Document) -> dict[str, list[Sample]]:
     """Parse from a GPUTopology the samples of each pod, oldest first, by UID of the pod."""
     samples: defaultdict[str, list[Sample]] = defaultdict(list)
-    for each in raw.get("status", {}).get("samples", []):
-        with suppress(ValidationError):
-            found = Sample.model_validate(each)
-            samples[found.pod_uid].append(found)
+    for found in valid_samples(raw.get("status", {}).get("samples", [])):
+        samples[found.pod_uid].append(found)
     return {uid: sorted(each, key=lambda one: one.time) for uid, each in samples.items()}
 
 

@@ -1,15 +1,12 @@
 """Parses the objects for measuring a pod with several CPU limits: pod, samples and node."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, Final
-
-from pydantic import ValidationError
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.measuring import MeasuringRequest, parse_measuring
 from gputopo.api.names import PROFILE_ANNOTATION, PROFILING_ANNOTATION, PROFILING_LABEL
-from gputopo.api.profile import Sample
+from gputopo.api.profile import Sample, valid_samples
 from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_state
 from gputopo.profiling.model import ProfiledPod, ResizeProblem
 from gputopo_kube.document import Document, ObjectKey
@@ -65,13 +62,11 @@ def parse_profile_samples(profile: Document) -> tuple[Sample, ...]:
 
 
 def _samples(document: Document) -> Iterator[Sample]:
-    """Yield the samples in the status of an object; skip samples in an unknown newer format.
+    """Return the samples in the status of an object, without samples in an unknown format.
 
     If such a sample were an error, the operator could not give the pod its own CPUs back.
     """
-    for each in (document.get("status") or {}).get("samples") or ():
-        with suppress(ValidationError):
-            yield Sample.model_validate(each)
+    return valid_samples((document.get("status") or {}).get("samples") or ())
 
 
 def available_milli_cpu(

@@ -17,6 +17,7 @@ from gputopo.api.annotations import PlacementAnnotation
 from gputopo.api.link_runs import LinkRunResult, LinksResult, RunResult
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.profiles.comparable import MIN_SAMPLES
+from gputopo.profiles.links import MIN_CONTRAST
 from gputopo.runtime.times import seconds_since
 from gputopo_operator.decision.link_results import failed_result, measured_result
 from gputopo_operator.decision.link_skips import reason_to_skip
@@ -32,9 +33,6 @@ STORE_SECONDS: Final = 60
 POLL_SECONDS: Final = 10
 """Interval while a run waits for its sample, and while the GPUProfile does not have it: no event
 reports this."""
-
-MIN_CONTRAST: Final = 1.25
-"""Least ratio of the bandwidths of both runs; with less, a slowdown is hard to measure."""
 
 
 @dataclass(frozen=True, slots=True)

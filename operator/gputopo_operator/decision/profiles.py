@@ -42,7 +42,7 @@ def profile_events(before: GPUProfileStatus, after: GPUProfileStatus) -> Iterato
         now = _sensitivity(fact)
         if was == now:
             continue
-        figures = "too few samples" if fact is None else str(_slowdown(fact))
+        figures = "too few samples" if fact is None else str(KnownSlowdown.measured(fact))
         corrected = {was, now} == _DECIDED
         reason = "SensitivityCorrected" if corrected else "SensitivityMeasured"
         note = f"{gpus} GPUs: {now} (was {was}): {figures}"
@@ -69,9 +69,3 @@ def _links(status: GPUProfileStatus) -> dict[int, LinkFact]:
 
 def _sensitivity(fact: LinkFact | None) -> str:
     return "Unknown" if fact is None else fact.sensitivity
-
-
-def _slowdown(fact: LinkFact) -> KnownSlowdown:
-    return KnownSlowdown(
-        percent=fact.percent, low=fact.low_percent, high=fact.high_percent, samples=fact.samples
-    )

@@ -22,7 +22,7 @@ from gputopo.api.names import (
     POLICY_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
-from gputopo.api.profile import Percent
+from gputopo.api.profile import LinkFact, Percent
 from gputopo.api.v1alpha1 import Edge
 from gputopo.errors import InvalidInputError
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge, PatternKind
@@ -107,6 +107,16 @@ class KnownSlowdown(ApiModel):
     low: Percent
     high: Percent
     samples: Annotated[int, Field(ge=0, le=_MOST_SAMPLES)] = 0
+
+    @classmethod
+    def measured(cls, fact: LinkFact) -> Self:
+        """Return the slowdown of a fact about links."""
+        return cls(
+            percent=fact.percent,
+            low=fact.low_percent,
+            high=fact.high_percent,
+            samples=fact.samples,
+        )
 
     def __str__(self) -> str:
         if not self.samples:

@@ -1,8 +1,10 @@
 """pydantic models of measurements: samples of a workload, the facts from them, and GPUProfiles."""
 
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from gputopo.api.model import (
     ApiModel,
@@ -43,6 +45,8 @@ CiPermille = Annotated[int, Field(ge=0)]
 MilliCpu = Annotated[int, Field(alias="milliCPU", ge=1)]
 Percent = Annotated[int, Field(ge=-100, le=100000)]
 SampleCount = Annotated[int, Field(ge=0)]
+
+_Raw = TypeVar("_Raw")
 
 
 class Sample(ApiModel):
@@ -99,6 +103,15 @@ class Sample(ApiModel):
     def steps_per_second(self) -> float:
         """Training steps per second."""
         return self.micro_steps_per_second / 1e6
+
+
+def valid_samples(
+    raw: Iterable[_Raw], parse: Callable[[_Raw], Sample] = Sample.model_validate
+) -> Iterator[Sample]:
+    """Parse samples; skip samples in an unknown format of a newer agent or operator."""
+    for each in raw:
+        with suppress(ValidationError):
+            yield parse(each)
 
 
 class NodeSample(Sample):

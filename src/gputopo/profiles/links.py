@@ -39,6 +39,8 @@ from gputopo.profiles.runs import across_runs, cells_of, newest_runs, run_means
 from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT
 
 MIN_CONTRAST: Final = 1.25
+"""Least ratio of two bandwidths; with less, a slowdown is hard to measure."""
+
 MIN_RUNS: Final = 3
 
 

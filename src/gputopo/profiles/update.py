@@ -142,14 +142,8 @@ def _conditions(
 
 def _annotation(name: str, declared: int | None, links: Sequence[LinkFact]) -> str | None:
     if declared is not None:
-        known = KnownSlowdown(percent=declared, low=declared, high=declared)
-        return FactsAnnotation(profile=name, source="Declared", links={0: known}).dump()
+        return FactsAnnotation.declared(name, declared).dump()
     if not links:
         return None
-    measured = {
-        fact.gpus: KnownSlowdown(
-            percent=fact.percent, low=fact.low_percent, high=fact.high_percent, samples=fact.samples
-        )
-        for fact in links
-    }
+    measured = {fact.gpus: KnownSlowdown.measured(fact) for fact in links}
     return FactsAnnotation(profile=name, source="Measured", links=measured).dump()
