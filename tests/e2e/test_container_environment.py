@@ -24,7 +24,7 @@ def injection(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
-    """How the agents inject GPUs; the chart's default is restored after the tests with CDI."""
+    """How the agents inject GPUs; the values of all other tests are restored after CDI."""
     if request.param == "DeviceNodes":
         yield request.param
         return
@@ -32,10 +32,10 @@ def injection(
     values = tmp_path_factory.mktemp("chart") / "values.yaml"
     values.write_text(f"devicePlugin: {{deviceInjection: {request.param}}}\n")
     try:
-        install.install_chart(values)
+        install.install_chart(*installed.values, values)
         yield request.param
     finally:
-        install.install_chart()
+        install.install_chart(*installed.values)
 
 
 def container(name: str, gpus: int, image: str, **fields: Any) -> Object:

@@ -22,6 +22,7 @@ class Installed:
     Attributes:
         workload_image: has ``sh``, ``sleep``, ``env`` and ``stat``; every node has it.
         trainer_image: a training job that reports steps (tools/images/trainer).
+        values: files with values that override the local cluster's.
         local: whether the nodes run on this machine.
     """
 
@@ -29,6 +30,7 @@ class Installed:
     workload_image: str
     local: bool
     trainer_image: str = ""
+    values: tuple[Path, ...] = ()
 
 
 def cluster_is_running() -> bool:
@@ -79,7 +81,13 @@ def install_chart(*more_values: Path) -> Installed:
         stdout=subprocess.DEVNULL,
         env=kubectl.environment,
     )
-    installed = Installed(kubectl, images["workload"], local=True, trainer_image=images["trainer"])
+    installed = Installed(
+        kubectl,
+        images["workload"],
+        local=True,
+        trainer_image=images["trainer"],
+        values=more_values,
+    )
     wait_for("every node publishes its GPUs", lambda: _all_published(kubectl), timeout_s=60)
     return installed
 

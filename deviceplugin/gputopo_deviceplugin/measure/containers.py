@@ -27,7 +27,8 @@ class MeasuredContainer:
     """A container with GPUs whose pod has not ended.
 
     Attributes:
-        fault: what is wrong with the annotations of the pod; None if they are valid.
+        fault: why the steps of the container cannot be counted as the pod requests; None if they
+            can.
     """
 
     pod: PodView
@@ -43,7 +44,7 @@ class MeasuredContainer:
 
 
 def measured_containers(
-    users: Mapping[GpuUuid, GpuUser], pods: Mapping[ObjectKey, PodView]
+    users: Mapping[GpuUuid, GpuUser], pods: Mapping[ObjectKey, PodView], *, reads_logs: bool
 ) -> dict[ContainerKey, MeasuredContainer]:
     """Return the containers to measure: those that keep their GPUs until their pod ends.
 
@@ -53,6 +54,7 @@ def measured_containers(
     Args:
         users: the pod and container that uses each GPU of this node.
         pods: this node's pods.
+        reads_logs: whether the agent may read the logs of containers.
     """
     gpus: defaultdict[tuple[ObjectKey, str], set[GpuUuid]] = defaultdict(set)
     for gpu, user in users.items():
@@ -60,7 +62,7 @@ def measured_containers(
         if pod is not None and pod.uid == user.uid and user.state is PodState.LIVE:
             gpus[user.key, user.container].add(gpu)
     found = [
-        _container(pods[key], each.name, frozenset(gpus[key, each.name]))
+        _container(pods[key], each.name, frozenset(gpus[key, each.name]), reads_logs=reads_logs)
         for key in dict.fromkeys(key for key, _ in gpus)
         for each in pods[key].gpu_keepers
         if len(gpus.get((key, each.name), ())) == each.gpus <= MAX_GPUS_PER_POD
@@ -88,6 +90,13 @@ def requested_measuring(pod: PodView) -> tuple[MeasuringRequest, str | None]:
     return request, None
 
 
-def _container(pod: PodView, name: str, gpus: frozenset[GpuUuid]) -> MeasuredContainer:
+def _container(
+    pod: PodView, name: str, gpus: frozenset[GpuUuid], *, reads_logs: bool
+) -> MeasuredContainer:
     request, fault = requested_measuring(pod)
+    if request.source == "Log" and not reads_logs:
+        fault = (
+            f"{STEPS_SOURCE_ANNOTATION}: Log, but the node agent may not read the logs of pods; "
+            "set the chart value devicePlugin.measuring.podLogs to true, or use SDK or Metrics"
+        )
     return MeasuredContainer(pod, name, gpus, request, fault)

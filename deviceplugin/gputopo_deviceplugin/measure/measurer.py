@@ -65,6 +65,7 @@ class Measurer:
         self._metrics = metrics
         self._changes = changes
         self._meters = NodeMeters(settings.phase_rules, metrics, utc_now)
+        self._reads_logs = settings.pod_logs_dir is not None
         self._publish_seconds = settings.measure_publish_seconds
         self._publish_at: float | None = None
         self._faults: set[tuple[str, str]] = set()
@@ -97,7 +98,7 @@ class Measurer:
     def _update_containers(self, now: float) -> None:
         pods, hardware = self._tracker.pods, self._state.hardware or _UNKNOWN
         users = self._tracker.find_users(hardware.gpus)
-        containers = measured_containers(users, pods)
+        containers = measured_containers(users, pods, reads_logs=self._reads_logs)
         environments: dict[ContainerKey, Environment | None] = {
             # Without the API server, the agent does not know limits and neighbours.
             key: environment_of(container, users, pods, hardware)

@@ -70,7 +70,7 @@ def environment(
     pods = {each.key: each for each in found if isinstance(each, PodView)}
     using = {**(others or {}), **dict.fromkeys(gpus, own)}
     users = {UUIDS[index]: GpuUser(each.key, "main", each.uid) for index, each in using.items()}
-    container = measured_containers(users, pods)[ContainerKey(own.uid, "main")]
+    container = measured_containers(users, pods, reads_logs=True)[ContainerKey(own.uid, "main")]
     return environment_of(container, users, pods, hardware)
 
 

@@ -36,6 +36,7 @@ def test_each_container_that_keeps_gpus_is_measured() -> None:
                 GpuContainer("main", 2),
             )
         },
+        reads_logs=True,
     )
     assert {key: container.gpus for key, container in found.items()} == {
         ContainerKey("uid-a", "main"): {A, B},
@@ -46,7 +47,7 @@ def test_each_container_that_keeps_gpus_is_measured() -> None:
 def test_the_annotations_state_source_and_profile() -> None:
     annotations = {PROFILE_ANNOTATION: "bert", STEPS_SOURCE_ANNOTATION: "Log"}
     [found] = measured_containers(
-        {A: user()}, {KEY: pod(GpuContainer("main", 1), annotations=annotations)}
+        {A: user()}, {KEY: pod(GpuContainer("main", 1), annotations=annotations)}, reads_logs=True
     ).values()
     assert (found.request.profile, found.request.source, found.fault) == ("bert", "Log", None)
 
@@ -54,7 +55,7 @@ def test_the_annotations_state_source_and_profile() -> None:
 def test_an_invalid_annotation_gives_the_default_request_and_a_fault() -> None:
     annotations = {PROFILE_ANNOTATION: "bert", STEPS_SOURCE_ANNOTATION: "Guess"}
     [found] = measured_containers(
-        {A: user()}, {KEY: pod(GpuContainer("main", 1), annotations=annotations)}
+        {A: user()}, {KEY: pod(GpuContainer("main", 1), annotations=annotations)}, reads_logs=True
     ).values()
     assert found.request == MeasuringRequest()
     assert found.fault == "gputopo.io/steps-source: 'Guess' is not one of SDK, Metrics, Log"
@@ -67,7 +68,9 @@ def test_the_endpoint_of_a_pod_does_not_count_for_several_containers() -> None:
         STEPS_METRICS_ANNOTATION: "9090/metrics steps_total",
     }
     both = pod(GpuContainer("main", 1), GpuContainer("eval", 1), annotations=annotations)
-    for found in measured_containers({A: user(), B: user("eval")}, {KEY: both}).values():
+    for found in measured_containers(
+        {A: user(), B: user("eval")}, {KEY: both}, reads_logs=True
+    ).values():
         assert found.request == MeasuringRequest()
         assert found.fault == (
             "gputopo.io/steps-source: Metrics, but 2 containers have GPUs; use SDK or Log, which "
@@ -87,10 +90,19 @@ def test_the_endpoint_of_a_pod_does_not_count_for_several_containers() -> None:
     ],
 )
 def test_other_users_are_not_measured(users: Mapping[GpuUuid, GpuUser]) -> None:
-    assert measured_containers(users, {KEY: pod(GpuContainer("main", 1))}) == {}
+    assert measured_containers(users, {KEY: pod(GpuContainer("main", 1))}, reads_logs=True) == {}
 
 
 def test_a_container_with_more_gpus_than_a_pod_may_have_is_not_measured() -> None:
     gpus = [GpuUuid(f"GPU-{number}") for number in range(17)]
     users = dict.fromkeys(gpus, user())
-    assert measured_containers(users, {KEY: pod(GpuContainer("main", 17))}) == {}
+    assert measured_containers(users, {KEY: pod(GpuContainer("main", 17))}, reads_logs=True) == {}
+
+
+def test_a_pod_that_logs_its_steps_is_not_measured_by_an_agent_that_reads_no_logs() -> None:
+    annotations = {PROFILE_ANNOTATION: "bert", STEPS_SOURCE_ANNOTATION: "Log"}
+    pods = {KEY: pod(GpuContainer("main", 1), annotations=annotations)}
+    [found] = measured_containers({A: user()}, pods, reads_logs=False).values()
+    assert found.request.profile == "bert"
+    assert found.fault is not None
+    assert "devicePlugin.measuring.podLogs" in found.fault
