@@ -15,10 +15,8 @@ import pytest
 
 from gputopo.api.profile import Sample
 from gputopo.profiles.cpus import cpu_facts
-from gputopo.profiles.links import link_facts
-from gputopo.profiles.neighbours import neighbour_facts
-from gputopo.profiles.scaling import scaling_facts
 from support.builders.workload_runs import BEST_MB_PER_S, WORST_MB_PER_S, run_of
+from support.facts import link_facts, neighbour_facts, scaling_facts
 
 NOISES: Final = (0.05, 0.15, 0.30)
 WORKLOADS: Final = 150

@@ -73,17 +73,25 @@ def alone_on_socket(samples: Iterable[Sample]) -> list[Sample]:
     return [sample for sample in samples if not sample.socket_neighbours]
 
 
+def usable(samples: Sequence[Sample], demand: int | None) -> list[Sample]:
+    """Return the samples of one number of GPUs that the regression uses.
+
+    ``samples`` ascend by time. If some have a bandwidth, these count. A workload that waits for
+    CPUs does not wait for links, so samples with too few CPUs do not count.
+    """
+    return with_enough_cpus(with_known_bandwidth(samples) or samples, demand)
+
+
 def with_enough_cpus(samples: Sequence[Sample], demand: int | None) -> list[Sample]:
     """Return the samples whose CPU limit is at least ``demand``, in thousandths of a CPU.
 
-    If ``demand`` is None, return the samples with the most frequent CPU limit. Samples with
-    different limits may have different speeds, so they cannot be compared.
+    If ``demand`` is None, the workload is taken to need at most the most frequent CPU limit.
     """
     if demand is not None:
         return [sample for sample in samples if cpu_limit(sample) >= demand]
     counts = Counter(map(cpu_limit, samples))
     usual = max(counts, key=lambda limit: (counts[limit], limit), default=inf)
-    return [sample for sample in samples if cpu_limit(sample) == usual]
+    return [sample for sample in samples if cpu_limit(sample) >= usual]
 
 
 def neighbour_on_socket(sample: Sample) -> str | None:

@@ -1,4 +1,4 @@
-"""Compares the speed of a workload in two settings, for example beside a neighbour and alone.
+"""Compares the speed of a workload in two settings, for example with two CPU limits.
 
 A run (one pod) that was in both settings shows the difference best, because everything else that
 makes this run fast or slow is equal in both settings. Runs that were in only one setting are
@@ -14,12 +14,6 @@ from gputopo.profiles.runs import level, without_outliers
 
 Runs: TypeAlias = Mapping[str, Estimate]
 """The mean of each run, by pod UID; its variance counts only the differences within the run."""
-
-
-def contrast(one: Runs, other: Runs) -> Estimate | None:
-    """Estimate the difference ``one - other`` of two settings; None if a setting has no runs."""
-    parts = [part for part in (paired(one, other), unpaired(one, other)) if part]
-    return combined(parts) if parts else None
 
 
 def paired(one: Runs, other: Runs) -> Estimate | None:

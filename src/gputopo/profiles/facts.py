@@ -6,6 +6,7 @@ from gputopo.api.profile import Sample, WorkloadFacts
 from gputopo.profiles.cpus import cpu_facts
 from gputopo.profiles.links import link_facts
 from gputopo.profiles.neighbours import neighbour_facts
+from gputopo.profiles.ratefit import rate_fits
 from gputopo.profiles.retention import current
 from gputopo.profiles.scaling import scaling_facts
 
@@ -17,11 +18,12 @@ def workload_facts(samples: Iterable[Sample]) -> WorkloadFacts | None:
         return None
     cpus = cpu_facts(used)
     demands = {fact.gpus: fact.demand_milli_cpu for fact in cpus}
+    fits = rate_fits(used, demands)
     return WorkloadFacts(
         gpu_model=used[-1].gpu_model,
         image_digest=used[-1].image_digest,
-        links=link_facts(used, demands),
+        links=link_facts(fits),
         cpus=cpus,
-        neighbours=neighbour_facts(used, demands),
-        scaling=scaling_facts(used, demands),
+        neighbours=neighbour_facts(fits),
+        scaling=scaling_facts(fits),
     )

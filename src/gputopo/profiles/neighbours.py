@@ -1,85 +1,71 @@
 """Computes how much slower a workload runs beside another workload (SC17, section 3, figure 6).
 
-The time per step beside the other workload is compared with the time per step alone. Only samples
-with equal numbers of GPUs, similar bandwidth and similar CPUs are compared. There are two scopes:
+A slowdown is that by one pod of the other workload. There are two scopes: ``Socket`` for a pod with
+GPUs on the same NUMA nodes, and ``Node`` for a pod with GPUs on other NUMA nodes only. Slowdowns
+are effects of a regression (:mod:`gputopo.profiles.ratefit`), so samples beside several workloads
+count too.
 
-- ``Socket``: "beside" means that all other pods with GPUs on the same CPU socket are of the other
-  workload. "Alone" means that there are no such pods. Pods on other sockets are ignored.
-- ``Node``: no other pod has GPUs on the same socket. "Beside" means that all other pods with GPUs
-  on the node are of the other workload. "Alone" means that there are no such pods.
-
-Samples beside several workloads do not show which workload had the effect, so they are not used.
-Samples beside a pod without GPUProfile (``NAMESPACE/``) are not used, because its workload is
-unknown. A slowdown needs three samples, or samples of two runs, beside the workload and as many
-alone. It also needs two runs that were both beside it and alone, or at least three runs in total.
+A slowdown is reported only if the samples make its interval clearly narrower than the interval that
+is assumed without samples (``MOST_LEFT``). Pods without a profile (``NAMESPACE/``) may be of any
+workload, so no slowdown is reported for them.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from math import inf
-from typing import Literal, NamedTuple, TypeAlias
+from math import sqrt
+from operator import mul
+from typing import Final, Literal, TypeAlias
 
 from gputopo.api.profile import NeighbourFact, Sample
-from gputopo.profiles.comparable import (
-    ALONE,
-    UNKNOWN,
-    BandwidthKey,
-    Demands,
-    bandwidth_classes,
-    bandwidth_key,
-    cpu_limit,
-    enough,
-    in_order,
-    neighbour_on_node,
-    neighbour_on_socket,
-)
-from gputopo.profiles.contrast import contrast
-from gputopo.profiles.estimate import Estimate, combined
+from gputopo.profiles.comparable import enough
 from gputopo.profiles.percent import to_slowdown
-from gputopo.profiles.runs import cells_of, newest_runs, run_means
+from gputopo.profiles.ratefit import Effect, RateFit
+from gputopo.profiles.terms import ON_NODE, ON_SOCKET, others_on_node
+
+MOST_LEFT: Final = 0.6
+"""An effect is known if samples reduce its standard deviation to at most this part of the prior."""
 
 Scope: TypeAlias = Literal["Socket", "Node"]
+SCOPES: Final[tuple[Scope, ...]] = ("Socket", "Node")
+
+_PRIORS: Final[Mapping[Scope, float]] = {"Socket": ON_SOCKET, "Node": ON_NODE}
 
 
-class Surroundings(NamedTuple):
-    """Conditions that compared samples share; ``cpus`` is infinite if the CPUs are enough."""
+def neighbour_facts(fits: Mapping[int, RateFit]) -> list[NeighbourFact]:
+    """Return the slowdown beside each workload with enough samples.
 
-    gpus: int
-    links: BandwidthKey
-    cpus: float
-
-
-def neighbour_facts(samples: Iterable[Sample], demands: Demands = UNKNOWN) -> list[NeighbourFact]:
-    """Return the slowdown beside each other workload. Samples are of one GPU model and image."""
-    ordered = in_order(samples)
-    surroundings = _surroundings(ordered, demands)
-    kinds: tuple[tuple[Scope, Callable[[Sample], str | None]], ...] = (
-        ("Socket", neighbour_on_socket),
-        ("Node", neighbour_on_node),
-    )
+    ``fits`` are by number of GPUs.
+    """
     facts = []
-    for scope, neighbour in kinds:
-        groups = _grouped(ordered, neighbour)
-        alone = groups.pop(ALONE, [])
-        for workload, beside in sorted(groups.items()):
-            facts.append(_fact(workload, scope, beside, alone, surroundings))
+    for scope in SCOPES:
+        effects = defaultdict[str, list[Effect]](list)
+        for kind, workload, effect in chain.from_iterable(fit.effects for fit in fits.values()):
+            if kind == scope:
+                effects[workload].append(effect)
+        beside = _beside(chain.from_iterable(fit.samples for fit in fits.values()), scope)
+        facts += [_fact(name, scope, effects[name], beside[name]) for name in sorted(effects)]
     return [fact for fact in facts if fact]
 
 
+def _beside(samples: Iterable[Sample], scope: Scope) -> dict[str, list[Sample]]:
+    """Return the samples beside each neighbour."""
+    found = defaultdict[str, list[Sample]](list)
+    for sample in samples:
+        on_socket = scope == "Socket"
+        for workload in set(sample.socket_neighbours) if on_socket else others_on_node(sample):
+            found[workload].append(sample)
+    return found
+
+
 def _fact(
-    workload: str,
-    scope: Scope,
-    beside: Sequence[Sample],
-    alone: Sequence[Sample],
-    surroundings: Callable[[Sample], Surroundings],
+    workload: str, scope: Scope, effects: Sequence[Effect], beside: Sequence[Sample]
 ) -> NeighbourFact | None:
-    if not (enough(beside) and enough(alone)):
+    prior = _PRIORS[scope]
+    effect = _combined(effects, prior)
+    if workload.endswith("/") or effect.deviation > MOST_LEFT * prior or not enough(beside):
         return None
-    estimate = _estimate(newest_runs(beside), newest_runs(alone), surroundings)
-    if estimate is None or not estimate.freedom:
-        return None
-    slowdown = to_slowdown(estimate)
+    slowdown = to_slowdown(effect)
     return NeighbourFact(
         workload=workload,
         scope=scope,
@@ -90,42 +76,9 @@ def _fact(
     )
 
 
-def _estimate(
-    beside: Sequence[Sample],
-    alone: Sequence[Sample],
-    surroundings: Callable[[Sample], Surroundings],
-) -> Estimate | None:
-    """Return the logarithm of the slowdown, or None if no samples share their surroundings."""
-    kinds = chain(((each, True) for each in beside), ((each, False) for each in alone))
-    cells = cells_of((each, (surroundings(each), is_beside)) for each, is_beside in kinds)
-    runs = defaultdict[tuple[Surroundings, bool], dict[str, Estimate]](dict)
-    for (run, setting), mean in run_means(cells).items():
-        runs[setting][run] = mean
-    found = [
-        contrast(means, runs[where, False])
-        for (where, is_beside), means in runs.items()
-        if is_beside and (where, False) in runs
-    ]
-    known = [each for each in found if each]
-    return combined(known) if known else None
-
-
-def _grouped(
-    samples: Iterable[Sample], neighbour: Callable[[Sample], str | None]
-) -> dict[str, list[Sample]]:
-    groups = defaultdict[str, list[Sample]](list)
-    for sample in samples:
-        if (workload := neighbour(sample)) is not None:
-            groups[workload].append(sample)
-    return groups
-
-
-def _surroundings(samples: Iterable[Sample], demands: Demands) -> Callable[[Sample], Surroundings]:
-    classes = bandwidth_classes(samples)
-
-    def find(sample: Sample) -> Surroundings:
-        limit, demand = cpu_limit(sample), demands.get(sample.gpus)
-        cpus = inf if demand is not None and limit >= demand else limit
-        return Surroundings(sample.gpus, classes[bandwidth_key(sample)], cpus)
-
-    return find
+def _combined(effects: Sequence[Effect], prior: float) -> Effect:
+    """Return the effect from several regressions, of which each includes the prior."""
+    precisions = [1 / effect.deviation**2 for effect in effects]
+    precision = sum(precisions) - (len(effects) - 1) / prior**2
+    value = sum(map(mul, precisions, (effect.value for effect in effects))) / precision
+    return Effect(value, 1 / sqrt(precision), min(effect.quantile for effect in effects))

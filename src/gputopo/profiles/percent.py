@@ -1,14 +1,23 @@
 """Converts a slowdown and its interval to whole percentages, as the API shows them."""
 
-from collections.abc import Callable
 from math import ceil, expm1, floor
-from typing import Final, NamedTuple
-
-from gputopo.profiles.estimate import Estimate
+from typing import Final, NamedTuple, Protocol
 
 _LEAST: Final = -100
 _MOST: Final = 100_000
 _DIGITS: Final = 6  # an exact 12 must not become 11 or 13 by an error of rounding
+
+
+class LogEstimate(Protocol):
+    """The logarithm of a ratio of times, and its 95 % interval."""
+
+    @property
+    def value(self) -> float:
+        """The most probable logarithm."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Both ends of the interval; they may be infinite."""
 
 
 class Slowdown(NamedTuple):
@@ -24,16 +33,13 @@ def percent_of(log_slowdown: float) -> float:
     return 100 * expm1(log_slowdown)
 
 
-def to_slowdown(estimate: Estimate, percent: Callable[[float], float] = percent_of) -> Slowdown:
-    """Return a slowdown and its interval in whole percent. The interval is rounded outwards.
-
-    ``percent`` converts the estimated logarithm to percent. It must be a rising function.
-    """
+def to_slowdown(estimate: LogEstimate) -> Slowdown:
+    """Return whole percentages; the interval is rounded outwards."""
     low, high = estimate.interval
     return Slowdown(
-        round(_limited(percent(estimate.value))),
-        floor(_limited(percent(low))),
-        ceil(_limited(percent(high))),
+        round(_limited(percent_of(estimate.value))),
+        floor(_limited(percent_of(low))),
+        ceil(_limited(percent_of(high))),
     )
 
 

@@ -3,7 +3,7 @@
 from math import ceil, exp, expm1, log
 from typing import Final, NamedTuple
 
-from gputopo.profiles.estimate import Estimate
+from gputopo.profiles.percent import LogEstimate
 
 _MICRO: Final = log(1e6)
 _MOST: Final = log(1e18)  # fits into 64 bits
@@ -16,12 +16,13 @@ class Rate(NamedTuple):
     ci_permille: int
 
 
-def to_rate(log_time: Estimate) -> Rate:
-    """Return the rate from the logarithm of the seconds per step.
+def to_rate(log_time: LogEstimate) -> Rate:
+    """Return the rate for the logarithm of the seconds per step.
 
     ``ci_permille`` is the upper half of the rate's interval, which is wider than the lower half.
     """
+    half_width = log_time.interval[1] - log_time.value
     return Rate(
         round(exp(min(_MOST, _MICRO - log_time.value))),
-        ceil(1000 * expm1(log_time.half_width)),
+        ceil(1000 * expm1(half_width)),
     )

@@ -1,12 +1,16 @@
 """Computes throughput on good links by number of GPUs, and extrapolates it (FLEET, equation 1).
 
-A job with ``m`` GPUs processes ``r(m)`` data per second. ``M`` is the largest measured number of
-GPUs. FLEET assumes that each further GPU causes the same relative loss as the last one::
+A rate is that of a run alone on the best links, with the usual CPUs: the base of the regression
+(:mod:`gputopo.profiles.ratefit`). A job with ``m`` GPUs processes ``r(m)`` data per second.
+``M`` is the largest measured number of GPUs. FLEET assumes that each further GPU causes the same
+relative loss as the last one::
 
     r(m) = m * r(M) / M * (r(M) / r(M - 1) * (M - 1) / M)^(m - M)
 
-So ``M - 1`` GPUs must be measured too. The paper extrapolates from twice the GPUs of a node, even
-if more GPUs were measured.
+The paper extrapolates from twice the GPUs of a node, even if more GPUs were measured. If ``M - 1``
+was not measured, the loss between the two largest numbers is divided equally between their GPUs.
+Rates with one GPU are not used for this, because one GPU does not communicate. Nothing is
+extrapolated beyond ``2 * M``, because the error of the loss grows with each GPU.
 
 Samples contain steps per second, and not the amount of data of a step. There are two usual cases.
 If each GPU has its own batch, ``r`` is proportional to ``m`` times the steps per second. If the
@@ -19,91 +23,75 @@ Example: a workload makes 10, 9.8 and 9.6 steps per second with 1, 2 and 3 GPUs.
 constant, so each GPU has its own batch. Four GPUs make ``9.6 * 9.6 / 9.8 = 9.4`` steps per second.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from math import log
+from collections.abc import Iterator, Mapping
+from math import hypot, log
 from typing import Final
 
-from gputopo.api.profile import Sample, ScalingFact
+from gputopo.api.profile import ScalingFact
 from gputopo.patterns.model import MAX_GPUS_PER_POD
-from gputopo.profiles.comparable import (
-    UNKNOWN,
-    Demands,
-    alone_on_socket,
-    bandwidth_key,
-    by_gpus,
-    enough,
-    first_enough,
-    with_enough_cpus,
-    with_known_bandwidth,
-)
-from gputopo.profiles.estimate import Estimate, difference
+from gputopo.profiles.comparable import enough
+from gputopo.profiles.ratefit import Effect, RateFit
 from gputopo.profiles.rates import to_rate
-from gputopo.profiles.runs import cells_of, level, newest_runs, run_means
 
-GOOD_LINKS: Final = 0.8
-"""Links are good if they have at least this fraction of the bandwidth of the nodes' best links."""
+DOUBT: Final = 0.3
+"""Standard deviation of an extrapolated loss, relative to this loss, because further GPUs do not
+cause exactly the same loss."""
+
+_WIDEST: Final = log(2)
+"""A rate is known if its 95 % interval reaches at most to twice the rate."""
 
 
-def scaling_facts(samples: Iterable[Sample], demands: Demands = UNKNOWN) -> list[ScalingFact]:
-    """Return the rate for each number of GPUs that has enough samples or can be extrapolated.
-
-    All ``samples`` are of one GPU model and image. Samples taken beside a neighbour on the socket,
-    or with fewer CPUs than in ``demands``, are excluded if enough others are left.
-    """
-    levels = {
-        gpus: _level(chosen)
-        for gpus, group in by_gpus(samples).items()
-        if enough(chosen := _chosen(group, demands.get(gpus)))
+def scaling_facts(fits: Mapping[int, RateFit]) -> list[ScalingFact]:
+    """Return the rate for each number of GPUs that has enough samples or can be extrapolated."""
+    known = {
+        gpus: fit.log_seconds
+        for gpus, fit in fits.items()
+        if enough(fit.samples) and _is_known(fit.log_seconds)
     }
     return [
-        *(_fact(gpus, log_time, extrapolated=False) for gpus, log_time in levels.items()),
-        *(_fact(gpus, log_time, extrapolated=True) for gpus, log_time in _extrapolated(levels)),
+        *(_fact(gpus, seconds, extrapolated=False) for gpus, seconds in known.items()),
+        *(_fact(gpus, seconds, extrapolated=True) for gpus, seconds in _extrapolated(known)),
     ]
 
 
-def _chosen(group: Sequence[Sample], demand: int | None) -> list[Sample]:
-    good = _on_good_links(group)
-    alone = alone_on_socket(good)
-    choices = (with_enough_cpus(alone, demand), alone, good)
-    return newest_runs(first_enough(choices, enough))
+def _extrapolated(known: Mapping[int, Effect]) -> Iterator[tuple[int, Effect]]:
+    """Yield the logarithm of the seconds per step beyond the largest number of GPUs."""
+    counts = sorted(gpus for gpus in known if gpus > 1)
+    if len(counts) < 2 or (divided := _one_batch(known)) is None:  # noqa: PLR2004 - two points
+        return
+    before, last = counts[-2:]
+    ideal = log(last / before) if divided else 0.0
+    loss = known[last].value - known[before].value + ideal
+    for gpus in range(last + 1, min(2 * last, MAX_GPUS_PER_POD) + 1):
+        more = (gpus - last) / (last - before)
+        found = Effect(
+            known[last].value + more * loss - (log(gpus / last) if divided else 0.0),
+            hypot(
+                (1 + more) * known[last].deviation,
+                more * known[before].deviation,
+                DOUBT * more * loss,
+            ),
+            max(known[last].quantile, known[before].quantile),
+        )
+        if _is_known(found):
+            yield gpus, found
 
 
-def _on_good_links(group: Sequence[Sample]) -> list[Sample]:
-    """Return the samples on good links, or all samples if the jobs have one GPU."""
-    if group[0].gpus == 1:
-        return list(group)
-    known = with_known_bandwidth(group)
-    best = max((max(bandwidth_key(each)[1], each.best_mb_per_s or 0) for each in known), default=0)
-    return [sample for sample in known if bandwidth_key(sample)[1] >= GOOD_LINKS * best]
-
-
-def _level(samples: Sequence[Sample]) -> Estimate:
-    return level(run_means(cells_of((sample, None) for sample in samples)).values())
-
-
-def _extrapolated(levels: Mapping[int, Estimate]) -> list[tuple[int, Estimate]]:
-    """Return the logarithm of the time per step for each number of GPUs above the measured ones."""
-    last = max(levels, default=0)
-    if last - 1 not in levels or (divided := _one_batch(levels)) is None:
-        return []
-    result = []
-    for more in range(1, MAX_GPUS_PER_POD - last + 1):
-        found = difference(levels[last].scaled(1 + more), levels[last - 1].scaled(more))
-        faster = log((last + more) / last) - more * log(last / (last - 1)) if divided else 0.0
-        result.append((last + more, found._replace(value=found.value - faster)))
-    return result
-
-
-def _one_batch(levels: Mapping[int, Estimate]) -> bool | None:
+def _one_batch(known: Mapping[int, Effect]) -> bool | None:
     """Return whether the GPUs divide one batch, or None if the rates do not show this."""
-    first, last = min(levels), max(levels)
-    low, high = difference(levels[first], levels[last]).interval
+    first, last = min(known), max(known)
+    faster = known[first].value - known[last].value
+    half = hypot(*(known[gpus].quantile * known[gpus].deviation for gpus in (first, last)))
     middle = log(last / first) / 2
-    return None if low <= middle <= high else low > middle
+    return None if abs(faster - middle) <= half else faster > middle
 
 
-def _fact(gpus: int, log_time: Estimate, *, extrapolated: bool) -> ScalingFact:
-    rate = to_rate(log_time)
+def _is_known(log_seconds: Effect) -> bool:
+    return log_seconds.quantile * log_seconds.deviation <= _WIDEST
+
+
+def _fact(gpus: int, log_seconds: Effect, *, extrapolated: bool) -> ScalingFact:
+    rate = to_rate(log_seconds)
     return ScalingFact(
         gpus=gpus,
         micro_steps_per_second=rate.micro_steps_per_second,

@@ -4,10 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gputopo.api.profile import LinkFact, Sample, WorkloadFacts
-from gputopo.profiles.comparable import by_gpus
-from gputopo.profiles.links import shortage, usable
-
-CONTRADICTION: Final = "the runs on fast or on slow links contradict each other; run there again"
+from gputopo.profiles.comparable import by_gpus, usable
+from gputopo.profiles.links import shortage
 
 _MAX_SUMMARY: Final = 256
 
@@ -52,7 +50,7 @@ def known_and_missing(facts: WorkloadFacts, samples: Iterable[Sample]) -> str:
             gpus,
             sensitivity(links[gpus])
             if gpus in links
-            else shortage(usable(group, demands.get(gpus))) or CONTRADICTION,
+            else shortage(usable(group, demands.get(gpus))),
         )
         for gpus, group in by_gpus(samples).items()
         if gpus > 1

@@ -1,10 +1,10 @@
 """Measured GPUProfiles as input of a simulation: sensitivity and slowdown of each workload.
 
 The run time of a workload is linear in ``1 / b``, where ``b`` is the bandwidth that the physical
-model predicts (as in :mod:`gputopo.profiles.links`). So one measured slowdown determines a curve of
-:mod:`timelaw`. Example: a workload runs 60 % longer on the worst links (12 GB/s) than on the best
-links (48 GB/s). Then on the best links, communication takes the part c = 0.6 / (48 / 12 - 1) = 0.2
-of the run time.
+model predicts. This is the curve of :mod:`gputopo.profiles.linkcurve` without hidden communication.
+So one measured slowdown determines a curve of :mod:`timelaw`. Example: a workload runs 60 % longer
+on the worst links (12 GB/s) than on the best links (48 GB/s). Then on the best links, communication
+takes the part c = 0.6 / (48 / 12 - 1) = 0.2 of the run time.
 """
 
 import json

@@ -60,6 +60,7 @@ def test_samples_with_the_demand_have_enough_cpus() -> None:
 def test_samples_with_the_usual_limit_count_if_the_demand_is_unknown() -> None:
     few, usual, unlimited = sample(milli_cpu=1), sample(milli_cpu=8), sample(milli_cpu=None)
     assert with_enough_cpus([few, usual, usual], None) == [usual, usual]
+    assert with_enough_cpus([few, usual, usual, unlimited], None) == [usual, usual, unlimited]
     assert with_enough_cpus([few, usual, unlimited], None) == [unlimited]
     assert with_enough_cpus([], None) == []
     assert cpu_limit(unlimited) == inf

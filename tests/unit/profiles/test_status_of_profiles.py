@@ -149,19 +149,6 @@ def test_missing_contrast_is_stated() -> None:
     )
 
 
-def test_contradicting_runs_are_stated() -> None:
-    fast = [sample(f"run-{number}", number) for number in range(8)]
-    slow = [
-        sample(f"slow-{number}", 99, number, effective_mb_per_s=WORST_MB_PER_S)
-        for number in range(2)
-    ]
-    assert condition(updated([*fast, *slow]), "Measured") == (
-        "False",
-        "NotEnoughData",
-        "2 GPUs: the runs on fast or on slow links contradict each other; run there again",
-    )
-
-
 def test_one_gpu_uses_no_links() -> None:
     status = updated([sample(gpus=1, effective_mb_per_s=None)])
     assert condition(status, "Measured")[:2] == ("False", "SingleGPU")

@@ -1,0 +1,128 @@
+"""Fits the time per step against the bandwidth of the links, and finds the slowdown.
+
+A step computes and communicates. Communication takes ``v / bandwidth``, and the part that the
+computation hides takes no time. So the time per step is constant for fast links, and rises linearly
+with ``1 / bandwidth`` from some bandwidth on; MAPA's figure 16 has such curves::
+
+    time(u) = time(0) * (1 + s * max(0, u - h) / (1 - h))
+
+``u`` is the slowness: ``1 / bandwidth``, scaled to 0 for the best and to 1 for the worst links of
+the nodes. ``s`` is the slowdown from the best to the worst links, and ``h`` the slowness up to
+which communication is hidden.
+
+Example: 0.10 s with 50 GB/s and 0.16 s with 10 GB/s are s = 0.6. At 25 GB/s, where 1 / bandwidth is
+0.04 between 0.02 and 0.1, u is 0.25. The time is 0.115 s if h = 0, and 0.10 s if h = 0.25.
+
+The misfit of a curve is the weighted sum of its squared residuals. The 95 % interval of ``s`` has
+all values whose misfit, with the best ``h``, exceeds the least misfit by at most the square of a
+quantile of Student's distribution (profile likelihood; Davison, Statistical Models, 2003, section
+4.5.2). So the interval includes that ``h`` is unknown.
+"""
+
+from collections.abc import Callable, Sequence
+from math import exp, inf, log, log1p
+from typing import Final, NamedTuple
+
+from gputopo.profiles.regression import Column, dot
+
+HIDDEN: Final = (0.0, 0.25, 0.5, 0.75)
+"""Values of ``h``; more values would not change the interval much."""
+
+_LOWEST: Final = log(0.5)
+_HIGHEST: Final = log(50.0)
+_STEP: Final = 0.2
+_GRID: Final = [_LOWEST + _STEP * index for index in range(round((_HIGHEST - _LOWEST) / _STEP) + 1)]
+"""Values of ``log(1 + s)``."""
+
+_HALVINGS: Final = 14
+
+
+class LinkCurve(NamedTuple):
+    """``log(1 + s)`` and ``h``."""
+
+    log_slowdown: float
+    hidden: float
+
+
+class LinkSlowdown(NamedTuple):
+    """``log(1 + s)`` and its 95 % interval; ends that the samples do not show are infinite."""
+
+    value: float
+    interval: tuple[float, float]
+
+
+class CurveMisfit(NamedTuple):
+    """The misfit of curves as a quadratic form.
+
+    Attributes:
+        slowness: the different values of ``u`` with samples.
+        products: W of the columns y, and one column for each slowness, which is 1 for its samples;
+            see :meth:`gputopo.profiles.regression.Regression.products`.
+    """
+
+    slowness: Sequence[float]
+    products: Sequence[Column]
+
+    @property
+    def shapes(self) -> list[float]:
+        """Values of ``h`` for which times differ between samples."""
+        return [hidden for hidden in HIDDEN if hidden < max(self.slowness)]
+
+    def of(self, log_slowdown: float, hidden: float) -> float:
+        """Return the misfit of a curve. ``y`` has logarithms of times."""
+        curve = [1.0, *(-each for each in log_times(self.slowness, log_slowdown, hidden))]
+        return dot(curve, [dot(row, curve) for row in self.products])
+
+
+def log_times(slowness: Sequence[float], log_slowdown: float, hidden: float) -> Column:
+    """Return the logarithms of the times of a curve, relative to the best links."""
+    rise = (exp(log_slowdown) - 1) / (1 - hidden)
+    return [log1p(rise * max(0.0, each - hidden)) for each in slowness]
+
+
+def best_curve(misfit: CurveMisfit) -> LinkCurve:
+    """Return the curve with the least misfit. At least one slowness must be above 0."""
+    value, hidden = min(
+        ((each, hidden) for hidden in misfit.shapes for each in _GRID),
+        key=lambda curve: misfit.of(*curve),
+    )
+    return LinkCurve(
+        _minimum(lambda each: misfit.of(each, hidden), value - _STEP, value + _STEP), hidden
+    )
+
+
+def slowdown_interval(misfit: CurveMisfit, curve: LinkCurve, most: float) -> tuple[float, float]:
+    """Return both ends of the interval of slowdowns; an end that samples do not show is infinite.
+
+    ``most`` is how much the misfit of a slowdown may exceed that of ``curve``, the best one.
+    """
+    limit = misfit.of(*curve) + most
+
+    def is_inside(log_slowdown: float) -> bool:
+        return any(misfit.of(log_slowdown, hidden) <= limit for hidden in misfit.shapes)
+
+    inside = [curve.log_slowdown, *filter(is_inside, _GRID)]
+    low, high = min(inside), max(inside)
+    return (
+        -inf if low <= _GRID[0] else _edge(is_inside, low, low - _STEP),
+        inf if high >= _GRID[-1] else _edge(is_inside, high, high + _STEP),
+    )
+
+
+def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return the minimum of a function with one minimum in an interval (ternary search)."""
+    for _ in range(_HALVINGS):
+        third = (high - low) / 3
+        if function(low + third) <= function(high - third):
+            high -= third
+        else:
+            low += third
+    return (low + high) / 2
+
+
+def _edge(is_inside: Callable[[float], bool], inside: float, outside: float) -> float:
+    """Return the edge of an interval between a value inside and one outside (bisection)."""
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if is_inside(middle) else (inside, middle)
+    return (inside + outside) / 2

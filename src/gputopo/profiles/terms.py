@@ -1,0 +1,85 @@
+"""The terms of the regression of rates: what may differ between samples of one workload."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from gputopo.api.profile import Sample
+from gputopo.profiles.comparable import cpu_limit
+from gputopo.profiles.regression import Column
+
+Kind: TypeAlias = Literal["Base", "Drift", "CPUs", "Socket", "Node"]
+
+ON_SOCKET: Final = 0.15
+"""Prior deviation of the effect of a neighbour on the socket: SC17 (section 3) measured slowdowns
+from 0 to 30 %."""
+
+ON_NODE: Final = 0.08
+"""The same for a neighbour on other sockets only; SC17 has no value for it."""
+
+DRIFT_PER_RUN: Final = 0.01
+"""Prior deviation of the drift from one run to the next."""
+
+_WIDE: Final = 5.0  # a factor of 150
+_CPUS: Final = 1.0  # a factor of 2.7
+
+
+class Term(NamedTuple):
+    """One term: its coefficient has the prior N(0, deviation^2).
+
+    Attributes:
+        name: workload of a neighbour, CPU limit, or empty.
+        column: factor of the coefficient in the logarithm of the time of each sample.
+    """
+
+    kind: Kind
+    name: str
+    deviation: float
+    column: Column
+
+
+def terms_of(samples: Sequence[Sample]) -> list[Term]:
+    """Return the terms of samples with one number of GPUs, ascending by time."""
+    base = Term("Base", "", _WIDE, [1.0] * len(samples))
+    return [base, *_drift(samples), *_cpus(samples), *_neighbours(samples)]
+
+
+def runs_of(samples: Sequence[Sample]) -> list[list[int]]:
+    """Return the positions of the samples of each run; a run is one pod."""
+    runs: dict[str, list[int]] = {}
+    for index, sample in enumerate(samples):
+        runs.setdefault(sample.pod_uid, []).append(index)
+    return list(runs.values())
+
+
+def others_on_node(sample: Sample) -> Counter[str]:
+    """Return the neighbours that are on other sockets of the node only."""
+    return Counter(sample.node_neighbours) - Counter(sample.socket_neighbours)
+
+
+def _drift(samples: Sequence[Sample]) -> Iterator[Term]:
+    runs = runs_of(samples)
+    if len(runs) > 1:
+        column = [0.0] * len(samples)
+        for number, run in enumerate(runs):
+            for index in run:
+                column[index] = number - (len(runs) - 1) / 2
+        yield Term("Drift", "", DRIFT_PER_RUN, column)
+
+
+def _cpus(samples: Sequence[Sample]) -> Iterator[Term]:
+    counts = Counter(map(cpu_limit, samples))
+    usual = max(counts, key=lambda limit: (counts[limit], limit))
+    for limit in sorted(set(counts) - {usual}):
+        yield Term("CPUs", str(limit), _CPUS, [float(cpu_limit(one) == limit) for one in samples])
+
+
+def _neighbours(samples: Sequence[Sample]) -> Iterator[Term]:
+    scopes: tuple[tuple[Kind, float, Callable[[Sample], Counter[str]]], ...] = (
+        ("Socket", ON_SOCKET, lambda sample: Counter(sample.socket_neighbours)),
+        ("Node", ON_NODE, others_on_node),
+    )
+    for kind, deviation, find in scopes:
+        counts = [find(sample) for sample in samples]
+        for workload in sorted(set().union(*counts)):
+            yield Term(kind, workload, deviation, [float(count[workload]) for count in counts])
