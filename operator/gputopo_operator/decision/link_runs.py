@@ -2,9 +2,10 @@
 
 The job's own program runs twice for a short time on one node: first on the GPU set with the best
 links, then on the GPU set with the worst links. The operator ends each run as soon as the agent has
-taken three samples, because a fact about links needs three samples on each of the two GPU sets.
-After half of the time limit, one sample is enough. Then the job itself starts. The authors of MAPA
-found the sensitivity of a workload in this way, by hand.
+taken three samples. One sample on each of the two GPU sets gives a fact about links, but three make
+its interval narrower, and one wrong sample of three has little effect. After half of the time
+limit, one sample is enough. Then the job itself starts, and its pods get the fact. The authors of
+MAPA found the sensitivity of a workload in this way, by hand.
 
 The decisions depend only on API objects, so an operator that was killed continues.
 """
@@ -69,13 +70,24 @@ def link_plan(state: GpuJobState, spec: GPUJobSpec) -> LinkPlan | None:
     skip = reason_to_skip(state, spec)
     for kind, run in runs.items():
         if run.result is None and not run.finished:
-            return _active(state, spec, kind, stopped=skip is not None)
+            return _active(state, spec, kind, stopped=_is_stopped(state, kind, skip))
     best = runs.get(LinkSet.BEST)
     if best is not None:
         return _after_best(state, spec, best, runs.get(LinkSet.WORST), skip)
     if skip is not None:
         return LinkPlan(result=skip)
     return LinkPlan(waiting="the job is suspended") if spec.suspend else _create(LinkSet.BEST, None)
+
+
+def _is_stopped(state: GpuJobState, kind: LinkSet, skip: LinksResult | None) -> bool:
+    """Return whether an active run ends without a result.
+
+    The first sample of the second run may make the links known. This run still continues.
+    """
+    if skip is None or kind is LinkSet.BEST or skip.result != "Known":
+        return skip is not None
+    pods = (pod.view.uid for pod in state.pods if pod.job_uid == state.link_runs[kind].uid)
+    return not any(state.samples.get(uid) for uid in pods)
 
 
 def _after_best(
@@ -114,8 +126,10 @@ def _both(
 ) -> LinkPlan:
     """Return the result of both runs when the GPUProfile has their samples; before that, wait."""
     samples = state.profile.status.samples if state.profile else ()
+    stored = {sample.key for sample in samples if sample.pod_uid == second.pod_uid}
+    reported = {sample.key for sample in state.samples.get(second.pod_uid or "", ())}
     missing = STORE_SECONDS - seconds_since(second.time, _time(state.now))
-    if missing > 0 and all(sample.pod_uid != second.pod_uid for sample in samples):
+    if missing > 0 and (not stored or reported - stored):
         waiting = "waiting until the GPUProfile has the samples of both runs"
         return LinkPlan(waiting=waiting, recheck_after_seconds=min(missing, POLL_SECONDS))
     return LinkPlan(result=measured_result(best.created, first, second))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.annotations import PlacementAnnotation
+from gputopo.api.annotations import PlacementAnnotation, parse_facts
 from gputopo.api.link_runs import LinkRunResult, LinksResult
 from gputopo.api.names import (
     JOB_LABEL,
@@ -18,9 +18,11 @@ from gputopo.api.names import (
     PROFILING_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
-from gputopo.api.profile import GPUProfile, GPUProfileSpec, GPUProfileStatus
+from gputopo.api.profile import GPUProfile, GPUProfileSpec, GPUProfileStatus, Sample
 from gputopo.profiles.comparable import MIN_SAMPLES
+from gputopo.profiles.update import updated_status
 from gputopo.runtime.times import timestamp
+from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT
 from gputopo_operator.decision.link_run_job import RUN_VARIABLE, link_run_name
 from gputopo_operator.decision.link_runs import PLACE_SECONDS, POLL_SECONDS, STORE_SECONDS
 from gputopo_operator.model import LinkSet
@@ -66,12 +68,38 @@ class LinkSituation(Situation):
         self.reconcile()
         return self
 
-    def measure(self, name: str, rate: float) -> "LinkSituation":
-        """Let the agent take a sample of a run."""
-        uid = f"uid-{name}-1"
-        self.samples[uid] = [
-            sample(8000, rate, pod_uid=uid, at=minute) for minute in range(MIN_SAMPLES)
+    def measure(self, name: str, rate: float, *, samples: int = MIN_SAMPLES) -> "LinkSituation":
+        """Let the agent take samples of a run."""
+        self.samples[f"uid-{name}-1"] = self.taken(name, rate, samples)
+        self.reconcile()
+        return self
+
+    def taken(self, name: str, rate: float, samples: int = MIN_SAMPLES) -> list[Sample]:
+        """Return samples of a run."""
+        return [
+            sample(
+                8000,
+                rate,
+                pod_uid=f"uid-{name}-1",
+                at=minute,
+                gpus=3,
+                effective_mb_per_s=48_000 if name == BEST else 12_000,
+            )
+            for minute in range(samples)
         ]
+
+    def learn(self) -> "LinkSituation":
+        """Let the operator compute the status of the GPUProfile from all samples."""
+        assert self.profile is not None
+        status = updated_status(
+            self.profile.status,
+            self.profile.spec,
+            [each for found in self.samples.values() for each in found],
+            name="resnet50",
+            generation=1,
+            now=self.now,
+        )
+        self.profile = self.profile.model_copy(update={"status": status})
         self.reconcile()
         return self
 
@@ -373,6 +401,59 @@ def test_links_that_become_known_between_the_runs_end_the_measurement(job: LinkS
     job.reconcile()
     assert job.result(BEST) == "Stopped"
     assert job.condition("Profiled") == ("False", "Stopped")
+
+
+def test_run_whose_first_sample_makes_the_links_known_continues(job: LinkSituation) -> None:
+    job.place(BEST).measure(BEST, 12.0)
+    job.place(WORST, chosen=12_000).measure(WORST, 8.0, samples=1)
+    job.learn()
+    assert job.runs[WORST]["spec"]["suspend"] is False
+    job.measure(WORST, 8.0).learn()
+    assert job.condition("Profiled") == ("True", "Done")
+
+
+def test_links_that_become_known_before_the_second_run_has_a_sample_end_it(
+    job: LinkSituation,
+) -> None:
+    job.place(BEST).measure(BEST, 12.0)
+    job.place(WORST, chosen=12_000)
+    job.profile = GPUProfile(spec=GPUProfileSpec(bandwidth_sensitivity_percent=20))
+    job.reconcile()
+    assert job.result(WORST) == "Stopped"
+
+
+def test_second_run_with_a_sample_ends_if_the_job_is_suspended(job: LinkSituation) -> None:
+    job.place(BEST).measure(BEST, 12.0)
+    job.place(WORST, chosen=12_000).measure(WORST, 8.0, samples=1)
+    job.job["spec"]["suspend"] = True
+    job.reconcile()
+    assert job.result(WORST) == "Stopped"
+
+
+def test_pods_of_the_job_get_the_fact_of_both_runs(job: LinkSituation) -> None:
+    job.place(BEST).measure(BEST, 12.0)
+    job.place(WORST, chosen=12_000).measure(WORST, 8.0).learn()
+    assert job.child is not None
+    annotations = job.child["spec"]["template"]["metadata"]["annotations"]
+    facts = parse_facts(annotations)
+    assert facts is not None
+    assert facts.links[3].percent == 50
+    assert facts.links[3].samples == 2 * MIN_SAMPLES
+    assert facts.links[3].low >= SENSITIVE_FROM_PERCENT
+
+
+def test_job_waits_until_its_profile_has_every_sample(job: LinkSituation) -> None:
+    job.place(BEST).measure(BEST, 12.0)
+    job.place(WORST, chosen=12_000).measure(WORST, 8.0, samples=1)
+    job.learn()
+    second = job.pods[-1]
+    job.samples["uid-train-links-worst-1"] = job.taken(WORST, 8.0)
+    job.write(job.plan())
+    job.pods.append(second)  # the pod ends slowly
+    job.reconcile()
+    assert job.message() == "Links: waiting until the GPUProfile has the samples of both runs"
+    job.learn()
+    assert job.is_started()
 
 
 def test_rejected_run_lets_the_job_start() -> None:
