@@ -1,4 +1,4 @@
-"""Selects samples of a workload whose speeds can be compared: they differ in one condition only."""
+"""Selects samples of a workload whose speeds can be compared."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

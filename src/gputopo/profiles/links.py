@@ -35,7 +35,7 @@ def shortage(samples: Sequence[Sample]) -> str:
     """
     bandwidths = [sample.effective_mb_per_s for sample in samples if sample.effective_mb_per_s]
     if not bandwidths:
-        return "no sample has the bandwidth of its GPUs"
+        return "no sample with enough CPUs has the bandwidth of its GPUs"
     if max(bandwidths) < MIN_CONTRAST * min(bandwidths):
         return (
             f"all samples have similar links ({min(bandwidths)}..{max(bandwidths)} MB/s); "

@@ -94,10 +94,18 @@ class RateFit(NamedTuple):
 def rate_fits(samples: Iterable[Sample], demands: Demands = UNKNOWN) -> dict[int, RateFit]:
     """Return the regression for each number of GPUs. All samples are of one GPU model and image."""
     return {
-        gpus: fit_rates(in_order(chain.from_iterable(map(newest_runs, sides(counting)))))
+        gpus: fit_rates(counting)
         for gpus, group in by_gpus(samples).items()
-        if (counting := usable(group, demands.get(gpus)))
+        if (counting := counted(group, demands.get(gpus)))
     }
+
+
+def counted(samples: Sequence[Sample], demand: int | None) -> list[Sample]:
+    """Return the samples of one number of GPUs that count, ascending by time.
+
+    These are the usable samples of the newest runs on fast and on slow links.
+    """
+    return in_order(chain.from_iterable(map(newest_runs, sides(usable(samples, demand)))))
 
 
 def fit_rates(samples: Sequence[Sample]) -> RateFit:

@@ -30,7 +30,7 @@ def slowness_of(samples: Sequence[Sample]) -> list[float]:
 def sides(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
     """Return the samples on fast and on slow links; the middle of their slowness divides them."""
     slowness = slowness_of(samples)
-    middle = (min(slowness) + max(slowness)) / 2
+    middle = (min(slowness, default=0.0) + max(slowness, default=0.0)) / 2
     found: tuple[list[Sample], list[Sample]] = ([], [])
     for sample, each in zip(samples, slowness, strict=True):
         found[each > middle].append(sample)

@@ -1,7 +1,8 @@
 """The terms of the regression of rates: what may differ between samples of one workload."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from gputopo.api.profile import Sample
@@ -20,6 +21,14 @@ ON_NODE: Final = 0.08
 DRIFT_PER_RUN: Final = 0.01
 """Prior deviation of the drift from one run to the next."""
 
+MAX_NEIGHBOURS: Final = 32
+"""Number of neighbours with a term of their own, for each of both scopes. The regression takes time
+in proportion to the third power of the number of terms, and the API permits 64 facts."""
+
+OTHERS: Final = "/"
+"""Name of the term for all other neighbours. It ends like that of pods without a profile, because
+these pods may be of any workload, too."""
+
 _WIDE: Final = 5.0  # a factor of 150
 _CPUS: Final = 1.0  # a factor of 2.7
 
@@ -28,7 +37,7 @@ class Term(NamedTuple):
     """One term: its coefficient has the prior N(0, deviation^2).
 
     Attributes:
-        name: workload of a neighbour, CPU limit, or empty.
+        name: workload of a neighbour, ``OTHERS``, CPU limit, or empty.
         column: factor of the coefficient in the logarithm of the time of each sample.
     """
 
@@ -57,6 +66,12 @@ def others_on_node(sample: Sample) -> Counter[str]:
     return Counter(sample.node_neighbours) - Counter(sample.socket_neighbours)
 
 
+def most_frequent(counts: Mapping[str, int]) -> list[str]:
+    """Return the ``MAX_NEIGHBOURS`` names with the highest counts, in alphabetical order."""
+    names = sorted(counts, key=lambda name: (-counts[name], name))
+    return sorted(names[:MAX_NEIGHBOURS])
+
+
 def _drift(samples: Sequence[Sample]) -> Iterator[Term]:
     runs = runs_of(samples)
     if len(runs) > 1:
@@ -81,5 +96,9 @@ def _neighbours(samples: Sequence[Sample]) -> Iterator[Term]:
     )
     for kind, deviation, find in scopes:
         counts = [find(sample) for sample in samples]
-        for workload in sorted(set().union(*counts)):
+        named = most_frequent(Counter(chain.from_iterable(counts)))
+        for workload in named:
             yield Term(kind, workload, deviation, [float(count[workload]) for count in counts])
+        others = [float(sum(count[name] for name in count.keys() - named)) for count in counts]
+        if any(others):
+            yield Term(kind, OTHERS, deviation, others)

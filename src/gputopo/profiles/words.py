@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gputopo.api.profile import LinkFact, Sample, WorkloadFacts
-from gputopo.profiles.comparable import by_gpus, usable
+from gputopo.profiles.comparable import by_gpus
 from gputopo.profiles.links import shortage
+from gputopo.profiles.ratefit import counted
 
 _MAX_SUMMARY: Final = 256
 
@@ -50,7 +51,7 @@ def known_and_missing(facts: WorkloadFacts, samples: Iterable[Sample]) -> str:
             gpus,
             sensitivity(links[gpus])
             if gpus in links
-            else shortage(usable(group, demands.get(gpus))),
+            else shortage(counted(group, demands.get(gpus))),
         )
         for gpus, group in by_gpus(samples).items()
         if gpus > 1

@@ -93,3 +93,4 @@ def test_middle_of_the_slowness_divides_fast_and_slow_links() -> None:
     )
     assert sides([slow, fast, middle]) == ([fast, middle], [slow])
     assert sides([fast, fast]) == ([fast, fast], [])
+    assert sides([]) == ([], [])

@@ -8,7 +8,7 @@ import pytest
 from gputopo.profiles.ratefit import Effect, RateFit, fit_rates, rate_fits
 from gputopo.profiles.ratemodel import rate_data
 from gputopo.profiles.runs import RUN_SCATTER, SAMPLE_SCATTER
-from gputopo.profiles.terms import ON_NODE, ON_SOCKET, terms_of
+from gputopo.profiles.terms import MAX_NEIGHBOURS, ON_NODE, ON_SOCKET, OTHERS, terms_of
 from support.builders.workload_runs import WORST_MB_PER_S, run_of, sample
 
 
@@ -31,6 +31,19 @@ def test_terms_of_samples() -> None:
         ("Socket", "ml/x"): (ON_SOCKET, [2.0, 0.0, 0.0]),
         ("Node", "ml/y"): (ON_NODE, [1.0, 0.0, 0.0]),
     }
+
+
+def test_rare_neighbours_share_one_term() -> None:
+    names = [f"ml/{number:02}" for number in range(MAX_NEIGHBOURS)]
+    samples = [
+        sample("a", socket_neighbours=[*names, "ml/rare", "ml/seldom"]),
+        sample("b", socket_neighbours=[*names, "ml/a-rare"]),
+        sample("c"),
+    ]
+    found = {term.name: term.column for term in terms_of(samples) if term.kind == "Socket"}
+    assert list(found) == [*names, OTHERS]
+    assert found[names[0]] == [1.0, 1.0, 0.0]
+    assert found[OTHERS] == [2.0, 1.0, 0.0]
 
 
 def test_one_run_has_no_drift() -> None:
@@ -153,6 +166,10 @@ def test_each_number_of_gpus_has_its_own_regression() -> None:
         2: 1.0,
         4: 2.0,
     }
+
+
+def test_too_few_cpus_leave_no_sample_to_fit() -> None:
+    assert rate_fits([sample(milli_cpu=1000)], {2: 2000}) == {}
 
 
 def test_newest_runs_on_each_side_count() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.profile import NeighbourFact, Sample
+from gputopo.profiles.terms import MAX_NEIGHBOURS
 from support.builders.workload_runs import WORST_MB_PER_S, run_of
 from support.facts import neighbour_facts
 
@@ -172,6 +173,26 @@ def test_runs_with_too_few_cpus_do_not_count() -> None:
     few = run_beside("few", socket=[NEIGHBOUR], slower=2.0, milli_cpu=1000)
     assert neighbour_facts([*samples, *few]) == neighbour_facts(samples)
     assert neighbour_facts([*samples, *few], {2: 2000}) == neighbour_facts(samples)
+
+
+def test_neighbours_with_the_most_samples_are_in_the_status() -> None:
+    names = [f"ml/{number:02}" for number in range(MAX_NEIGHBOURS + 1)]
+    samples = [
+        each
+        for gpus, beside in ((2, names[:20]), (4, names[20:]))
+        for run in "abc"
+        for each in [
+            *alone(f"{run}-{gpus}", gpus=gpus),
+            *(
+                run_beside(f"{run}-{gpus}", socket=[name], gpus=gpus)[0]
+                for name in beside
+                if (run, name) != ("c", "ml/07")
+            ),
+        ]
+    ]
+    assert [fact.workload for fact in neighbour_facts(samples)] == [
+        name for name in names if name != "ml/07"
+    ]
 
 
 def test_each_neighbour_has_its_own_fact() -> None:

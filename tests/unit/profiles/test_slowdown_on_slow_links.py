@@ -189,7 +189,7 @@ def test_each_number_of_gpus_has_its_own_fact_and_one_gpu_has_none() -> None:
 
 
 def test_missing_bandwidth_is_reported() -> None:
-    assert shortage([]) == "no sample has the bandwidth of its GPUs"
+    assert shortage([]) == "no sample with enough CPUs has the bandwidth of its GPUs"
     assert link_facts([sample(effective_mb_per_s=None)]) == []
 
 

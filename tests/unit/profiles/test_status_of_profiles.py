@@ -149,6 +149,17 @@ def test_missing_contrast_is_stated() -> None:
     )
 
 
+def test_missing_contrast_among_the_newest_runs_is_stated() -> None:
+    old = sample("old", 0, effective_mb_per_s=26_000)
+    fast = [sample(f"fast-{number}", 9 + number, effective_mb_per_s=24_000) for number in range(16)]
+    slow = sample("slow", 99, effective_mb_per_s=20_000)
+    assert condition(updated([old, *fast, slow]), "Measured") == (
+        "False",
+        "NotEnoughData",
+        "2 GPUs: all samples have similar links (20000..24000 MB/s); run once on other links",
+    )
+
+
 def test_one_gpu_uses_no_links() -> None:
     status = updated([sample(gpus=1, effective_mb_per_s=None)])
     assert condition(status, "Measured")[:2] == ("False", "SingleGPU")
