@@ -69,7 +69,7 @@ class OperatorMetrics:
         self._profile_updates.inc()
 
     def known(self) -> tuple[ObjectKey, ...]:
-        """Return the GPUJobs that have metrics, which includes deleted ones until ``drop_job``."""
+        """Return the GPUJobs with metrics, also deleted GPUJobs that are not yet dropped."""
         with self._lock:
             return tuple(self._phase_of)
 

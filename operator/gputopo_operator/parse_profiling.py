@@ -62,9 +62,9 @@ def parse_profile_samples(profile: Document) -> tuple[Sample, ...]:
 
 
 def _samples(document: Document) -> Iterator[Sample]:
-    """Return the samples in the status of an object, without samples in an unknown format.
+    """Return the samples in the status of an object; skip samples in an unknown format.
 
-    If such a sample were an error, the operator could not give the pod its own CPUs back.
+    An exception would end the measurement before the operator gives the pod its own CPUs back.
     """
     return valid_samples((document.get("status") or {}).get("samples") or ())
 

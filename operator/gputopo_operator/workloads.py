@@ -34,7 +34,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class ReportChanges:
-    """The UIDs of pods, and the GPUProfiles, whose objects a new report may change."""
+    """The GPUJobs (by the UIDs of their pods) and GPUProfiles that a new report may change."""
 
     pods: frozenset[str] = frozenset()
     profiles: frozenset[ObjectKey] = frozenset()

@@ -22,7 +22,7 @@ class NodeReports:
         self._known: dict[str, dict[str, PodReport]] = {}
 
     def replace(self, topology: Document) -> ReportChanges:
-        """Replace a node's report; return the pods and GPUProfiles that the change concerns."""
+        """Replace a node's report; return the GPUJobs and GPUProfiles to update because of it."""
         node, after = topology["metadata"]["name"], parse_report(topology)
         with self._lock:
             before, known = self._reports.get(node, NO_REPORT), self._known.get(node, {})

@@ -53,7 +53,7 @@ class ProfileReconciler:
         try:
             self._update(key, raw, evidence)
         except ConflictError as error:
-            _log.debug("changed since it was read %s", fields(gpuprofile=key, reason=error))
+            _log.debug("write conflict, trying again %s", fields(gpuprofile=key, reason=error))
             return CONFLICT_DELAY_SECONDS
         return None
 

@@ -65,7 +65,7 @@ class Profiler:
         try:
             return self._advance(key)
         except ConflictError as error:
-            _log.debug("changed since it was read %s", fields(pod=key, reason=error))
+            _log.debug("write conflict, trying again %s", fields(pod=key, reason=error))
             return CONFLICT_DELAY_SECONDS
         except PodError as error:
             _log.warning("pod not measured %s", fields(pod=key, reason=error))
@@ -124,9 +124,9 @@ class Profiler:
     def _read_cpus(self, node: str, pod: ProfiledPod) -> tuple[int, tuple[int, ...] | None]:
         """Return the CPU that the pod may use on its node, and the CPU requests of pending pods.
 
-        The list of pending pods may be long. The operator reads this list only if the container's
-        request equals its limit, because the operator lowers no other request. If the operator may
-        not read nodes and the pods of all namespaces, the first value is 0.
+        A lower CPU request makes CPUs free, which a pending pod could take. If the container's
+        request is below its limit, the measurement never changes the request, and the second value
+        is empty. If the operator has no right to read the node or the pods, return ``(0, None)``.
         """
         lowers_request = pod.cpu is not None and pod.cpu.request == pod.cpu.limit
         try:

@@ -34,7 +34,7 @@ class Queues:
         self._delay_seconds = profile_delay_seconds
 
     def add_changed_profiles(self, changed: ReportChanges) -> None:
-        """Add the GPUProfiles that the new report of a node concerns.
+        """Add the GPUProfiles for which a node has reported a new sample or a new pod.
 
         A GPUTopology reports pods of all namespaces, so keys of other namespaces are skipped here.
         """

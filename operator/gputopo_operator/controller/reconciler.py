@@ -91,7 +91,7 @@ class Reconciler:
         try:
             return self._reconcile(raw)
         except ConflictError as error:
-            _log.debug("changed since it was read %s", fields(gpujob=key, reason=error))
+            _log.debug("write conflict, trying again %s", fields(gpujob=key, reason=error))
             return CONFLICT_DELAY_SECONDS
 
     def _reconcile(self, raw: Document) -> float | None:

@@ -36,7 +36,7 @@ class Resync:
         self._namespaces = tuple(namespaces) or (None,)
 
     async def run(self, seconds: float) -> None:
-        """Read everything at this interval until cancelled. After a failure, wait as usual."""
+        """Read everything at this interval until cancelled, also after a failure."""
         while True:
             await asyncio.sleep(seconds)
             # Known GPUJobs are added too, because the list does not contain deleted GPUJobs.
@@ -62,7 +62,7 @@ class Resync:
         self._queues.add_changed_profiles(await asyncio.to_thread(self._replace_reports))
 
     def _replace_reports(self) -> ReportChanges:
-        """Replace the reports of all nodes; return the GPUProfiles that changed reports concern."""
+        """Read the reports of all nodes; return the GPUProfiles with a new sample or a new pod."""
         before, read = self._reports.nodes(), set[str]()
         profiles = set[ObjectKey]()
         for topology in self._api.topologies():

@@ -35,8 +35,9 @@ def rejected(reason: str, message: str) -> list[ConditionUpdate]:
 def measuring_links(spec: GPUJobSpec, waiting: str) -> list[ConditionUpdate]:
     """Return the conditions of a job whose links are measured before it starts."""
     reason = "MeasuringLinks"
-    message = "the job starts after two short runs of its pod; see condition Profiled"
+    message = "two short runs measure the links, then the job starts; see condition Profiled"
     suspended = "SuspendedByUser" if spec.suspend else "NotSuspended"
+    waiting = waiting or "a short run starts or ends"
     return [
         ConditionUpdate(ACCEPTED, True, reason, message),
         ConditionUpdate(PLACED, False, reason, ""),
@@ -44,7 +45,7 @@ def measuring_links(spec: GPUJobSpec, waiting: str) -> list[ConditionUpdate]:
         ConditionUpdate(COMPLETE, False, "NotFinished", ""),
         ConditionUpdate(FAILED, False, "WithinLimits", ""),
         ConditionUpdate(SUSPENDED, spec.suspend, suspended, ""),
-        ConditionUpdate(PROFILED, False, reason, f"Links: {waiting or 'the next step begins'}"),
+        ConditionUpdate(PROFILED, False, reason, f"Links: {waiting}"),
     ]
 
 

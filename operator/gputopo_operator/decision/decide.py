@@ -72,9 +72,9 @@ def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
 def profile_to_read(job: GpuJob, child: Document | None) -> str | None:
     """Return the name of the GPUProfile that the next decision uses, or None if it uses none.
 
-    A decision uses the GPUProfile to create the child Job, and to find out whether a GPUProfile
-    that was missing now exists. Later changes of the GPUProfile have no effect, because the pod
-    template of a Job is immutable.
+    A decision uses the GPUProfile to create the child Job, and later to check whether a missing
+    GPUProfile has been created. After that, changes of the GPUProfile have no effect, because the
+    pod template of a Job is immutable.
     """
     if job.spec is None or _recorded_result(job.status) is not None:
         return None
@@ -118,7 +118,7 @@ def _measuring_links(
     plan = replace(plan, recheck_after_seconds=links.recheck_after_seconds)
     if links.create is not None:
         run = link_run_job(state.job, spec, state.profile, defaults, links.create, links.node)
-        note = f"created Job {run['metadata']['name']}: a short run; the job starts after it"
+        note = f"created Job {run['metadata']['name']}: a short run that measures the job's links"
         created = ObjectEvent("Normal", "LinkRunCreated", note)
         plan = replace(plan, create_link_run=run, events=(*plan.events, created))
     if links.stop is not None:

@@ -18,8 +18,9 @@ def job_patch(
 ) -> Document | None:
     """Return the merge patch that the child Job needs, or None if it needs none.
 
-    To end a Job, the patch sets ``backoffLimit: 0``, because Kueue may control other fields. If the
-    Job controller counts more failed pods than the operator, the patch raises ``backoffLimit``.
+    To end a job that has a result, the patch sets ``backoffLimit: 0``: Kueue may control other
+    fields. The Job controller also counts deleted pods as failed. So that deleted pods do not end a
+    running job, the patch raises ``backoffLimit`` by their number.
     """
     if child.result is not None or child.deleting or not child.uid:
         return None

@@ -80,7 +80,7 @@ def ended_patch(run: LinkRun, result: LinkRunResult) -> Document:
 
 
 def _spec_of_run(spec: GPUJobSpec, kind: LinkSet) -> GPUJobSpec:
-    """Return the GPUJob's spec with the policy of the run, and without requests to measure."""
+    """Return the GPUJob's spec with a policy that chooses GPUs with the best or the worst links."""
     changes: dict[str, Any] = {
         "priority_class_name": None,
         "placement": spec.placement.model_copy(update={"policy": _POLICIES[kind]}),

@@ -14,10 +14,10 @@ _LINKS_KNOWN = {"Done", "Known"}
 def profiled(
     spec: GPUJobSpec, child: ChildJob, pod: JobPod | None, previous: Sequence[Condition]
 ) -> list[ConditionUpdate]:
-    """Return the condition Profiled of a job with a child Job.
+    """Return a list with the condition Profiled of a job with a child Job, or an empty list.
 
-    The list is empty if the job requests no measurement, or if the pod with the result no longer
-    exists. The current condition then stays.
+    The list is empty if the job requests no measurement. It is also empty if the measured pod no
+    longer exists: the status then keeps the condition that it has.
     """
     state = pod.profiling if pod else None
     before = find(previous, PROFILED)
@@ -44,8 +44,8 @@ def _cpus(state: ProfilingState | None) -> Iterator[ConditionUpdate]:
         yield ConditionUpdate(PROFILED, False, "Waiting", message)
     elif state.result is None:
         message = (
-            f"CPUs: waiting for a sample with {state.target.limit}m; points so far: "
-            f"{len(state.points)}; the pod's own limit is {state.original.limit}m"
+            f"CPUs: waiting for a sample with a limit of {state.target.limit}m; measurements "
+            f"so far: {len(state.points)}; the pod's own limit is {state.original.limit}m"
         )
         yield ConditionUpdate(PROFILED, False, "Measuring", message)
     else:

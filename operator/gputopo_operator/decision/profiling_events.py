@@ -16,7 +16,9 @@ def profiling_event(step: Step, *, first: bool, budget_seconds: int) -> ObjectEv
             )
             return ObjectEvent("Normal", "ProfilingStarted", note)
         case Resize(state):
-            note = f"next limit: {state.target.limit}m CPU; points so far: {len(state.points)}"
+            note = (
+                f"next limit: {state.target.limit}m CPU; measurements so far: {len(state.points)}"
+            )
             return ObjectEvent("Normal", "ProfilingStep", note)
         case Done(state):
             good = state.result in {"Done", "TimeLimit", "CPUsNeeded"}

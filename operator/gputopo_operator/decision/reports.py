@@ -1,4 +1,4 @@
-"""Finds out which pods and GPUProfiles a new report of a node concerns."""
+"""Finds out which GPUJobs and GPUProfiles must be updated after a node has sent a new report."""
 
 from collections.abc import Mapping
 
@@ -10,12 +10,12 @@ NO_REPORT = NodeReport({}, {}, {})
 
 
 def changes(known: Mapping[str, PodReport], before: NodeReport, after: NodeReport) -> ReportChanges:
-    """Return the pods and GPUProfiles that the change from one report to the next concerns.
+    """Return the GPUJobs (by their pods) and GPUProfiles to update after a new report of a node.
 
     Args:
-        known: by UID of the pod, the last report for which this function returned the pod. The new
-            rate is compared with the rate of this report and not with that of ``before``.
-            Otherwise a rate could drift far by small changes, and no GPUJob would show it.
+        known: by UID of the pod, its GPUs and rate when this function last returned the pod. The
+            new rate is compared with this rate. A comparison with ``before`` would miss a rate that
+            rises by 1 % in each report, because 1 % is no clear difference.
         before: the former report of the node.
         after: the new report of the node.
     """

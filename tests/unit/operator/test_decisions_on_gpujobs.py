@@ -683,7 +683,11 @@ def measured(annotations: dict[str, str]) -> Situation:
 @pytest.mark.parametrize(
     ("changes", "expected", "message"),
     [
-        ({}, ("False", "Measuring"), "CPUs: waiting for a sample with 8000m; points so far: 0"),
+        (
+            {},
+            ("False", "Measuring"),
+            "CPUs: waiting for a sample with a limit of 8000m; measurements so far: 0",
+        ),
         ({"result": "Done", "message": "3 points"}, ("False", "Restoring"), "CPUs: 3 points"),
         (
             {"result": "Done", "message": "3 points", "restored": True},
