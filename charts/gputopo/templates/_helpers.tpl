@@ -102,9 +102,9 @@ affinity:
     (object.spec.containers + object.spec.?initContainers.orValue([])).exists(c,
     {{ .Values.resourceName | squote }} in c.?resources.?limits.orValue({}) ||
     {{ .Values.resourceName | squote }} in c.?resources.?requests.orValue({}))
-# A mirror pod represents a static pod that kubelet has already admitted or rejected. Rejecting the
-# mirror pod would only hide the static pod. The agent rejects a static pod, because no GPUs were chosen
-# for it.
+# Mirror pods are exempt. A mirror pod is only the API object of a static pod, which kubelet runs
+# without the API server. If a static pod requests GPUs, the agent makes kubelet reject the pod, because
+# the extender chose no GPUs for the pod.
 - name: not-a-mirror-pod
   expression: >-
     !('system:nodes' in request.userInfo.groups &&
