@@ -1,9 +1,9 @@
 """The bodies of kube-scheduler's extender protocol (``k8s.io/kube-scheduler/extender/v1``).
 
-kube-scheduler sends keys in PascalCase, because its Go types have no JSON tags. Go accepts keys in
-any case, so this module accepts three spellings: ``NodeNames``, ``nodeNames``, ``nodenames``.
-pydantic models validate requests. Responses are plain dicts, because building models for thousands
-of nodes would take milliseconds.
+kube-scheduler sends keys in PascalCase (``NodeNames``). This module also accepts ``nodeNames`` and
+``nodenames``, as an extender in Go would, because Go ignores the case of keys. pydantic models
+validate requests. Responses are plain dicts, because building models for thousands of nodes would
+take milliseconds.
 """
 
 from collections.abc import Iterable, Mapping

@@ -133,7 +133,7 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, Any, None]]:
-    """Return the coroutine of the leader handover, or no coroutine if ``pod`` is not set."""
+    """Return a list with the coroutine of the leader handover; empty if no pod name is set."""
     if not settings.pod:
         return []
     candidate = LeaseCandidate(

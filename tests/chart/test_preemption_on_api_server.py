@@ -46,7 +46,7 @@ def test_gpus_of_the_victims_are_given_to_the_preemptor(nodes: ApiServer, pair: 
     freed = {uuid for name in ended for uuid in uuids_of(before[name])}
     assert set(uuids_of(preemptor)) == freed
     assert {before[name]["spec"]["nodeName"] for name in ended} == {preemptor["spec"]["nodeName"]}
-    assert pair.logged("preemption considered") >= 1
+    assert pair.logged("evaluated nodes for preemption") >= 1
 
     for name in (*after, "high"):
         nodes.delete(f"{PODS}/{name}")

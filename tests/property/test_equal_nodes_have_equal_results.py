@@ -112,7 +112,7 @@ def plain(ledger: Ledger, name: str, request: PlacementRequest) -> Match | str:
         (usage.free.bit_count() < size, "too few free GPUs"),
         (
             usage.free.bit_count() - usage.unknown < size,
-            "other schedulers' pods use GPUs not yet observed",
+            "the agent does not yet report which GPUs other schedulers' pods use",
         ),
     )
     for holds, reason in short:

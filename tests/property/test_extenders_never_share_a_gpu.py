@@ -187,7 +187,7 @@ class Extender:
                 client,
                 timeout_seconds=PATIENCE_SECONDS,
                 spacing_seconds=0,
-                look_seconds=0,
+                poll_seconds=0,
             ),
             resource=RESOURCE,
             default_policy=PolicyName.PRESERVE,

@@ -1,1 +1,1 @@
-"""Writes claims on GPUs and Bindings of pods safely when several extenders run (ADR 8)."""
+"""Binds pods so that several running extenders never give one GPU to two pods (ADR 8)."""

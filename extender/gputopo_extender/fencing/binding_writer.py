@@ -1,9 +1,9 @@
-"""Claims the GPUs of a decision, writes the Binding, and resolves Bindings with an unknown result.
+"""Claims the GPUs chosen for a pod, writes its Binding, and finds out the Binding's result.
 
 The binder calls this module while it holds its lock for the pod. A Binding names the resource
-version of its pod, and the API server rejects the Binding if the pod has changed since then. If the
-result of a Binding is unknown, the writer reads the pod. If the pod is not bound, the writer
-changes the pod, so that the Binding fails even if it arrives later.
+version that the pod had when the GPUs were chosen. The API server rejects the Binding if the pod
+has another version. If the result of a Binding is unknown, the writer reads the pod. If the pod is
+not bound, the writer changes the pod, so that the Binding fails even if it arrives later.
 """
 
 import asyncio
@@ -64,12 +64,13 @@ class BindingWriter:
     ) -> BindResult | PodView:
         """Claim the GPUs of a decision and bind the pod.
 
-        Return the pod instead of a result if the caller must decide again: another extender has
-        written claims, the node has changed, or a change of the pod affects the decision.
+        Return the pod instead of a result if the caller must choose GPUs again: another extender
+        has written claims, the node has changed, or the pod has ended or has other GPU requests or
+        ``gputopo.io/`` annotations.
 
-        After any other change of the pod, this method sends the Binding again with the new version
-        of the pod, until the event loop's time is ``until``. The claim stays valid, because an
-        extender that invalidates the claim also changes an annotation of the pod
+        If only other fields of the pod have changed, send the Binding again with the new version of
+        the pod, until the event loop's time is ``until``. The claim is then still valid: to
+        invalidate a claim, an extender changes a ``gputopo.io/`` annotation of the pod
         (docs/adr/0008-claims-fence-bindings.md).
         """
         try:

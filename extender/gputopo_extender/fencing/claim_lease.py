@@ -1,7 +1,7 @@
 """Reads and writes the Lease that stores the claims on GPUs.
 
-The claim fence calls this module. The claims are in an annotation of the Lease. A Lease is used
-because it is small and every cluster supports it.
+The claim fence calls this module. A claim is a reservation of GPUs for one pod. An annotation of
+the Lease has the claims of all extenders.
 """
 
 from collections.abc import Iterable

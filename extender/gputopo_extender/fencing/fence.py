@@ -23,7 +23,7 @@ SPACING_SECONDS: Final = 0.1
 """Least time between the starts of two writes. One write claims all decisions of that time.
 The first write after a pause does not wait."""
 
-_LOOK_SECONDS: Final = 0.005
+_POLL_SECONDS: Final = 0.005
 
 _log = logging.getLogger(__name__)
 
@@ -39,18 +39,19 @@ class ClaimFence:
         *,
         timeout_seconds: float,
         spacing_seconds: float = SPACING_SECONDS,
-        look_seconds: float = _LOOK_SECONDS,
+        poll_seconds: float = _POLL_SECONDS,
     ) -> None:
         """Store the claims of other extenders in ``ledger``, which treats the claimed GPUs as used.
 
-        ``load`` waits at most ``timeout_seconds`` until the watch of pods is up to date.
+        ``load`` waits at most ``timeout_seconds`` until the watch of pods is up to date, and checks
+        this every ``poll_seconds``. Writes of the Lease start at least ``spacing_seconds`` apart.
         """
         self._ledger = ledger
         self._lease = lease
         self._api = api
         self._timeout_seconds = timeout_seconds
         self._spacing_seconds = spacing_seconds
-        self._look_seconds = look_seconds
+        self._poll_seconds = poll_seconds
         self._version: str | None = None
         self._known = False
         self._rewinds = 0
@@ -88,8 +89,8 @@ class ClaimFence:
         ``SPACING_SECONDS`` share one write.
 
         Raises:
-            ApiError: the claims may have been written. In that case the next call returns False,
-                because the Lease has a newer version.
+            ApiError: it is unknown whether the claims were written. If they were, the next call
+                returns False, because the Lease has a newer version.
         """
         self._ledger.reservations.reserve(decision)
         if self._next is None:
@@ -144,7 +145,7 @@ class ClaimFence:
             async with asyncio.timeout(self._timeout_seconds):
                 # A leader waits here only once, so polling is enough.
                 while self._ledger.pods_version < changed.version:  # noqa: ASYNC110
-                    await asyncio.sleep(self._look_seconds)
+                    await asyncio.sleep(self._poll_seconds)
         except TimeoutError:
             raise UnavailableError(
                 f"the watch has not shown version {changed.version} of pod {pod.key} "

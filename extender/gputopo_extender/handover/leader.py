@@ -99,7 +99,7 @@ class Standby:
         self._ready_since: float | None = None
 
     def reset(self) -> None:
-        """Forget the observed states, because no other pod is leader or the API server fails."""
+        """Forget the observed states, so that a time without observations does not count."""
         self._leader = ("", LeaderHistory(self._tolerated_seconds))
         self._ready_since = None
 

@@ -95,9 +95,9 @@ class LeaseHandover:
     async def _take(self, lease: Mapping[str, Any]) -> None:
         """Write a ``holderIdentity`` that belongs to no scheduler, valid for ``blocked_seconds``.
 
-        The former leader then fails to renew the Lease, ends, and starts again as a standby. With
-        an empty identity, the former leader would usually acquire the Lease again before the
-        standby, because the former leader tries every second.
+        The former leader then fails to renew the Lease, ends, and starts again as a standby. An
+        empty identity would not be enough: any scheduler, also the former leader, could acquire the
+        Lease at its next try.
 
         Raises:
             RejectedError: if the Lease was renewed since it was read. The next check tries again.

@@ -82,7 +82,7 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
 
 
 def claimed_pod(claim: Claim) -> PodView:
-    """Return the view of a deleted pod that the claim's Binding may have bound earlier."""
+    """Make a ``PodView`` of the claim's deleted pod, as if the claim's Binding had succeeded."""
     gpus = GpusAnnotation(
         uid=claim.uid, node=claim.node, generation=0, containers={"": list(claim.gpus)}
     )

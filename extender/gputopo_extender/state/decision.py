@@ -1,6 +1,6 @@
-"""Makes the decision of bind: a pod, a node, exact GPUs and the annotations of the Binding.
+"""Makes a ``Decision`` for the verb bind: pod, node, exact GPUs, and annotations of the Binding.
 
-The binder calls this module with the match that the policy has chosen.
+The binder calls this module with a ``Match``: the GPU that the policy has chosen for each rank.
 """
 
 from collections.abc import Mapping

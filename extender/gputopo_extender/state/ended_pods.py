@@ -122,11 +122,11 @@ class EndedPods:
             self._rejections.started(node, self._clock())
 
     def note_listed(self, node: GpuNode) -> None:
-        """Remember the pods that the status of the node's GPUTopology lists as users of GPUs."""
+        """Note the UIDs of the pods that the node's GPUTopology lists as users of GPUs."""
         self._listed.update(user.uid for user in node.users if user.uid)
 
     def forget_listed(self, pods: AbstractSet[str]) -> None:
-        """Of the pods that a GPUTopology has listed, remember only ``pods`` and ended pods."""
+        """Forget noted UIDs, except those of existing pods (``pods``) and of ended pods."""
         self._listed &= pods | {uid for ended in self._on.values() for uid in ended}
 
     def lower_versions(self, version: int) -> None:
@@ -166,7 +166,11 @@ class EndedPods:
 
 
 def with_history(pod: PodView, before: PodView | None) -> PodView:
-    """Return ``pod`` with ``started`` of ``before``: kubelet resets this field in rejected pods."""
+    """Return ``pod``; ``started`` is also true if it was true in ``before``, the previous view.
+
+    A restarted kubelet may reject a started pod; it then removes the container statuses, which
+    show the start.
+    """
     is_lost = before is not None and before.started and not pod.started
     return replace(pod, started=True) if is_lost else pod
 

@@ -228,7 +228,6 @@ class Ledger:
         return known
 
     def _refresh(self) -> None:
-        """Compute usage and state of all outdated nodes."""
         self._ended.mark_due()
         if not self._outdated:
             return

@@ -58,7 +58,7 @@ class KubeletRejections:
         return now + seconds
 
     def started(self, node: str, now: float) -> None:
-        """Forget the node's last pause if it is over, because a pod has started on the node."""
+        """If the node's pause is over, make its next pause short again: a pod has started there."""
         known = self._pauses.get(node)
         if known is not None and now >= known.until:
             del self._pauses[node]
@@ -72,7 +72,7 @@ class KubeletRejections:
 def is_admission_error(pod: PodView) -> bool:
     """Return whether kubelet rejected a new pod because of the GPUs that the extender chose.
 
-    kubelet rejects pods of other schedulers, started pods and deleted pods for other reasons.
+    Return False if another scheduler placed the pod, the pod had started, or it is being deleted.
     """
     if not pod.rejected_for_gpus or pod.started or pod.deleting:
         return False

@@ -17,7 +17,7 @@ from gputopo_extender.state.topologies import GpuNode, known_mask
 
 
 class BindingProgress(Enum):
-    """Progress of the Binding of a reservation."""
+    """Whether a reservation's Binding is being written, has an unknown result, or succeeded."""
 
     WRITING = "writing"
     UNKNOWN = "unknown"

@@ -28,7 +28,7 @@ class NodeState:
     Attributes:
         structure: the topology of one of these nodes, with the UUIDs and the name of that node.
         free: healthy GPUs without a known user.
-        unknown: number of GPUs that unmanaged pods use and that no agent has observed yet.
+        unknown: number of GPUs that pods of other schedulers use and the agent does not report yet.
         blocked: why no GPU of the node may be given to a pod; None if the node is not blocked.
         not_ready: why the node takes no pods now; None if the node is ready.
         deleted: healthy GPUs that only processes of ended pods use.
@@ -59,7 +59,7 @@ class NodeUsage:
         generation: generation of the GPUTopology.
         used: GPUs that are reserved, observed in use, or in a pod's annotation. The GPUs of an
             ended pod stay used until its containers are known to have stopped.
-        unknown: number of GPUs that unmanaged pods use and that no agent has observed yet.
+        unknown: number of GPUs that pods of other schedulers use and the agent does not report yet.
         blocked: why no GPU of the node may be given to a pod; None if the node is not blocked.
         shared: GPUs that belong to more than one live pod or reservation. gputopo never causes
             this, so a shared GPU is an error.
@@ -94,7 +94,10 @@ class NodeUsage:
 
 @dataclass(frozen=True, slots=True)
 class _PodGpus:
-    """The GPUs in one pod's annotation, its observed GPUs, and how many are not yet observed."""
+    """The GPUs in one pod's annotation, and the GPUs that the agent reports for the pod.
+
+    ``unknown`` is the number of GPUs of another scheduler's pod that the agent does not report yet.
+    """
 
     annotated: GpuMask
     observed: GpuMask
@@ -115,10 +118,10 @@ def node_usage(
     Args:
         node: the node's published GPUs, and the users that its agent observed.
         pods: live pods that are bound to the node.
-        reserved: GPUs reserved or claimed for other pods.
+        reserved: GPUs reserved or claimed for pods that are not in ``pods``.
         ended: pods that have ended and whose containers may still run.
-        stopped: UIDs of pods whose containers have stopped; observations of these pods are
-            outdated.
+        stopped: UIDs of pods whose containers have stopped. Their GPUs are free, even if the
+            agent's last report still lists the pods.
     """
     live = [_pod_gpus(node, pod) for pod in pods]
     shared = intended = 0

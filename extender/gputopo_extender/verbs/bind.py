@@ -92,10 +92,10 @@ class Binder:
         )
 
     async def resolve_open(self) -> list[BindResult]:
-        """Find out whether the Bindings in flight succeeded; invalidate those that did not.
+        """Read the pod of each Binding in flight. If the pod is not bound, invalidate the Binding.
 
-        These are the Bindings of this process's reservations and of other extenders' claims. Return
-        only the results of this process's Bindings.
+        The Bindings in flight are those of this process and those that other extenders claimed.
+        Return the results of this process's Bindings, for the metrics.
         """
         results: list[BindResult] = []
         for reservation in self._ledger.reservations.own():

@@ -76,8 +76,7 @@ class Evaluation:
     Thousands of nodes have a few hundred states, so results are stored by state.
 
     Attributes:
-        keys: a key for each node, in the order of ``nodes``. If the result depends on the state of
-            the node, the key is this state.
+        keys: for each of ``nodes`` the key of its result, for example the state of the node.
         results: fit or misfit for each of the ``keys``, and for no other key.
     """
 
@@ -95,11 +94,11 @@ class Evaluation:
         return any(isinstance(result, Candidate) for result in self.results.values())
 
     def best(self, size: int, in_flight: Mapping[str, int], *, sensitive: bool) -> list[str]:
-        """Return the best nodes for a pod that requests ``size`` GPUs.
+        """Return the best nodes for a pod of ``size`` GPUs, ``sensitive`` to bandwidth or not.
 
-        These are the nodes with the highest score and, among them, the highest percentage of used
-        GPUs. The GPUs of this pod and of pods in flight count as used, as in kube-scheduler's
-        MostAllocated. ``in_flight`` is the number of GPUs of pods in flight, by node.
+        Of the nodes with the highest score, return those with the highest percentage of used GPUs.
+        As in kube-scheduler's MostAllocated, used GPUs include those of this pod and those of pods
+        that filter sent to the node and bind has not yet bound (``in_flight``, GPUs by node).
         """
         scores = score_nodes(self._candidates(), sensitive=sensitive)
         highest = max(scores.values(), default=0)
@@ -117,7 +116,7 @@ class Evaluation:
         return list(compress(self.nodes, map(fullest.__contains__, self.keys)))
 
     def scores(self, *, sensitive: bool) -> dict[str, int]:
-        """Return a score of 0..10 for each node; a node that no longer fits gets 0."""
+        """Score each node 0..10 for a pod ``sensitive`` to bandwidth or not; a misfit gets 0."""
         scored = score_nodes(self._candidates(), sensitive=sensitive)
         by_key = dict.fromkeys(self.results, 0) | scored
         return dict(zip(self.nodes, map(by_key.__getitem__, self.keys), strict=True))
@@ -231,7 +230,8 @@ def _shortage(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
     if count < size:
         return Misfit(MisfitKind.BUSY, "too few free GPUs")
     if count - state.unknown < size:
-        return Misfit(MisfitKind.UNOBSERVED, "other schedulers' pods use GPUs not yet observed")
+        reason = "the agent does not yet report which GPUs other schedulers' pods use"
+        return Misfit(MisfitKind.UNOBSERVED, reason)
     return None
 
 

@@ -74,8 +74,9 @@ class Verbs:
         pod = parse_gpu_pod(args.pod, self._resource)
         if pod is None:
             return filter_error(
-                f"{self._resource}: no container requests more than 0: remove the request, and "
-                "list the resource in managedResources of the scheduler's extender configuration"
+                f"{self._resource}: no container requests more than 0: if a container requests 0, "
+                "remove the request; if none does, list the resource in managedResources of the "
+                "scheduler's extender configuration"
             )
         request = self._request(pod)
         try:
@@ -153,7 +154,7 @@ class Verbs:
             ]
             chosen = choose_nodes(freed, sensitive=request.sensitive)
         _log.info(
-            "preemption considered %s",
+            "evaluated nodes for preemption %s",
             fields(pod=pod.key, nodes=len(offers), suitable=",".join(chosen)),
         )
         return preempt_result(chosen)

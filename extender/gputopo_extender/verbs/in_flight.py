@@ -12,7 +12,7 @@ from gputopo_extender.state.ledger import Ledger
 
 
 class InFlightPods:
-    """Counts GPUs of pods in flight. A wrong count only changes the choice of equal nodes."""
+    """Counts GPUs of pods between filter and bind, for the choice among nodes of equal score."""
 
     def __init__(self, ledger: Ledger) -> None:
         """A pod is in flight until ``ledger`` shows it as reserved, bound, ended or deleted."""

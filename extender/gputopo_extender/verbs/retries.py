@@ -1,13 +1,15 @@
 """Decides when filter returns an error, so that kube-scheduler tries the pod again soon.
 
-If a pod fits nowhere and filter returns no error, kube-scheduler may preempt other pods. It tries
-the pod again after a cluster event or after five minutes. This is right only if the pod fits as
-soon as other pods end. For other causes filter returns an error, and kube-scheduler tries the pod
-again within seconds. An error also removes the pod's nominated node. So filter first waits a
-moment, because the watch shows the end of preempted pods with a delay.
+If a pod fits on no node and filter returns no error, kube-scheduler may preempt other pods, and
+tries the pod again after a cluster event or after five minutes. After an error, kube-scheduler
+preempts no pods and tries the pod again within seconds. So filter returns an error if the cause may
+end without preemption, for example if processes of a deleted pod use the GPUs. An error also
+removes the pod's nominated node, for which kube-scheduler has preempted pods. The watch shows the
+end of preempted pods with a delay, so filter waits up to 100 ms before it returns an error.
 
-Some causes last long, for instance a process that cannot be killed or an agent that is down. So for
-a pod that may preempt others, filter returns no error once a minute. Then kube-scheduler preempts.
+Some causes last long, for instance a process that cannot be killed or an agent that is down. So if
+the pod may preempt other pods, filter returns errors for 60 s. Then it responds once without an
+error, so that kube-scheduler preempts pods, and returns errors for another 60 s.
 """
 
 import asyncio
@@ -22,7 +24,7 @@ from gputopo_kube.pods import PodView
 LONGEST_WAIT_SECONDS: Final = 0.1
 
 ERRORS_SECONDS: Final = 60.0
-"""For this time filter returns errors for a pod, before the pod may preempt others."""
+"""For this time filter returns errors for a pod, before the pod may preempt other pods."""
 
 _LOOK_SECONDS: Final = 0.01
 _MOST_REMEMBERED: Final = 1_000
@@ -68,8 +70,7 @@ class FilterRetries:
     def may_be_outdated(self, pod: PodView, found: Evaluation) -> bool:
         """Return whether the pod may fit when the watch has delivered all changes.
 
-        Return False for a pod of a scheduling group: kube-scheduler filters all pods of the group
-        before it binds any of them, so waiting does not help.
+        Return False for a pod with ``spec.schedulingGroup``: filter does not wait for such a pod.
         """
         if pod.grouped or found.has_fit() or found.misfits_of({MisfitKind.DELETED_PODS}):
             return False
@@ -95,7 +96,7 @@ class FilterRetries:
         return reason
 
     def _is_preemption_due(self, pod: PodView) -> bool:
-        """Return whether the pod may preempt others and got errors for ``ERRORS_SECONDS``."""
+        """Return whether the pod may preempt other pods and got errors for ``ERRORS_SECONDS``."""
         now = self._clock()
         if pod.uid not in self._errors_since:
             self._remember(self._errors_since, pod.uid, now)

@@ -127,7 +127,7 @@ async def test_observed_allocations_count_as_soon_as_the_agent_reports_them(
     async with start() as extender:
         scheduler = extender.scheduler()
         assert (await scheduler.filter(pod("a", 6), ["n1"])).fits == ["n1"]
-        assert "not yet observed" in (await scheduler.filter(pod("a", 7), ["n1"])).error
+        assert "does not yet report" in (await scheduler.filter(pod("a", 7), ["n1"])).error
         seen = topology_object(
             "n1", named("dgx1-v100", node="n1"), used_by={0: "uid-foreign", 3: "uid-foreign"}
         )
