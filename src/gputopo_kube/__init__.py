@@ -1,5 +1,5 @@
-"""Clients of the Kubernetes API, their errors, object kinds, pods, reflector and probe server.
+"""Sends requests to the Kubernetes API, lists and watches objects, and parses pods.
 
-The components and the command line use this package. No other package imports a Kubernetes client
-library.
+The package also has the HTTP server for kubelet's probes. The components and the command line use
+the package. No other package imports a Kubernetes client library.
 """

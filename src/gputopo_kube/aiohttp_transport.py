@@ -1,8 +1,8 @@
 """A lightkube client for the extender that sends requests with aiohttp instead of httpx2.
 
-When the extender binds many pods at once, the transport of httpx2 used half of its processor time,
-because that transport is pure Python. That transport also keeps only 20 connections open, so
-further requests had to begin with a TLS handshake.
+When the extender bound many pods at once, the transport of httpx2 used half of the extender's
+processor time, because that transport is pure Python. That transport also keeps only 20 connections
+open, so further requests had to begin with a TLS handshake.
 """
 
 from collections.abc import AsyncIterator, Iterator

@@ -146,7 +146,7 @@ class AsyncApi:
         namespace: str | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> "ObjectSource[Item]":
-        """Return a source for the objects of a kind that match the field selector ``fields``."""
+        """Return a source that lists and watches objects; ``fields`` is a field selector."""
         return ObjectSource(self, self._client, kind, parse, namespace, fields)
 
     async def send(self, request: Awaitable[Result], *, limited: bool = True) -> Result:

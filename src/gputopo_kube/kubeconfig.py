@@ -1,7 +1,7 @@
 """Connects the command line to the API server with the kubeconfig, as kubectl does.
 
 This module uses the official Python client of Kubernetes. Unlike lightkube, that client supports
-all versions of exec plugins, and several files in ``KUBECONFIG``. Users' machines often have both.
+all versions of exec plugins, and several files in ``KUBECONFIG``. Users often need these features.
 """
 
 import os

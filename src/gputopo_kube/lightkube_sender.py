@@ -24,7 +24,8 @@ class LightkubeSender:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Send a request and return the response, also if its status is an error.
 
-        If the response to a GET has a ``Retry-After``, send the GET again after this time.
+        If the response to a GET has ``Retry-After`` in seconds, wait and repeat the GET, at most 3
+        times. Requests of other methods are never repeated.
 
         Raises:
             UnavailableError: if there is no response.

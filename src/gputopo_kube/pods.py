@@ -133,7 +133,7 @@ class PodView:
 
     @property
     def most_gpus(self) -> int:
-        """The most GPUs that the pod can use at one time, at most as many as a node can have.
+        """The most GPUs that the pod can use at one time, limited to 64, the most GPUs of a node.
 
         Init containers run one after another, before the application containers. So a sidecar with
         1 GPU, init containers with 2 and 4 GPUs and an application container with 3 GPUs use at
@@ -207,7 +207,7 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
 
 
 def version_number(text: str | None) -> int:
-    """Return a resource version as a number, or 0 if it is not one (before Kubernetes 1.35)."""
+    """Return a resource version as a number; 0 for other text, which was allowed before 1.35."""
     return int(text) if text and _is_number(text, _MOST_VERSION_DIGITS) else 0
 
 

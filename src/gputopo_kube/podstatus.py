@@ -119,8 +119,8 @@ class PodStatus(PodPart):
     def rejection(self) -> str | None:
         """Why kubelet rejected the pod: reason and message; None if kubelet did not reject it.
 
-        A failed pod without any container status was rejected. After its restart, kubelet may also
-        reject a pod whose containers still run.
+        A failed pod without any container status was rejected. A restarted kubelet may also reject
+        a pod whose containers still run; kubelet then removes the container statuses.
         """
         if self.phase != "Failed" or not self.reason or self.containers or self._is_collected():
             return None

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class Pulse:
-    """Records whether a program is alive: its event loop runs, and no reported call hangs."""
+    """Records whether a program is alive: its event loop runs, and the program reported no hang."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start as alive: the first beat is now."""

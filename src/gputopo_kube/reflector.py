@@ -111,9 +111,10 @@ class Reflector(Generic[Item]):
         return None if self._heard_at is None else self._clock() - self._heard_at
 
     def list_again(self) -> None:
-        """End the watch and list again, for example if the API server's version has decreased.
+        """End the watch and list again, for example after a restore of etcd from a backup.
 
-        A watch from a higher version yields no event until the API server reaches that version.
+        Resource versions are then lower than before. A watch that began at a higher version yields
+        no event until the API server reaches that version.
         """
         if self._silence is not None and not self._silence.expired():
             self._silence.reschedule(asyncio.get_running_loop().time())
@@ -169,7 +170,6 @@ class Reflector(Generic[Item]):
             self._silence = None
 
     def _delay_after(self, error: ApiError) -> float:
-        """Log the error and return the seconds until the next list."""
         if error.status in self._unsupported:
             if error.status != self._logged_status:
                 _log.info("not watched %s", fields(kind=self.name, reason=error))

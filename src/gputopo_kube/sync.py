@@ -1,7 +1,6 @@
 """Blocking requests to the API server, for the operator's threads and the command line.
 
-Objects are dicts, and callers name them by URL path. Typed models would reject objects of newer API
-servers.
+Objects are dicts with the JSON of the API, and callers name the objects by URL path.
 """
 
 import json

@@ -43,5 +43,5 @@ def _of_missing_key(error: KeyError) -> UnavailableError:
     # lightkube requires a Content-Type in every error response; a proxy's response may lack it.
     failed = error.__context__
     if isinstance(failed, httpx2.HTTPStatusError):
-        return UnavailableError(f"the response has no {error}", failed.response.status_code)
+        return UnavailableError(f"the response has no header {error}", failed.response.status_code)
     return UnavailableError(f"unreadable response: {error} is missing")
