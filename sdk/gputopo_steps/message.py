@@ -21,7 +21,7 @@ def encode(run: str, steps: int, seconds: float, samples: int | None) -> bytes:
 
 
 def as_count(value: object) -> int | None:
-    """Return the value as an integer from 0 to ``MAX_COUNT``, or None if it is not one.
+    """Return ``value`` as an ``int``, or None if it is not an integer from 0 to ``MAX_COUNT``.
 
     numpy's integers are accepted. Tensors and arrays are not: reading their value can block.
     """

@@ -35,8 +35,8 @@ def send_datagram(path: str, message: bytes) -> None:
 class Reporter:
     """Counts and sends the steps of one process. Its methods never raise and never block.
 
-    The first count decides whether this process reports, and not the import of the package, because
-    launchers may set the rank after the import.
+    The first call of ``step`` or ``report`` checks whether this process reports. The import of
+    the package is too early for this check, because launchers may set the rank after the import.
     """
 
     def __init__(
