@@ -162,7 +162,7 @@ class Agent:
             await self._pod_resources.close()
 
     async def stop(self) -> None:
-        """Publish that the agent stops. If this succeeds, wait so that pods in flight get GPUs."""
+        """Publish that the agent stops; then wait, so that pods already bound here get GPUs."""
         if await self._reporter.withdraw():
             await asyncio.sleep(self._settings.drain_seconds)
 

@@ -101,7 +101,7 @@ class AgentMetrics:
         self._allocations.labels("granted" if granted else "refused").inc()
 
     def set_rates(self, rates: Mapping[tuple[str, str, str], float]) -> None:
-        """Set the gauges of steps/s by namespace, pod and container; remove all other gauges."""
+        """Set the steps/s by namespace, pod and container; remove those of other containers."""
         for labels in self._rated - rates.keys():
             self._rates.remove(*labels)
         for labels, rate in rates.items():

@@ -94,7 +94,7 @@ class AgentSettings(ProgramSettings):
     ] = 30.0
     drain_seconds: Annotated[
         Seconds,
-        Field(description="time for which the agent serves pods in flight after SIGTERM"),
+        Field(description="time after SIGTERM in which pods bound before still get their GPUs"),
     ] = 2.0
     api_timeout_seconds: Annotated[
         Seconds,
@@ -127,7 +127,7 @@ class AgentSettings(ProgramSettings):
 
     @property
     def phase_rules(self) -> PhaseRules:
-        """The durations in the measurement of training steps."""
+        """The times of warm-up, of one sample and between two samples of a training speed."""
         return PhaseRules(
             warm_up_seconds=self.warm_up_seconds,
             sample_seconds=self.sample_seconds,

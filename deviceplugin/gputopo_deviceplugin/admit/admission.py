@@ -1,7 +1,7 @@
 """Responds to kubelet's calls GetPreferredAllocation and Allocate.
 
 The agent reads kubelet's pod-resources list during GetPreferredAllocation, but never during
-Allocate. A read during Allocate could make kubelet forget the GPUs of this allocation.
+Allocate: after such a read, kubelet may treat the GPUs of an unfinished Allocate as free.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class Admission:
         async with self._lock.call():
             expected, self._expected = self._expected, None
             if self._expected_registration != self._kubelet.registrations:
-                expected = None  # kubelet has restarted since its preference request
+                expected = None  # kubelet has restarted since GetPreferredAllocation
             await self._refresh_others(gpus, expected)
             result = verify(
                 gpus,
@@ -147,7 +147,7 @@ class Admission:
     async def _refresh_others(
         self, gpus: Sequence[GpuUuid], expected: AdmissionResult | None
     ) -> None:
-        """Read other pods that use ``gpus`` from the API server again: they may have ended."""
+        """Read each pod that uses ``gpus`` again, except ``expected.pod``: it may have ended."""
         own = expected.pod.uid if isinstance(expected, ContainerAllocation) else None
         intended = intended_users(gpus, own, self._live_pods(), self._node).values()
         users = self._tracker.find_pods(gpus) | {(user.key, user.uid) for user in intended}

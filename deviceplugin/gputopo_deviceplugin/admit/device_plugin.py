@@ -30,10 +30,10 @@ from gputopo_deviceplugin.settings import AgentSettings
 
 
 class StepsFolders(Protocol):
-    """The protocol of ``StepsSockets``, which opens sockets for the steps of training programs."""
+    """Creates the sockets to which training programs send how many steps they have made."""
 
     def open_for(self, allocation: ContainerAllocation) -> Path | None:
-        """Open a container's steps socket. Return the socket's folder, or None without a socket."""
+        """Create the container's socket; return its folder, or None if not needed or on failure."""
         ...
 
 

@@ -99,8 +99,8 @@ def unresolved_pods(
 ) -> tuple[set[ObjectKey], set[ObjectKey]]:
     """Divide the listed pods that have a container without GPUs into two sets.
 
-    The first set contains the pods that request GPUs, and the pods that ``pods`` does not contain.
-    The second set contains the pods that request no GPUs.
+    The first set has the pods that request GPUs or may request GPUs. A pod may request GPUs if the
+    agent has not read it yet, so that ``pods`` does not contain it. The second set has the rest.
     """
     without = _without_gpus(listed)
     requesting = {key for key in without if _may_request(key, pods)}
@@ -121,8 +121,8 @@ def _waiting(
     """Yield each pod that kubelet may be admitting, with the possible next containers.
 
     Kubelet allocates GPUs to the containers of a pod in order. For example, a pod has the init
-    container A and the application container B. Kubelet's list never shows A, because it has no
-    ordinary init containers. So while the list shows B without GPUs, the next container may be A
+    container A and the application container B. Kubelet's list never shows A, because the list has
+    no ordinary init containers. So while the list shows B without GPUs, the next container may be A
     or B. If A and B request the same number of GPUs, the next container is A: kubelet later gives
     the GPUs of A to B without a call of GetPreferredAllocation.
     """
@@ -157,7 +157,6 @@ def _allocation(
     container: str,
     node: str,
 ) -> AdmissionResult:
-    """Return the container with the GPUs of the pod's annotation, or why it cannot get them."""
     try:
         candidates = candidate_gpus(pod, container, node)
     except PlacementError as error:

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 class AdmissionLock:
     """Serializes kubelet's calls, and delays reads of kubelet's pod-resources list.
 
-    Kubelet records the GPUs of a container shortly after Allocate. A read of the list between
-    GetPreferredAllocation and this time could make kubelet forget these GPUs.
+    If a pod has ended, a read of the list makes kubelet compute its allocated GPUs again from its
+    records. But kubelet records the GPUs of a container only shortly after Allocate. If the agent
+    read the list between GetPreferredAllocation and the record, the GPUs would be free for kubelet.
     """
 
     def __init__(self) -> None:
@@ -28,7 +29,7 @@ class AdmissionLock:
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """Wait until kubelet admits no container; delay kubelet's calls in the ``with`` block."""
+        """Wait until kubelet admits no container. Its next call waits until the ``with`` ends."""
         while True:
             await asyncio.sleep(max(0.0, self._in_flight_until - _now()))
             async with self._lock:

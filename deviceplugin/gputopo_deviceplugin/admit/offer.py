@@ -126,7 +126,7 @@ class DeviceOffer:
         )
         if withheld != self.withheld:
             cause = withheld.message if withheld else "none"
-            _log.warning("reason to withhold unused GPUs changed %s", fields(reason=cause))
+            _log.warning("reason to offer no free GPUs to kubelet changed %s", fields(reason=cause))
             self.withheld = withheld
         self._assigned.add(self._tracker.assigned_gpus())
         # Until kubelet has listed its pods, each GPU may have a container.
@@ -136,7 +136,6 @@ class DeviceOffer:
         self._set_unregistered("this node has no GPUs" if idle else self._registration_obstacle())
 
     def _registration_obstacle(self) -> str | None:
-        """Return why the agent must not register with kubelet, or None if it may register."""
         if self.withheld is None:
             return None
         if not self._assigned.known:
@@ -147,5 +146,6 @@ class DeviceOffer:
 
     def _set_unregistered(self, reason: str | None) -> None:
         if reason != self._state.unregistered_reason:
-            _log.info("obstacle to registration changed %s", fields(obstacle=reason or "none"))
+            cause = reason or "none"
+            _log.info("reason not to register with kubelet changed %s", fields(reason=cause))
             self._state.unregistered_reason = reason

@@ -24,7 +24,7 @@ def intended_gpus(pod: PodView, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
         annotation = own_gpus(pod)
     except AnnotationOwnerError as error:
         raise PlacementError(
-            f"pod {pod.key}: annotation {error}; leave this annotation to the scheduler"
+            f"pod {pod.key}: annotation {error}; create the pod without this annotation"
         ) from None
     except AnnotationError as error:
         raise PlacementError(f"pod {pod.key}: annotation {error}") from None

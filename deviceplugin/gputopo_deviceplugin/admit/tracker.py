@@ -46,8 +46,8 @@ class PodProcesses(Protocol):
 class UsageTracker:
     """Records which pod uses which GPU of this node.
 
-    The tracker forgets a pod when the API server reports that the pod ended or was deleted, no
-    process of the pod runs, and kubelet can no longer start the pod.
+    The tracker removes a pod that has ended or was deleted when no process of the pod runs. But a
+    deleted pod that kubelet still lists stays in the record, because kubelet may still start it.
 
     Attributes:
         pods: the pods of this node, as the API server reports them.
@@ -154,7 +154,7 @@ class UsageTracker:
                 changes.notify()
 
     def _update_usage(self) -> dict[GpuUuid, GpuUser]:
-        """Forget the pods that no longer use GPUs, and return the remaining users of GPUs."""
+        """Remove the pods that no longer use GPUs, and return the remaining users of GPUs."""
         states = {uid: self._known_state(user.key, uid) for (uid, _), user in self._usage.items()}
         not_live = [uid for uid, state in states.items() if state is not PodState.LIVE]
         running = self._processes.running(not_live)

@@ -99,7 +99,8 @@ def with_listed(
 def users_of(usage: Usage, states: Mapping[str, PodState]) -> dict[GpuUuid, GpuUser]:
     """Return the user of each GPU. Ignore the pods whose UID is not in ``states``.
 
-    If two pods use the same GPU, the result has the pod that has ended or was deleted.
+    While a process of a deleted pod runs, kubelet may give the GPU of this pod to a new pod. Then
+    the result has the deleted pod, because kubelet's list already shows the new pod.
     """
     found = [
         (gpu, replace(user, state=states[uid]))

@@ -141,16 +141,16 @@ def _find_reuse(
     uses = [_describe_use(gpu, users[gpu]) for gpu in sorted(gpus) if gpu in users]
     reasons = f" ({'; '.join(uses)})" if uses else ""
     return AdmissionRejection(
-        f"kubelet took {_join(gpus)} without a preference request, and these GPUs are not those of "
-        f"init containers of one pod{reasons}: either the agent was registered again meanwhile, or "
-        "another plugin has registered the same resource; create the pod again"
+        f"kubelet called Allocate for {_join(gpus)} without GetPreferredAllocation{reasons}: the "
+        "agent registered with kubelet again between the two calls, or another device plugin has "
+        "registered the same resource; create the pod again"
     )
 
 
 def _next_container(
     gpus: Sequence[GpuUuid], pod: PodView, node: str, users: Mapping[GpuUuid, GpuUser]
 ) -> ContainerAllocation | None:
-    """Return the pod's first container that may get ``gpus``, after the containers using them."""
+    """Return the pod's next container that requests as many GPUs and has ``gpus`` annotated."""
     using = {users[gpu].container for gpu in gpus}
     last = max((at for at, each in enumerate(pod.containers) if each.name in using), default=-1)
     for container in pod.containers[last + 1 :]:

@@ -93,7 +93,7 @@ class NodeApi:
 
 
 def parse_node_pod(document: Document, resource: str) -> PodView:
-    """Return the view of a pod; its field ``runtime`` is set only if the pod requests GPUs.
+    """Parse a pod. The result has limits and images (``runtime``) only if the pod requests GPUs.
 
     Raises:
         PodError: the object is not a valid pod.

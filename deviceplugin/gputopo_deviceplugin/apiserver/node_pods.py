@@ -25,22 +25,22 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PodsVersion:
-    """Two resource versions of this node's pods; one becomes ``observedPodsVersion`` of the status.
+    """The range of resource versions that the agent may publish as ``observedPodsVersion``.
 
     Attributes:
         newest: version of the last change or list of pods that the agent has received.
-        needed: lowest version that the agent may publish. It is the version of the last change
-            after which GPUs may be free: a pod with GPUs ended or was deleted, or the agent may
-            have missed changes.
+        needed: version of the last change after which GPUs may be free: a pod with GPUs ended or
+            was deleted, or the agent may have missed changes. The extender uses these GPUs only
+            after the agent has published this version or a higher one.
     """
 
     newest: int
     needed: int
 
     def later(self, version: int) -> "PodsVersion":
-        """Return the versions after a change that frees no GPUs.
+        """Return the range with ``version`` as ``newest``, after a change that frees no GPUs.
 
-        After a restore of etcd, ``version`` can be below ``needed``; it then replaces ``needed``.
+        After a restore of etcd, ``version`` can be below ``needed``. It then replaces ``needed``.
         """
         return PodsVersion(version, min(version, self.needed))
 
@@ -146,9 +146,9 @@ class NodePods(Mapping[ObjectKey, PodView]):
     def _replace(self, listing: Listing[PodView]) -> None:
         """Replace all pods by those of a new list, and decide whether to write a new status.
 
-        After a failed watch the agent may have missed changes, so it must write a new status. A
-        list after a watch without events usually has no change, and the agent writes no status. If
-        it did, every agent would write a status once a minute.
+        After a failed watch the agent may have missed changes, so it must write a new status. The
+        agent also lists the pods after each minute without a watch event. If such a list shows no
+        change, the agent writes no status, so an idle node causes no writes.
         """
         version = version_number(listing.resource_version)
         before, self._pods = self._pods, {pod.key: pod for pod in listing.items}

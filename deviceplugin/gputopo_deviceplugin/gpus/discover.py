@@ -31,7 +31,7 @@ _ANCESTOR_OF_LEVEL: Final = {
     50: Ancestor.SYS,
 }
 _ASSUMED_PCIE_GENERATION: Final = 3
-"""Used if the platform reports no PCIe generation. MAPA's table 1 assumes 3 too (12 GB/s)."""
+"""Used if NVML reports no PCIe generation. Table 1 of the MAPA paper assumes 3 too (12 GB/s)."""
 
 
 def discover(
@@ -85,7 +85,7 @@ def _to_gpu(gpu: NvmlGpu) -> Gpu:
 
 
 def _previous_link(known: NodeTopology | None, a: GpuIndex, b: GpuIndex) -> Link:
-    """Return the link of the GPUs in ``known``, or a PCIe link of generation 3 if there is none."""
+    """Return the GPUs' link in ``known``, or else a PCIe link of ``_ASSUMED_PCIE_GENERATION``."""
     if known is not None and (link := known.link_of.get((a, b))) is not None:
         return link
     return _pcie(a, b, Ancestor.SYS, _ASSUMED_PCIE_GENERATION, PCIE_LANES)

@@ -1,4 +1,4 @@
-"""Decides which GPUs are healthy, from the NVML snapshot and XID marks. Pure functions."""
+"""Decides which GPUs are healthy, from the data of NVML and earlier XIDs. Pure functions."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -40,7 +40,7 @@ def evaluate_health(
     Args:
         topology: the GPUs.
         snapshot: the data that NVML reports about the GPUs.
-        marks: the XID marks; the caller has removed expired marks.
+        marks: the XIDs that still make a GPU unhealthy; the caller has removed all others.
         xid_quiet_seconds: time after which a non-fatal XID expires; only for the message.
     """
     readable = {gpu.uuid: gpu for gpu in snapshot.gpus}

@@ -69,7 +69,7 @@ class NvmlSession:
         try:
             return self._listener.wait(_LISTEN_MILLISECONDS)
         except NvmlError as error:
-            _log.warning("cannot listen for XIDs, registering again %s", fields(reason=error))
+            _log.warning("XID events failed, registering with NVML again %s", fields(reason=error))
             self._listened_gpus = frozenset()
             time.sleep(_LISTEN_MILLISECONDS / 1000)
             return None
@@ -87,7 +87,7 @@ class NvmlSession:
         self._nvml = self._listener = None
 
     def _listen_to(self, snapshot: NvmlSnapshot) -> None:
-        """Register for XID events again when the set of readable GPUs has changed."""
+        """Register with NVML for XID events again if the set of readable GPUs has changed."""
         readable = frozenset(gpu.uuid for gpu in snapshot.gpus)
         if self._listener is not None and readable == self._listened_gpus:
             return

@@ -13,7 +13,7 @@ class NvmlLink:
     """One active NVLink of a GPU.
 
     Attributes:
-        generation: generation of NVLink, 1 to 5; NVML's version number can differ.
+        generation: generation of NVLink, 1 to 5. For example, NVLink 2.2 has generation 2.
         peer_bus_id: PCI bus ID of the GPU at the other end; None for an NVSwitch.
     """
 

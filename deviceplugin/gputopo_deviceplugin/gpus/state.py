@@ -1,7 +1,6 @@
 """Keeps the state of this node's GPUs, which the agent reports to kubelet and the API server.
 
-``gpus.watch`` writes the health of the hardware. ``admit.offer`` writes which GPUs new containers
-may get.
+``gpus.watch`` writes their health. ``admit.offer`` writes which GPUs new containers may get.
 """
 
 from gputopo.topology.model import GpuUuid
@@ -49,7 +48,10 @@ class GpuState:
             self.changes.notify()
 
     def withhold(self, reason: str | None, assigned: frozenset[GpuUuid]) -> None:
-        """Offer only the ``assigned`` GPUs to kubelet. If ``reason`` is None, offer all GPUs."""
+        """Report the GPUs without a container to kubelet as unhealthy, because of ``reason``.
+
+        If ``reason`` is None, report the true health. ``assigned`` are the GPUs with a container.
+        """
         if (reason, assigned) != (self._withheld_reason, self._assigned):
             self._withheld_reason, self._assigned = reason, assigned
             self.changes.notify()

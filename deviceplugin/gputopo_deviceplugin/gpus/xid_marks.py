@@ -60,8 +60,8 @@ def without_expired(marks: Marks, *, now_seconds: float, quiet_seconds: float) -
 def without_recovered(marks: Marks, snapshot: NvmlSnapshot) -> Marks:
     """Remove the fatal marks of GPUs that needed a recovery action and no longer need one.
 
-    If NVML has reported no recovery action since the XID, the GPU keeps the mark of this XID,
-    because not every driver reports an action for every XID.
+    Some drivers report no recovery action for some XIDs. The mark of such an XID stays until the
+    node reboots or an administrator sets the annotation ``gputopo.io/gpus-reset-at``.
     """
     actions = {gpu.uuid: gpu.recovery_action for gpu in snapshot.gpus}
     result = {}

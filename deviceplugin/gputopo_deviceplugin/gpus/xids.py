@@ -6,8 +6,8 @@ https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html. In this ca
 * The codes of ``_RESET`` have ``RESET_GPU``. 48 has ``WORKFLOW_XID_48``, which ends in a reset.
 * The codes of ``_REBOOT`` have ``RESTART_BM`` or ``RESTART_VM``.
 * 109 has ``RESET_GPU``, but NVIDIA's device plugin for Kubernetes treats it as an application
-  error. gputopo makes the GPU unhealthy for a limited time. If the GPU needs a reset, NVML reports
-  a recovery action. Because of this action the GPU then stays unhealthy.
+  error. gputopo cannot see which is right, so it makes the GPU unhealthy for a limited time. A GPU
+  that needs a reset stays unhealthy for longer, because NVML reports a recovery action for it.
 * For 74 and 144 to 150 the action depends on registers that NVML does not report with the event.
   gputopo treats these codes like 109.
 """

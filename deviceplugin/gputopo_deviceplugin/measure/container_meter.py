@@ -1,4 +1,4 @@
-"""Measures one container: counts of steps become blocks, and blocks become samples."""
+"""Computes one container's training speed, and samples of this speed, from counts of steps."""
 
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ class ContainerMeter:
     """Measures one container. Times are seconds of the agent's monotonic clock.
 
     Attributes:
-        newly_dropped: why ``add`` dropped the interval before the last count; empty if it did not.
+        newly_dropped: why ``add`` did not measure the time since the previous count, or empty.
     """
 
     def __init__(self, rules: PhaseRules) -> None:
@@ -26,8 +26,8 @@ class ContainerMeter:
     def enter(self, environment: Environment | None, at: float) -> FoundSample | None:
         """Set the environment. If it has changed, return the last sample of the former environment.
 
-        Return None if the new environment is None, because a GPU may then be unhealthy. This GPU
-        may have been slow for some time before the agent noticed it.
+        If the new environment is None, a GPU may be unhealthy. Then the method returns no sample,
+        because this GPU may have been slow before the agent noticed the fault.
         """
         found = self._phases.enter(environment, at)
         return None if environment is None else found

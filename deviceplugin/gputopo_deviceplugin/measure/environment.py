@@ -1,6 +1,6 @@
-"""The environment of a container: all that the agent knows to affect its speed. Pure functions.
+"""The environment of a container: its GPUs, limits, image and neighbours. Pure functions.
 
-A change of the environment ends the phase in which the rate of a container is measured.
+If the environment changes, the agent begins a new measurement of the container's training speed.
 """
 
 from collections.abc import Collection, Mapping
@@ -38,9 +38,9 @@ class Neighbour(NamedTuple):
 
 
 class LinkBandwidth(NamedTuple):
-    """Effective bandwidth of a container's GPUs, and its range on the idle node, in MB/s.
+    """Effective bandwidth of a container's GPUs in MB/s, predicted for the pattern ``pattern``.
 
-    ``pattern`` is the communication pattern for which these were predicted.
+    ``worst`` and ``best`` are the lowest and highest of all sets of as many GPUs of the node.
     """
 
     pattern: str
@@ -54,7 +54,7 @@ class Environment:
     """The environment of one container.
 
     Attributes:
-        profile: GPUProfile of the workload; a sample belongs to the profile of its whole phase.
+        profile: GPUProfile of the workload. If it changes, a new measurement begins.
         gpu_model: models of the GPUs, separated by commas if they differ.
         bandwidth: from the extender's decision about the pod; None for one GPU, if the decision is
             not about exactly these GPUs, or if several containers of the pod have GPUs.

@@ -33,7 +33,7 @@ class LoggedSteps(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _OpenLog:
-    """An open log file; ``run`` has another value after each restart of the container."""
+    """An open log file. ``run`` is ``log-RESTARTS``: a restarted container counts from 0 again."""
 
     run: str
     descriptor: int
@@ -65,7 +65,7 @@ class PodLogs:
         """Return the counts of steps that these containers have logged since the last call.
 
         The method reads at most 64 KiB of each log. The first call for a container skips the
-        existing entries, because each count must be read soon after it was logged.
+        existing entries, because the agent would take their old times for a jump of the clock.
         """
         keys = {each.key for each in containers}
         for key in self._open.keys() - keys:

@@ -108,10 +108,10 @@ def _bandwidths(bandwidth: LinkBandwidth | None) -> dict[str, Any]:
 
 
 def merge_samples(published: Sequence[NodeSample], new: Sequence[NodeSample]) -> list[NodeSample]:
-    """Append new samples to the published ones; keep the last 32.
+    """Append new samples to the published ones; keep the last 32 of this list.
 
-    Samples of the same pod, container and time are duplicates. The order is that of arrival and not
-    of the times, so that a jump of the clock removes no sample.
+    Samples of the same pod, container and time are duplicates. The list is not sorted by time. If
+    it were, new samples would be removed first after the clock was set back.
     """
     merged = {sample.key: sample for sample in (*published, *new)}
     return [*merged.values()][-MAX_NODE_SAMPLES:]
@@ -120,7 +120,7 @@ def merge_samples(published: Sequence[NodeSample], new: Sequence[NodeSample]) ->
 def next_measurements(
     published: Sequence[Measurement], current: Sequence[Measurement]
 ) -> tuple[Measurement, ...]:
-    """Return the measurements to publish. A rate that has changed only by noise stays unchanged.
+    """Return ``current``, with the published rate where the new rate differs only by noise.
 
     Without this rule, the agent would write the status twice a minute for each running job.
     """
@@ -134,7 +134,7 @@ def _choose(known: Mapping[tuple[str, str], Measurement], current: Measurement) 
 
 
 def _is_noise(before: Measurement, current: Measurement) -> bool:
-    """Return whether the new interval contains the old rate and is not much narrower."""
+    """Return whether the new interval contains the old rate and has at least half the old width."""
     old, new = before.micro_steps_per_second, current.micro_steps_per_second
     old_ci, new_ci = before.ci_permille, current.ci_permille
     if old is None or new is None or old_ci is None or new_ci is None:

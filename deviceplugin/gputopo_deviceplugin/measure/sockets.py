@@ -1,9 +1,9 @@
 """The Unix datagram sockets to which containers send their steps.
 
-Each measured container has its own folder with one socket, and mounts the folder read-only. The
-sender names the socket by its path in each call, so it also reaches the new socket of a restarted
-agent. A sender can neither block the agent nor fill its memory: the kernel rejects messages while
-the queue of a socket is full, and the agent reads a few messages of each socket once a second.
+Each measured container has its own folder with one socket, and mounts the folder read-only. Each
+``sendto`` names the socket by its path, so messages reach the new socket of a restarted agent. A
+program can neither block the agent nor fill its memory: the kernel rejects messages while the queue
+of a socket is full, and the agent reads a few messages of each socket once a second.
 
 A message can also have file descriptors. If the agent received them, it would have to close them,
 and closing can block: a TCP connection with SO_LINGER blocks for as long as the sender has chosen.
@@ -73,8 +73,8 @@ class StepsSockets:
     def open_for(self, allocation: ContainerAllocation) -> Path | None:
         """Open the socket of a container that gets GPUs, and return the socket's folder.
 
-        Return None after a failure, or if the container sends no steps through a socket. An init
-        container gets no socket, because it has the GPUs only for some time.
+        Return None after a failure, or if the container sends no steps through a socket. An
+        ordinary init container gets no socket, because it ends before the training starts.
         """
         pod, name = allocation.pod, allocation.container
         keepers = {each.name for each in pod.gpu_keepers}
@@ -100,7 +100,7 @@ class StepsSockets:
                 yield from (Datagram(key, data) for data in self._receive(key, opened))
 
     def remove(self, key: ContainerKey) -> None:
-        """Close a container's socket and remove its folder, which no container may still mount."""
+        """Close a container's socket and remove its folder. The container must have ended."""
         if (opened := self._open.pop(key)) is not None:
             _close_in_thread(opened)
         shutil.rmtree(self._folder(key), ignore_errors=True)
@@ -125,8 +125,8 @@ class StepsSockets:
 
     def _reject_sender(self, key: ContainerKey, opened: socket.socket) -> None:
         _log.error(
-            "steps socket closed %s",
-            fields(pod_uid=key.uid, container=key.container, reason="message with descriptors"),
+            "steps socket closed, the steps of this container are no longer received %s",
+            fields(pod_uid=key.uid, container=key.container, reason="file descriptors were sent"),
         )
         self._open[key] = None
         _close_in_thread(opened)

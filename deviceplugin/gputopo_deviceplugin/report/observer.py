@@ -83,11 +83,11 @@ class AllocationObserver:
     def _without_record(
         self, listed: Sequence[ListedPod], found: Sequence[AllocationDifference]
     ) -> list[AllocationDifference]:
-        """Return the running containers whose GPUs kubelet has forgotten.
+        """Return the running containers whose GPUs kubelet has forgotten and may request again.
 
         Kubelet can forget GPUs only when it starts. If kubelet has listed GPUs for a container
-        since kubelet's last start and now lists none, the container has just ended. The result
-        omits pods that are being deleted, because the agent never allocates GPUs for these pods.
+        since its last start and now lists none, the container has just ended. Pods that are being
+        deleted are left out, because the agent rejects requests for their containers.
         """
         if self._registration != self._kubelet.registrations:
             self._registration = self._kubelet.registrations

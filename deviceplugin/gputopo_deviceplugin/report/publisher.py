@@ -55,7 +55,7 @@ class TopologyPublisher:
         self._unstored = False  # the API server does not store rates and samples
 
     def stop_loading(self) -> None:
-        """Ignore all objects that are read from now on, because another agent may write them."""
+        """Make ``load`` ignore the GPUTopology from now on: a successor may have written it."""
         self._loading_stopped = True
 
     async def load(self) -> NodeTopology | None:
@@ -112,9 +112,9 @@ class TopologyPublisher:
         """Write a status; write it without rates and samples if the API server rejects these.
 
         Rates and samples are from data of users. They must not prevent that the agent publishes the
-        health of its GPUs. An older CustomResourceDefinition does not store them at all. In both
-        cases the agent does not send them again before it has read the GPUTopology again. Otherwise
-        each report would write the status.
+        health of its GPUs. An older CustomResourceDefinition does not store rates and samples. If
+        the API server rejects or does not store them, the agent omits them until it reads the
+        object again. Otherwise the agent would write the status in each report, to add them.
         """
         try:
             return await self._store.patch_topology_status(status)
@@ -144,7 +144,7 @@ class TopologyPublisher:
                 raise
             newer = await self._store.topology()
             if newer is None or newer.get("status") != known.get("status"):
-                _log.info("end not published: another agent writes the topology already")
+                _log.info("stop of the agent not published: its successor has written the status")
                 return False
             await self._withdraw(newer)
         return True

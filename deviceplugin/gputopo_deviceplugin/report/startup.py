@@ -29,7 +29,7 @@ async def load_known_topology(
     """Return the topology in the node's GPUTopology, or None if the API server has none.
 
     If the API server does not respond in 10 s, return the topology from the state file. The agent
-    waits no longer, because kubelet may restart too and then needs the GPUs of running pods soon.
+    waits no longer: a restarted kubelet may reject running pods until the agent reports their GPUs.
     """
     try:
         async with asyncio.timeout(_START_SECONDS):

@@ -26,8 +26,8 @@ class NodeObservation:
         ready: whether GPUs are offered to new containers.
         gpus: health and user of every GPU.
         differing: messages about containers whose GPUs are not the intended GPUs.
-        pods_version: the versions of the pods that the agent knew before it observed which pods use
-            GPUs. None until kubelet has listed its pods; until then the status keeps its former
+        pods_version: the observation includes all changes of pods up to ``pods_version.newest``.
+            None until kubelet has listed its pods; until then the status keeps its former
             ``observedPodsVersion``.
         processes_visible: False if the agent cannot see processes of deleted pods.
         measured: rates and samples; None until the agent has measured for some time.
@@ -107,11 +107,11 @@ def _without_measured(status: GPUTopologyStatus) -> GPUTopologyStatus:
 
 
 def _pods_version(before: str | None, version: PodsVersion | None) -> str:
-    """Return ``observedPodsVersion``: ``before`` if it is valid, else the newest version.
+    """Return ``observedPodsVersion``: ``before`` if ``version`` includes it, else the newest.
 
-    For example, the needed version is 10 and the newest version is 20. If ``before`` is 15, the
-    result is 15. If ``before`` is 9, the result is 20. If ``before`` is 25, etcd was restored from
-    a snapshot meanwhile, so the result is 20.
+    For example, the range is 10 to 20. If ``before`` is 15, the result is 15: the status needs no
+    change. If ``before`` is 9, the result is 20. If ``before`` is 25, etcd was restored from an
+    older snapshot, so the result is 20.
     """
     if version is None:
         return before or "0"

@@ -103,7 +103,7 @@ async def test_gpus_taken_without_a_preference_request_are_rejected_even_if_they
         await world.served()
         world.kubelet.requests_preference = False
         world.kubelet.ignore_preference = {world.uuids[6], world.uuids[2]}
-        with pytest.raises(AdmissionRejectedError, match="without a preference request"):
+        with pytest.raises(AdmissionRejectedError, match="without GetPreferredAllocation"):
             await world.run("a", {"main": [6, 2]})
         assert world.kubelet.checkpoint.allocated == set()
 

@@ -120,18 +120,18 @@ def test_gpus_of_an_init_container_need_no_preference_request() -> None:
 def test_other_gpus_are_rejected_without_a_preference_request() -> None:
     message = reason(check([2, 3], None, pod("a", 3, 2)))
     assert message == (
-        f"kubelet took {ALL[2]} {ALL[3]} without a preference request, and these GPUs are not "
-        "those of init containers of one pod: either the agent was registered again meanwhile, or "
-        "another plugin has registered the same resource; create the pod again"
+        f"kubelet called Allocate for {ALL[2]} {ALL[3]} without GetPreferredAllocation: the agent "
+        "registered with kubelet again between the two calls, or another device plugin has "
+        "registered the same resource; create the pod again"
     )
     a, used = lender("a", 3, 2)
     b, others = lender("b", 0)
     both = reason(check([0, 3], None, a, b, users={**used, **others}))
     assert f"({ALL[0]} is used by pod default/b; {ALL[3]} is used by pod default/a)" in both
-    assert "not those of init containers" in reason(
+    assert "without GetPreferredAllocation" in reason(
         check([3], None, a, users=used)
     )  # all of them must be the same
-    assert "not those of init containers" in reason(check([], None, a, users=used))
+    assert "without GetPreferredAllocation" in reason(check([], None, a, users=used))
 
 
 def test_only_a_live_placed_pod_reuses_gpus() -> None:
@@ -144,7 +144,7 @@ def test_only_a_live_placed_pod_reuses_gpus() -> None:
         replace(a, containers=(a.containers[0],)),
         replace(a, containers=(a.containers[0], GpuContainer("main", 2))),
     ):
-        assert "not those of init containers" in reason(check([0], None, other, users=used))
+        assert "without GetPreferredAllocation" in reason(check([0], None, other, users=used))
 
 
 def test_gpus_that_a_container_keeps_are_not_reused() -> None:
