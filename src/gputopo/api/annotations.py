@@ -66,14 +66,16 @@ class GpusAnnotation(_JsonAnnotation):
 
 
 class PlacementAnnotation(_JsonAnnotation):
-    """``gputopo.io/placement``: the bandwidths and the reason of the extender's decision.
+    """``gputopo.io/placement``: why the extender chose the GPUs of a pod, and their bandwidths.
 
-    ``exact`` is false if another rank order of the chosen GPUs may have more aggregate bandwidth.
-    Then ``aggregate_bound_mb_per_s`` is an upper bound for all rank orders of these GPUs.
-    ``fact`` names the GPUProfile, and the slowdown in it, that decided ``sensitive``. The physical
-    model predicts the three ``physical`` bandwidths: that of the chosen GPUs, and the lowest and
-    the highest of any set of as many GPUs of this node. ``policy`` and ``pattern`` are strings, so
-    that a component can parse names that only a newer version of gputopo knows.
+    Attributes:
+        policy, pattern: not enums, so that a component can parse names of a newer gputopo.
+        sensitive: whether the extender treated the pod as bandwidth-sensitive; ``reason`` is why.
+        fact: the slowdown in a GPUProfile that decided ``sensitive``, as text; None if none did.
+        physical_mb_per_s: effective bandwidth of the chosen GPUs by the physical model. ``worst``
+            and ``best`` are the lowest and highest value of all sets of as many GPUs on the node.
+        exact: false if another rank order of the chosen GPUs may have more aggregate bandwidth.
+            ``aggregate_bound_mb_per_s`` is then an upper bound for all rank orders, else None.
     """
 
     v: Literal[1] = 1
@@ -150,9 +152,10 @@ class FactsAnnotation(_JsonAnnotation):
         return self.links.get(gpus, self.links.get(0))
 
     def resolve(self, declared: Sensitivity, gpus: int) -> tuple[ResolvedSensitivity, str | None]:
-        """Return the sensitivity of a job, and in words the slowdown that decided it.
+        """Return the sensitivity of a pod and, as text, the slowdown that decided it.
 
-        The text is None if the user's declaration decides or the slowdown is too uncertain.
+        ``declared`` is from the pod's own annotation. The text is None if ``declared`` is not
+        ``Auto``, or if the slowdown is unknown or too uncertain to decide.
         Example: ``GPUProfile bert: 45 % (40..50) slower on the worst links, 8 samples``
         """
         known = self.slowdown(gpus)

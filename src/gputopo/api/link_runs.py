@@ -1,4 +1,7 @@
-"""The annotation ``gputopo.io/link-result``: what the two short runs of a job have measured."""
+"""The annotation ``gputopo.io/link-result``: the speed of a job on the best and the worst links.
+
+Before the job starts, the operator can run its program for a short time on two GPU sets of a node.
+"""
 
 from typing import Annotated, Literal, Self, TypeAlias
 
@@ -11,9 +14,9 @@ RunResult: TypeAlias = Literal[
 ]
 """Why a run has ended.
 
-``NotPlaced``: no GPUs were idle. ``NoContrast``: the links of the other GPU set have about the same
-bandwidth. ``Ended``: the program or its Job ended before a sample was taken. ``Stopped``: the job
-was suspended, or its links became known in another way.
+``NotPlaced``: no GPUs were idle. ``NoContrast``: the best and the worst GPU set of the node have
+about the same bandwidth. ``Ended``: the program or its Job ended before a sample was taken.
+``Stopped``: the run is no longer needed, for instance because the job was suspended.
 """
 
 
@@ -32,7 +35,7 @@ class _LinkAnnotation(ApiModel):
 
 
 class LinkRunResult(_LinkAnnotation):
-    """The annotation on the Job of a short run.
+    """The annotation on the Job of one short run: the speed with one GPU set.
 
     Attributes:
         time: when the operator ended the run.
@@ -50,10 +53,11 @@ class LinkRunResult(_LinkAnnotation):
 
 
 class LinksResult(_LinkAnnotation):
-    """The annotation on the child Job: the result of both runs, for the condition Profiled.
+    """The annotation on the Job that the operator creates for a GPUJob: the result of both runs.
 
     Attributes:
-        result: a reason in CamelCase; ``Done`` and ``Known`` mean that the slowdown is known.
+        result: reason of the GPUJob's condition Profiled. ``Done``: the runs have measured the
+            slowdown on slow links. ``Known``: the GPUProfile already states this slowdown.
     """
 
     result: Annotated[str, Field(min_length=1, max_length=128)]

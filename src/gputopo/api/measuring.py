@@ -88,8 +88,8 @@ def format_measuring(request: MeasuringRequest) -> dict[str, str]:
     return annotations
 
 
-def parse_metrics_endpoint(text: str, name: str = STEPS_METRICS_ANNOTATION) -> MetricsEndpoint:
-    """Parse ``PORT/PATH METRIC``. Error messages name the field ``name``.
+def parse_metrics_endpoint(text: str, field: str = STEPS_METRICS_ANNOTATION) -> MetricsEndpoint:
+    """Parse ``PORT/PATH METRIC``. Error messages begin with ``field``, the name of the input.
 
     Raises:
         AnnotationError: the text does not have this form.
@@ -97,7 +97,7 @@ def parse_metrics_endpoint(text: str, name: str = STEPS_METRICS_ANNOTATION) -> M
     match = _METRICS.fullmatch(text)
     if match is None or not 1 <= int(match[1]) <= _MAX_PORT:
         raise AnnotationError(
-            f"{name}: {quoted(text)} is not PORT/PATH METRIC; for example "
+            f"{field}: {quoted(text)} is not PORT/PATH METRIC; for example "
             "'9090/metrics training_steps_total'"
         )
     return MetricsEndpoint(int(match[1]), match[2], match[3])

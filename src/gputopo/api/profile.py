@@ -29,8 +29,8 @@ StepsSource: TypeAlias = Literal["SDK", "Metrics", "Log"]
 """How the agent counts the training steps of a container."""
 
 MeasurementState: TypeAlias = Literal["NoData", "WarmUp", "Steady", "Stalled", "SeveralSenders"]
-"""``Steady``: there is a rate. ``Stalled``: steps have stopped. ``SeveralSenders``: two processes
-of one container report steps, so no rate is known."""
+"""``WarmUp``: the rate still changes. ``Steady``: there is a rate. ``Stalled``: steps have stopped.
+``SeveralSenders``: two processes of one container report steps, so no rate is known."""
 
 ProfilingTarget: TypeAlias = Literal["CPUs", "Links"]
 """A resource that gputopo varies during a job to measure its effect on the job's speed."""
@@ -60,13 +60,13 @@ class Sample(ApiModel):
         micro_steps_per_second: training steps per second, times 10^6.
         ci_permille: half the width of the 95 % confidence interval, in thousandths of the rate.
         image_digest: digest of the container's image; empty if kubelet does not report it.
-        effective_mb_per_s: effective bandwidth of the container's GPUs by ``model``, which is
-            ``physical`` on every node. None for one GPU, and for a container whose pod has further
-            containers with GPUs.
+        model: name of the bandwidth model; always ``physical``, which supports every node.
+        effective_mb_per_s: bandwidth that ``model`` predicts for the container's GPUs. None for one
+            GPU, and if several containers of the pod have GPUs: these are predicted as one set.
         pattern: communication pattern of this bandwidth; bandwidths of two patterns cannot be
             compared.
-        best_mb_per_s: highest effective bandwidth of any set of as many GPUs of the node.
-        worst_mb_per_s: lowest effective bandwidth of any set of as many GPUs of the node.
+        best_mb_per_s: highest effective bandwidth of all sets of as many GPUs on the node.
+        worst_mb_per_s: lowest effective bandwidth of all sets of as many GPUs on the node.
         milli_cpu: CPU limit of the container, None without a limit.
         memory_bytes: memory limit of the container, None without a limit.
         socket_neighbours: workloads of other pods with GPUs on the same NUMA nodes; a workload that
@@ -181,8 +181,8 @@ class CpuFact(ApiModel):
     """``GPUProfile.status.facts.cpus[]``: how throughput depends on CPUs, with ``gpus`` GPUs.
 
     Attributes:
-        demand_milli_cpu: the lowest CPU limit from which more CPUs raise throughput by less than 10
-            %. None if unknown.
+        demand_milli_cpu: the lowest CPU limit such that each higher limit gives less than 10 % more
+            throughput. None if unknown.
     """
 
     gpus: Gpus
@@ -191,7 +191,10 @@ class CpuFact(ApiModel):
 
 
 class NeighbourFact(ApiModel):
-    """``GPUProfile.status.facts.neighbours[]``: slowdown beside pods of ``workload``."""
+    """``GPUProfile.status.facts.neighbours[]``: slowdown beside pods of the other ``workload``.
+
+    These pods have GPUs on the same NUMA nodes (``Socket``) or elsewhere on the node (``Node``).
+    """
 
     workload: WorkloadName
     scope: Literal["Socket", "Node"]

@@ -41,7 +41,7 @@ class ProfiledPoint(ApiModel):
     Attributes:
         micro_steps_per_second: 0 if the pod reached no steady rate within the time limit.
         seconds: how long the pod had this limit during the measurement.
-        setting: hash of the other conditions, such as GPUs, image and neighbours; see
+        setting: hash of the conditions except the CPUs, such as GPUs, image and neighbours; see
             :func:`gputopo.profiling.curve.setting_of`. Only points of one setting are comparable.
     """
 
@@ -64,7 +64,8 @@ class ProfilingState(ApiModel):
         points: measured speeds of this pod.
         result: why the measurement ended; None while it continues.
         message: the result in words.
-        restored: the operator need not change the CPUs any more.
+        restored: kubelet has applied the original CPUs, or the operator must not change the CPUs
+            because the pod has ended, cannot be measured or was resized by another client.
     """
 
     v: Literal[1] = 1

@@ -125,7 +125,7 @@ class Edge(ApiModel):
 
 
 class Communication(ApiModel):
-    """``GPUJob.spec.communication``."""
+    """``GPUJob.spec.communication``: which ranks communicate, and how much bandwidth matters."""
 
     pattern: PatternKind = PatternKind.RING
     edges: Annotated[list[Edge], Field(max_length=120)] = []
@@ -133,13 +133,13 @@ class Communication(ApiModel):
 
 
 class PlacementSpec(ApiModel):
-    """``GPUJob.spec.placement``."""
+    """``GPUJob.spec.placement``: the rule that chooses the GPUs."""
 
     policy: PolicyName | None = None
 
 
 class Workload(ApiModel):
-    """``GPUJob.spec.workload``."""
+    """``GPUJob.spec.workload``: the GPUProfile with the measurements of the job's program."""
 
     profile: ProfileName | None = None
 
@@ -152,7 +152,7 @@ class ResourcesSpec(ApiModel):
 
 
 class Limits(ApiModel):
-    """``GPUJob.spec.limits``."""
+    """``GPUJob.spec.limits``: how many failed pods are tolerated, and how long the job may take."""
 
     backoff_limit: Annotated[int, Field(ge=0, le=1000)] = 6
     max_admission_retries: Annotated[int, Field(ge=0, le=1000)] = 20

@@ -1,1 +1,1 @@
-"""Bandwidth of GPU sets: aggregate, effective (by several models) and preserved."""
+"""Bandwidth of GPU sets: sum of the links of a job, prediction for the job, sum of free links."""

@@ -12,9 +12,10 @@ from gputopo.topology.model import NodeTopology
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """The model whose value is the aggregate bandwidth of the embedding (MAPA, equation 1).
+    """The model whose value is the sum of the bandwidths of the links that a pattern uses.
 
-    The values rank the GPU sets for one pattern. They do not predict a measured bandwidth.
+    This is the aggregate bandwidth (MAPA paper, equation 1). It ranks the GPU sets for one pattern
+    and does not predict a measured bandwidth.
     """
 
     name: str = "aggregate"
@@ -26,5 +27,5 @@ class Aggregate:
     def effective_mb_per_s(
         self, _topology: NodeTopology, _pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return the aggregate bandwidth of every row of ``table``."""
+        """Return the aggregate bandwidth of each GPU set, in the order of the rows of ``table``."""
         return table.aggregate_mb_per_s

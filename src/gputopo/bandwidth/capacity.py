@@ -93,13 +93,13 @@ class LinkCapacities:
         return cls(direct, (pcie_tree(topology), *switches))
 
     def across(self, members: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Return [cuts, rows]: the capacity of each cut of each GPU set, in MB/s for one direction.
+        """Return [cuts, sets]: the capacity of each cut of each GPU set, in MB/s for one direction.
 
         Bit i of the number of a cut is 1 if ``members[i + 1]`` is on the side of ``members[0]``.
         For members 0, 1, 2, this side is {0} in cut 0, {0, 1} in cut 1 and {0, 2} in cut 2.
 
         Args:
-            members: [size, rows] GPU indices of each set; size is at least 2.
+            members: [size, sets] GPU indices of each set; size is at least 2.
         """
         total = _between_pairs(self.direct_mb_per_s[members[:, None], members[None]])
         for tree in self.shared:
@@ -155,9 +155,9 @@ def _rate(link: Link) -> int:
 
 
 def _connect(branches: list[Branch], uplink: int) -> Branch:
-    """Return one branch of ``branches`` with this uplink in MB/s. The root has an uplink of 0.
+    """Return a branch that contains ``branches``, with this uplink in MB/s; 0 makes it the root.
 
-    Below the root, a single branch gets no level above it, only the lower of the two uplinks.
+    Below the root, a single branch is returned itself, with the lower of the two uplinks.
     """
     if len(branches) == 1 and uplink:
         only = branches[0]
@@ -171,10 +171,10 @@ def _connect(branches: list[Branch], uplink: int) -> Branch:
 def _minimum_cuts(
     branch: Branch, members: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return two arrays [cuts + 1, rows]: minimum cuts of the tree ``branch``, in MB/s.
+    """Return the minimum cuts of the tree ``branch`` as two arrays [cuts + 1, sets], in MB/s.
 
-    The root of the tree, such as a switch, is on the side of the first member in the first array,
-    and on the other side in the second array. GPUs outside the set add nothing to a cut.
+    The root of the tree, such as a switch, is on the side of the set's first member in the first
+    array, and on the other side in the second array. The last row has all members on one side.
     """
     rates = np.zeros(MAX_INDEX + 1, dtype=np.int32)
     for gpu in branch.branches:
@@ -192,7 +192,7 @@ def _minimum_cuts(
 
 
 def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return [cuts + 1, rows]: sum of ``values`` over the members on the first side of each cut.
+    """Return [cuts + 1, sets]: sum of ``values`` over the members on the first member's side.
 
     The last row is the sum over all members.
     """
@@ -206,12 +206,11 @@ def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _between_pairs(mb_per_s: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return [cuts + 1, rows]: the bandwidth of direct NVLinks across each cut.
+    """Return [cuts + 1, sets]: the bandwidth of direct NVLinks across each cut.
 
-    The last row is 0, because it has all members on the first side.
-
-    Rows are computed from earlier rows by moving one member to the first side. Then its links to
-    the other side cross the cut, and its links to the first side no longer do.
+    The last row is 0, because it has all members on one side. Each row is computed from an earlier
+    row by moving one member to the first member's side. Then the moved member's links to the other
+    side cross the cut, and its links to the first member's side no longer do.
     """
     size, _, rows = mb_per_s.shape
     ports = mb_per_s.sum(axis=0, dtype=np.int32)

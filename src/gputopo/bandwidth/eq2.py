@@ -1,4 +1,4 @@
-"""Equation 2 of MAPA: a fitted model of effective bandwidth, with the domain where it is valid.
+"""Equation 2 of the MAPA paper, a fitted model of effective bandwidth, and where it is valid.
 
 MAPA fitted the equation on 31 sets of 2 to 5 GPUs of one DGX-1 V100, with NCCL rings. For other GPU
 sets and patterns, the equation can give wrong values: a ring with 4 double NVLinks, 3 single
@@ -52,8 +52,8 @@ class Equation2:
     generation 2 or by 16 lanes of PCIe 3, with the bandwidths of MAPA's table 1.
 
     Equation 2 is applied to the ring with the highest aggregate bandwidth in each GPU set. If a set
-    has several such rings, all give the same value: with links of 50, 25 and 12 GB/s, they have
-    equal numbers of links of each class.
+    has several such rings, all have the same links and so the same value. For instance, of four
+    links with 50, 25 or 12 GB/s, only 50 + 50 + 12 + 12 gives a sum of 124 GB/s.
     """
 
     name: str = "eq2"
@@ -73,5 +73,5 @@ class Equation2:
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return the value of equation 2 for every row of ``table``, rounded to whole MB/s."""
+        """Return the value of equation 2 for each GPU set (row of ``table``), in whole MB/s."""
         return effective_mb_per_s(COEFFICIENTS, link_mixes(topology, pattern, table, DGX1_V100))

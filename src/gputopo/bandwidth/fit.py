@@ -1,4 +1,4 @@
-"""Fit equation 2 of MAPA to other measurements, and compute the errors of the fit.
+"""Fit equation 2 of the MAPA paper to other measurements, and compute the errors of the fit.
 
 The method is ordinary least squares on the 14 terms of equation 2. A machine has only a few dozen
 GPU sets, so the fit has lower errors on the measured sets than on other sets. Use the
@@ -7,7 +7,7 @@ cross-validated errors to judge a fit.
 The paper reports a relative error of 0.0709, an RMSE of 1.5153 GB/s and an MAE of 7.0539 GB/s. This
 RMSE is wrong, because an RMSE is never below the MAE. The authors' script divides the norm of the
 31 residuals by 31 instead of sqrt(31). The correct RMSE is 1.5153 * sqrt(31) = 8.44 GB/s. The
-relative error of the paper is the square of :attr:`FitErrors.relative`, which is 0.27.
+paper's 0.0709 is a square: :attr:`FitErrors.relative` of the same fit is sqrt(0.0709) = 0.27.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ class FitResult:
     Attributes:
         coefficients: the 14 coefficients of equation 2, in the paper's order.
         sizes: sizes of the rings in the samples, ascending.
-        classes: link classes x, y and z of MAPA's equation 2; a class without samples is None.
+        classes: the link classes of equation 2; None for a class of which no sample has a link.
         mixes: number of different link mixes (how many links of each class a ring uses).
         within: errors on the samples of the fit.
         unseen: errors on link mixes that the fit did not use (cross-validation); None if the

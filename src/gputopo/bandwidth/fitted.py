@@ -50,7 +50,7 @@ class FittedModel:
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return the value of equation 2 for every row of ``table``, rounded to whole MB/s."""
+        """Return the value of equation 2 for each GPU set (row of ``table``), in whole MB/s."""
         mixes = link_mixes(topology, pattern, table, self.classes)
         return effective_mb_per_s(self.coefficients, mixes)
 

@@ -1,7 +1,8 @@
-"""Link mix of a match: how many links of each class it uses. Equation 2 needs only this mix.
+"""Link mix: how many double NVLinks, single NVLinks and PCIe links a job's pattern uses.
 
-A link counts once for each edge of the pattern that uses it. A ring of two GPUs has two edges, so
-its link counts twice. Only with these rules does equation 2 give the figures of the paper.
+Equation 2 of the MAPA paper needs only this mix. A link counts once for each edge of the pattern
+that uses the link. A ring of two GPUs has two edges, so its link counts twice. Only with these
+rules does equation 2 give the figures of the paper.
 """
 
 from collections.abc import Iterable
@@ -40,7 +41,10 @@ class LinkClass:
 
 @dataclass(frozen=True, slots=True)
 class LinkClasses:
-    """The link classes x, y and z of MAPA's equation 2. A class without samples is None."""
+    """The links of a node that equation 2 counts: double NVLinks, single NVLinks, PCIe links.
+
+    A class is None if the node has no such link.
+    """
 
     double: LinkClass | None
     single: LinkClass | None
@@ -70,7 +74,7 @@ def unknown_link(classes: LinkClasses, links: Iterable[Link]) -> Link | None:
 def link_mixes(
     topology: NodeTopology, pattern: Pattern, table: EmbeddingTable, classes: LinkClasses
 ) -> NDArray[np.int64]:
-    """Return [rows, 3]: how many edges of the pattern use links of class x, y and z.
+    """Return [rows, 3]: how many edges of the pattern use double NVLinks, single NVLinks and PCIe.
 
     ``table`` has the best embeddings of the pattern. Each link of the node must be in one of the
     classes (see :func:`unknown_link`).

@@ -2,28 +2,27 @@
 
 Two limits slow a job down. The first limit is the narrowest cut: if the GPU set is divided into two
 parts, the links between these parts limit the traffic between them. The second limit is the ports:
-the links of each GPU limit its traffic with all other GPUs. The model assumes that each limit
-applies to half of the data. So the effective bandwidth is the harmonic mean of the bandwidths that
-the two limits allow.
+the links of each GPU limit its traffic with all other GPUs. Of two GPU sets with equal narrowest
+cuts, the set with slower ports is slower. So the model gives both limits the same weight: effective
+bandwidth is the harmonic mean of the bandwidth of the narrowest cut and that of the ports.
 
-Ring, Tree and RingTree are the patterns of NCCL's all-reduce. NCCL chooses its own rings or trees
-over all links, so the value of these patterns does not depend on the rank order. The value is
-NCCL's "bus bandwidth", the sum of the rates of its rings. Each ring crosses every cut at least once
-in each direction, so this sum is at most the capacity of the narrowest cut. The same limit holds
-for spanning trees (Edmonds, 1973).
+For Ring, Tree and RingTree, the patterns of NCCL's all-reduce, this is NCCL's "bus bandwidth": the
+sum of the rates of NCCL's rings. NCCL chooses its own rings or trees over all links, so the rank
+order does not matter. Each ring crosses every cut at least once in each direction, so the sum is at
+most the capacity of the narrowest cut. The same limit holds for spanning trees (Edmonds, 1973).
 
 In the other patterns, each edge is traffic between the GPUs of its two ranks. The traffic across a
-cut is the sum of the traffic of all edges that cross the cut. The value is the rate at which the
-busiest GPU sends.
+cut is the sum of the traffic of all edges that cross the cut. Effective bandwidth is then the rate
+at which the GPU with the most traffic sends.
 
 Example: a ring on GPUs 0, 1, 2, 3 of the node in :mod:`gputopo.bandwidth.capacity`. The narrowest
 cut is {0, 1} | {2, 3} with 8 GB/s, so 1 GB takes 1/8 = 0.125 s there. The ports of the GPUs have
 62, 62, 12 and 12 GB/s. Their mean time for 1 GB is (1/62 + 1/62 + 1/12 + 1/12) / 4 = 0.0497 s. The
-value is 2 / (0.125 + 0.0497) = 11.45 GB/s.
+effective bandwidth is 2 / (0.125 + 0.0497) = 11.45 GB/s.
 
-For a given rank order, an additional or faster link does not lower the value, because capacities
-are sums and minima of link bandwidths. The only exception is a pair of GPUs that gets an NVLink.
-Its PCIe bandwidth is then estimated from the NVLink generation, and the estimate may be too low.
+For a given rank order, an additional or faster link does not lower the effective bandwidth, because
+capacities are sums and minima of link bandwidths. The only exception is a pair of GPUs that gets an
+NVLink: its PCIe bandwidth is then estimated from the NVLink generation, perhaps too low.
 """
 
 from dataclasses import dataclass
@@ -56,7 +55,7 @@ class Physical:
     def effective_mb_per_s(
         self, topology: NodeTopology, pattern: Pattern, table: EmbeddingTable
     ) -> NDArray[np.int64]:
-        """Return the effective bandwidth of every row of ``table``, rounded to whole MB/s.
+        """Return the effective bandwidth of each GPU set (row of ``table``), in whole MB/s.
 
         A set of k GPUs has about 2^(k - 1) cuts. All sets of one size on 16 GPUs together have at
         most 4.5 million cuts.
@@ -73,7 +72,9 @@ class Physical:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Demand:
-    """Traffic of a pattern across cuts, in units of edge weight; always 1 for NCCL's all-reduce.
+    """Traffic of a pattern across the cuts of a GPU set. An edge of weight 2 has traffic 2.
+
+    For NCCL's all-reduce, the traffic across each cut is 1, because each ring crosses all cuts.
 
     Attributes:
         cuts: [cuts] traffic across each cut, in the order of :meth:`LinkCapacities.across`.

@@ -1,4 +1,4 @@
-"""Compute the preserved bandwidth of free GPUs (MAPA, equation 3)."""
+"""Compute the preserved bandwidth of free GPUs (MAPA paper, equation 3)."""
 
 import numpy as np
 from numpy.typing import NDArray

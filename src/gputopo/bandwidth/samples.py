@@ -32,8 +32,8 @@ class BandwidthSample:
     """One measured bandwidth of a ring.
 
     Attributes:
-        mix: how many links of the ring are in the classes x, y and z of MAPA's equation 2. A ring
-            has as many links as GPUs; the one link of a ring of two GPUs counts twice.
+        mix: how many double NVLinks, single NVLinks and PCIe links the ring uses. A ring has as
+            many links as GPUs; the one link of a ring of two GPUs counts twice.
         gb_per_s: measured bandwidth.
     """
 
@@ -46,7 +46,7 @@ class BandwidthSamples:
     """One or more measurements on machines of one type.
 
     Attributes:
-        classes: link classes x, y and z of MAPA's equation 2 for this type of machine.
+        classes: the link classes of equation 2 for this type of machine.
     """
 
     samples: tuple[BandwidthSample, ...]
@@ -57,9 +57,9 @@ def parse_samples(text: str, topology: NodeTopology | None = None) -> BandwidthS
     """Return the samples of a CSV file.
 
     The first line has columns: ``gpus,bandwidth_gbps`` or ``double,single,pcie,bandwidth_gbps``.
-    The column ``gpus`` has GPU indices as ``0-3-4`` or ``"0,3,4"``. Their sample is the ring with
-    the highest aggregate bandwidth. The other columns are numbers of links. Empty lines and lines
-    that start with ``#`` are skipped.
+    The column ``gpus`` has the GPUs of the measured ring as ``0-3-4`` or ``"0,3,4"``; of their rank
+    orders, the one with the highest aggregate bandwidth is assumed. ``double``, ``single`` and
+    ``pcie`` are numbers of links. Empty lines and lines that start with ``#`` are skipped.
 
     ``topology`` describes the measured machine. The column ``gpus`` requires it. If it is None, the
     link classes are those of a DGX-1 V100.
@@ -182,7 +182,7 @@ def _counted(row: _SampleRow) -> tuple[int, int, int]:
 
 
 def _classes(topology: NodeTopology) -> LinkClasses:
-    """Return a node's link classes: x for faster NVLinks, y for slower NVLinks, z for PCIe."""
+    """Return a node's link classes. The faster NVLinks are the double NVLinks of equation 2."""
     found = {LinkClass.from_link(link) for link in topology.links}
     slots = sorted((one for one in found if one.kind is LinkKind.PCIE), key=str)
     nvlinks = sorted(found.difference(slots), key=lambda one: -one.bandwidth_mb_per_s)

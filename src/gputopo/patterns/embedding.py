@@ -6,18 +6,20 @@ is a match as in MAPA (section 3.3). The best embedding has the highest aggregat
 rank 0, then for rank 1, and so on. Only the best embedding of each set is used, because libraries
 such as NCCL also search for the best order.
 
-The search runs once for each node topology. It needs, for n GPUs and a pattern of size k, these
-numbers of steps:
+The search runs once for each node topology. It places one rank after another. Its cost depends on
+w, the largest number of placed ranks that have an edge to an unplaced rank (the "vertex separation"
+of the pattern). The numbers of steps for n GPUs and a pattern of k ranks are:
 
-- Ring, chain, star: k^2 for each set of up to k GPUs, at most n^2 2^n in all.
-- Tree: k^3 for each set, because the search remembers the GPU of one more rank.
-- Any pattern with vertex separation w: k^(w+1) for each set, but at most k!, the number of rank
-  orders. The exact search is used up to :data:`MAX_EXACT_STEPS` steps. This includes all rings,
-  chains, stars and trees for n <= 16, and all patterns for n <= 8 or k <= 7.
-- If the exact search needs more steps, a local search replaces it: k^4 for each set and each start
-  embedding. Its result may not be the best, and it may depend on the numbering of the GPUs. The
-  table then also has an upper bound.
+- Ring, chain, star: k^2 for each set of up to k GPUs, at most n^2 2^n in all, because w is 1. Rank
+  0 of a ring does not count, because it is always on the lowest GPU of the set.
+- Tree: k^3 for each set, because w is 2.
+- Other patterns: k^(w+1) for each set, but at most k!, the number of rank orders.
 - All-to-all and other patterns with equal edges between all ranks: k^2 for each set.
+
+The exact search is used up to :data:`MAX_EXACT_STEPS` steps. This includes all rings, chains, stars
+and trees for n <= 16, and all patterns for n <= 8 or k <= 7. Above this limit, a local search
+replaces it: k^4 steps for each set and each start embedding. Its result may not be the best, and
+may depend on the numbering of the GPUs. So the table also has an upper bound of the best bandwidth.
 """
 
 from typing import Final

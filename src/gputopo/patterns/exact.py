@@ -12,8 +12,8 @@ with 4 bits for each rank and rank 0 in the highest bits. Of several cases with 
 search keeps the case with the lowest code.
 
 Example: a ring of 4 on GPUs with 50 GB/s on links 0-1 and 2-3, 25 GB/s on 1-2 and 0-3, and 12 GB/s
-on 0-2 and 1-3. Rank 0 is pinned to GPU 0, and ranks are placed in the order 0, 1, 2, 3. The totals
-of each GPU set, by the GPU of the rank that was placed last::
+on 0-2 and 1-3. Rank 0 is always on GPU 0, because a rotated ring has the same edges. Ranks are
+placed in the order 0, 1, 2, 3. The totals of each GPU set, by the GPU of the rank placed last::
 
     ranks 0-1   {0,1}: 50 on GPU 1      {0,2}: 12 on 2             {0,3}: 25 on 3
     ranks 0-2   {0,1,2}: 75 on 2,       {0,1,3}: 62 on 3,          {0,2,3}: 62 on 3,
@@ -48,9 +48,9 @@ class _Layer:
 
     Attributes:
         frontier: the placed ranks that have an edge to an unplaced rank.
-        totals: [arrangements, rows] best total for each placement of the frontier (see
+        totals: [arrangements, sets] best total for each placement of the frontier (see
             :func:`arrangements`) in each GPU set.
-        codes: [arrangements, rows] lowest code of an order with that total.
+        codes: [arrangements, sets] lowest code of an order with that total.
     """
 
     frontier: tuple[int, ...]
@@ -62,19 +62,21 @@ class _Layer:
 class _Cases:
     """All ways to place one rank in a GPU set. A member is the number of a GPU in the set, from 0.
 
+    An arrangement gives each rank of the frontier a member; :func:`arrangements` numbers them.
+    Column i of each array has the cases after which the frontier has arrangement i.
+
     Attributes:
         frontier: the frontier after the rank is placed.
-        member: [cases, arrangements] member on which the rank is placed.
-        previous: [cases, arrangements] arrangement of the previous frontier in the set without that
-            member.
-        gains: for each edge to a placed rank: the weight of the edge, and [cases, arrangements] the
-            members a and b at the ends of the edge, as the number ``a * members + b``.
+        member: [cases, arrangements] the member that the rank gets.
+        previous: [cases, arrangements] the former frontier's arrangement without this member.
+        edges: for each edge from the rank to a placed rank: the weight, and [cases, arrangements]
+            the members a and b at the ends of the edge, as the number ``a * (set size) + b``.
     """
 
     frontier: tuple[int, ...]
     member: NDArray[np.intp]
     previous: NDArray[np.intp]
-    gains: tuple[tuple[int, NDArray[np.intp]], ...]
+    edges: tuple[tuple[int, NDArray[np.intp]], ...]
 
 
 def best_embeddings(
@@ -145,8 +147,8 @@ def _cases(pattern: Pattern, plan: SearchPlan, placed: int, frontier: tuple[int,
         # The ranks that stay come first, so that the cases of one new arrangement are adjacent.
         return np.ascontiguousarray(values.reshape(perm(members - int(low), len(kept)), -1).T)
 
-    gains = tuple((weight, by_arrangement(pair)) for weight, pair in ends)
-    return _Cases(kept, by_arrangement(member), by_arrangement(previous), gains)
+    edges = tuple((weight, by_arrangement(pair)) for weight, pair in ends)
+    return _Cases(kept, by_arrangement(member), by_arrangement(previous), edges)
 
 
 def _frontiers(
@@ -190,22 +192,22 @@ def _best(
     digits: NDArray[np.uint64],
     links: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return for each arrangement and row of a block the best total, and the lowest code with it.
+    """Return [arrangements, sets]: the best total after a rank is placed, and its lowest code.
 
     Args:
-        layer: the previous layer.
-        cases: the cases of placing the rank.
-        block: arrangements to compute.
-        without: [members, rows] row, in the previous layer, of the set without this member.
-        digits: [members, rows] the rank's part of the code if it is on this member.
-        links: [members * members, rows] bandwidth between members, in MB/s.
+        layer: the layer before the rank is placed.
+        cases: the ways to place the rank.
+        block: the arrangements to compute.
+        without: [members, sets] column in ``layer`` of the GPU set without this member.
+        digits: [members, sets] the rank's digit in the code if the rank is on this member.
+        links: [members * members, sets] bandwidth between two members, in MB/s.
     """
     member = cases.member[:, block]
     source = (
         without.take(member, axis=0) + (cases.previous[:, block] * layer.totals.shape[1])[..., None]
     )
     totals = layer.totals.take(source)
-    for weight, ends in cases.gains:
+    for weight, ends in cases.edges:
         gain = links.take(ends[:, block], axis=0)
         totals += gain if weight == 1 else gain * weight
     best = totals.max(axis=0)

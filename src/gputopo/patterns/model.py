@@ -1,4 +1,4 @@
-"""Communication patterns: graphs with the ranks of a job as vertices (MAPA, section 3.1).
+"""Communication patterns: graphs with the ranks of a job as vertices (MAPA paper, section 3.1).
 
 In MAPA all edges have equal weight; gputopo adds edge weights.
 """
@@ -18,7 +18,7 @@ MAX_GPUS_PER_POD: Final = 16
 
 
 class PatternKind(StrEnum):
-    """Communication pattern of a job (MAPA, section 3.1).
+    """Communication pattern of a job (MAPA paper, section 3.1).
 
     RING connects each rank with the next and the last with the first. TREE is a balanced binary
     tree. RING_TREE has the edges of both. CHAIN is a path, as between pipeline stages. STAR
@@ -81,7 +81,7 @@ def tree(size: int) -> Pattern:
 
 
 def ring_tree(size: int) -> Pattern:
-    """Return the edges of ring and tree together (MAPA, figure 8), without duplicates."""
+    """Return the edges of ring and tree together (MAPA paper, figure 8), without duplicates."""
     ring_edges = ring(size).edges
     tree_edges = (edge for edge in tree(size).edges if edge not in ring_edges)
     return Pattern(PatternKind.RING_TREE, size, (*ring_edges, *tree_edges))

@@ -1,18 +1,19 @@
-"""Find the order in which the exact search places the ranks of a pattern with the fewest cases.
+"""Find the order of ranks for which the exact search of :mod:`gputopo.patterns.exact` is fastest.
 
-The frontier is the placed ranks that have an edge to an unplaced rank. A case is a set of used GPUs
-and the GPUs of the frontier in this set, so a small frontier means few cases. Dynamic programming
-over the sets of ranks finds the order with the fewest cases, as for the vertex separation of a
-graph (E. L. Lawler, 1979; H. L. Bodlaender et al., 2012).
+The search places one rank after another. The frontier is the placed ranks that have an edge to an
+unplaced rank. To place a rank, the search evaluates one case for each set of used GPUs and each
+choice of GPUs in this set for the new rank and for the previous frontier. So a small frontier means
+few cases. Dynamic programming over the sets of ranks finds the order with the fewest cases, as for
+the vertex separation of a graph (E. L. Lawler, 1979; H. L. Bodlaender et al., 2012).
 
-Example: a ring of 4 on 4 GPUs. Rank 0 is pinned to the lowest GPU of its set. In the order 0, 1, 2,
-3, the frontier is always rank 0 and the rank placed last. The cases are::
+Example: a ring of 4 on 4 GPUs. Rank 0 is always on the lowest GPU of its set. In the order 0, 1, 2,
+3, the previous frontier is rank 0 and the rank placed last. The cases are::
 
-    rank 0    4 sets of 1 GPU   x 1 position                            =  4
-    rank 1    6 sets of 2 GPUs  x 1 GPU for rank 1                      =  6
-    rank 2    4 sets of 3 GPUs  x 2 x 1 GPUs for rank 1 and rank 2      =  8
-    rank 3    1 set of 4 GPUs   x 3 x 2 GPUs for rank 2 and rank 3      =  6
-                                                               in all     24
+    place rank 0    4 sets of 1 GPU   x 1                                     =  4
+    place rank 1    6 sets of 2 GPUs  x 1 choice for rank 1                   =  6
+    place rank 2    4 sets of 3 GPUs  x 2 x 1 choices for ranks 1 and 2       =  8
+    place rank 3    1 set of 4 GPUs   x 3 x 2 choices for ranks 2 and 3       =  6
+                                                                     in all     24
 """
 
 from dataclasses import dataclass

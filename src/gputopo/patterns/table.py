@@ -17,7 +17,7 @@ class EmbeddingTable:
         sets: [rows] the GPU set, as a GpuMask.
         orders: [rows, size] GPU index of each rank.
         aggregate_mb_per_s: [rows] the sum of weight times link bandwidth over all edges of the
-            pattern (MAPA, equation 1, where all weights are 1).
+            pattern (MAPA paper, equation 1, where all weights are 1).
         bound_mb_per_s: [rows] upper bound of the aggregate bandwidth of all embeddings into the
             set. If it equals ``aggregate_mb_per_s``, the embedding is proved to be the best.
     """

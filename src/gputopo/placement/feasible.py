@@ -52,7 +52,7 @@ class FeasibleSets:
 
     @cached_property
     def effective_mb_per_s(self) -> NDArray[np.int64]:
-        """Effective bandwidth of each set; 0 for one GPU."""
+        """Effective bandwidth of each set by the requested or default model; 0 for one GPU."""
         return self._effective.mb_per_s[self._rows]
 
     @cached_property
@@ -79,7 +79,7 @@ class FeasibleSets:
 
     @cached_property
     def common_mb_per_s(self) -> NDArray[np.int64]:
-        """Effective bandwidth of each set by the physical model; 0 for one GPU."""
+        """Effective bandwidth of each set by the physical model, to compare all nodes."""
         return self._common.mb_per_s[self._rows]
 
     @cached_property

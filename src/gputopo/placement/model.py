@@ -66,12 +66,12 @@ class Match:
 
     Attributes:
         gpus: the GPU of each rank in the best embedding.
-        aggregate_mb_per_s: aggregate bandwidth (MAPA, equation 1); 0 for one GPU.
+        aggregate_mb_per_s: aggregate bandwidth (MAPA paper, equation 1); 0 for one GPU.
         effective_mb_per_s: effective bandwidth by ``model``; None for one GPU, which has no link.
         model: name of the bandwidth model; None for one GPU.
         common_mb_per_s: effective bandwidth by the physical model, which supports every node. Nodes
             whose ``model`` differs can be compared by this value. None for one GPU.
-        preserved_mb_per_s: preserved bandwidth of the GPUs that stay free (MAPA, equation 3).
+        preserved_mb_per_s: preserved bandwidth of the GPUs that stay free (MAPA paper, equation 3).
         bound_mb_per_s: upper bound of the aggregate bandwidth of all rank orders of these GPUs.
     """
 

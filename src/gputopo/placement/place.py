@@ -26,9 +26,9 @@ def place(
 ) -> Match | NoFit:
     """Return the free GPUs that the policy of the request chooses, or why the job does not fit.
 
-    Topologies with the same fingerprint have the same result. The first call for a fingerprint
-    and a pattern builds tables (see :func:`gputopo.patterns.embedding.embeddings`). Results are
-    cached.
+    Nodes with the same GPU indices and links have the same result for the same arguments. So
+    results and tables (see :func:`gputopo.patterns.embedding.embeddings`) are cached by the
+    topology's fingerprint, a hash of the GPU indices and links.
 
     Args:
         topology: topology of the node.

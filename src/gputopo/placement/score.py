@@ -18,7 +18,7 @@ class Candidate:
 
     Attributes:
         match: the match on this node.
-        lost_mb_per_s: how much the placement lowers the bandwidth between the free GPUs.
+        lost_mb_per_s: how much the placement lowers the sum of link bandwidths between free GPUs.
     """
 
     match: Match
@@ -28,12 +28,12 @@ class Candidate:
 def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, int]:
     """Return a score of 0..10 for each candidate; a better candidate never has a lower score.
 
-    A key of ``candidates`` can represent several nodes of equal state. How many nodes it represents
-    does not change scores.
+    A key of ``candidates`` is a node, or stands for all nodes with the same links and free GPUs.
+    How many nodes it stands for does not change scores.
 
     A bandwidth-sensitive job with several GPUs prefers the highest effective bandwidth, then the
-    least lost bandwidth. All other jobs prefer the least lost bandwidth, then the least preserved
-    bandwidth, so that idle nodes stay idle.
+    least lost bandwidth. All other jobs prefer the least lost bandwidth, then the least bandwidth
+    between the GPUs that stay free. Idle nodes have the most such bandwidth, so they stay idle.
 
     The best nodes get 10, the next best 9, and so on. Nodes of the eleventh rank and below get 0.
     Scores are ranks: if they were proportional to bandwidth, one node with a very high bandwidth

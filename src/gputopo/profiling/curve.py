@@ -57,8 +57,8 @@ def curve_of(
 ) -> dict[int, int]:
     """Return the micro-steps per second for each CPU limit (thousandths of a CPU) of one setting.
 
-    ``points`` are those of the measured pod; ``profile`` are samples of earlier pods of the
-    workload. For a limit that is in both, the point has priority.
+    ``points`` has the speeds of the measured pod. ``profile`` has samples of the workload, also of
+    earlier pods. If both have a speed for one limit, the speed in ``points`` is used.
     """
     earlier = {
         sample.milli_cpu: sample.micro_steps_per_second

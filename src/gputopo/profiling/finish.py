@@ -34,10 +34,10 @@ def restore(situation: ProfilingSituation, state: ProfilingState) -> Step:
     pod, original = situation.pod, state.original
     if pod.cpu != original:
         if situation.rejection:
-            return _wait_for_user(original, f"the API server: {situation.rejection}")
+            return _wait_for_user(original, "the API server", situation.rejection)
         return Restore(resized(situation, state, original))
     if pod.problem is not None:
-        return _wait_for_user(original, f"kubelet: {_described(pod.problem)}")
+        return _wait_for_user(original, "kubelet", _described(pod.problem))
     if pod.applied_milli_cpu not in {None, original.limit}:
         return Wait(POLL_SECONDS, "waiting until kubelet has restored the CPUs")
     return Done(state.model_copy(update={"restored": True}))
@@ -57,10 +57,10 @@ def _with_result(state: ProfilingState, result: ProfilingResult, why: str) -> Pr
     return state.model_copy(update={"result": result, "message": message})
 
 
-def _wait_for_user(original: CpuAmounts, rejection: str) -> Wait:
+def _wait_for_user(original: CpuAmounts, component: str, message: str) -> Wait:
     reason = (
         f"the pod does not yet have its own {original.limit}m CPU back; gputopo tries again; "
-        f"message of {rejection}"
+        f"message of {component}: {message}"
     )
     return Wait(RETRY_SECONDS, reason, warning=True)
 

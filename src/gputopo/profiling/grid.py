@@ -48,10 +48,10 @@ class CpuGrid:
     def plan(self) -> ProfilingPlan:
         """Input of the planner, in units of CPU. ``share_cpus`` is the container's original limit.
 
-        ``least_cpus`` is one CPU for each GPU, but at most an eighth of the original limit. With
-        even fewer CPUs, the job could look as if it had failed. If the container's request is below
-        its limit, ``least_cpus`` is above the request, because the measurement does not lower the
-        request.
+        ``least_cpus`` is the lowest limit to measure: one CPU for each GPU, or an eighth of the
+        original limit if that is less. A job with fewer CPUs could be so slow that it seems to have
+        failed. If the container's request is below its limit, ``least_cpus`` is above the request,
+        because the measurement does not lower the request.
         """
         unit, share = self.unit_milli_cpu, self._share
         least = -(-min(_MILLI_CPU_PER_GPU * self.gpus, self.original.limit // _LEAST_UNITS) // unit)

@@ -18,7 +18,8 @@ class ProfilingProgress:
     Attributes:
         state: the profiling state, with the points of all samples of the pod.
         grid: the CPU limits that the node can give the container now.
-        setting: hash of the other conditions of the newest sample; other points are ignored.
+        setting: hash of the conditions of the newest sample except the CPUs, for instance GPUs and
+            neighbours. Points with another setting are not used.
         rates: micro-steps per second by CPU limit, also of earlier pods with this setting.
     """
 

@@ -23,7 +23,7 @@ def summary(state: ProfilingState) -> str:
 
 
 def _lost_steps(state: ProfilingState, used: list[ProfiledPoint]) -> int | None:
-    """Return the training steps that the job lost; None if the rate with its CPUs is unknown."""
+    """Return the lost training steps, or None if the rate with the original CPUs is unknown."""
     own = {
         point.setting: point.micro_steps_per_second
         for point in state.points
@@ -36,9 +36,4 @@ def _lost_steps(state: ProfilingState, used: list[ProfiledPoint]) -> int | None:
 
 
 def _count(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> _count(1, "point"), _count(3, "point")
-    ('1 point', '3 points')
-    """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,4 +1,4 @@
-"""Best-case demand: the least CPUs and memory for the best throughput (Synergy, section 3.2)."""
+"""Demand of a job: the least CPUs and memory for its best speed (Synergy paper, section 3.2)."""
 
 from typing import NamedTuple
 
@@ -15,8 +15,8 @@ class Demand(NamedTuple):
 def saturating_demand(matrix: SensitivityMatrix) -> Demand:
     """Return the fewest CPUs with the best throughput, and the least memory for these CPUs.
 
-    The CPUs are minimised first, because a profile varies the number of CPUs at the maximum of
-    memory (section 3.1).
+    Example: if 2 CPUs with 64 GB and 4 CPUs with 32 GB have the best throughput, the result is 2
+    CPUs with 64 GB. Fewer CPUs have priority, as in the Synergy paper (section 3.1).
     """
     best = matrix.best
     row = next(row for row, values in enumerate(matrix.throughput) if values[-1] == best)

@@ -1,4 +1,4 @@
-"""The sensitivity matrix W[c, m] of one job (Synergy, section 3.1)."""
+"""Sensitivity matrix: a job's throughput by CPUs and memory (Synergy paper, section 3.1)."""
 
 import math
 from bisect import bisect_right
@@ -129,9 +129,9 @@ def _check_axis(name: str, axis: Sequence[float]) -> None:
 
 def _check_throughput(rows: Sequence[Sequence[float]], cpus: int, amounts: int) -> None:
     if len(rows) != cpus or any(len(row) != amounts for row in rows):
-        shape = [len(row) for row in rows]
+        lengths = [len(row) for row in rows]
         raise ValueError(
-            f"throughput: has rows with {shape} values; expected {cpus} rows with {amounts} values"
+            f"throughput: row lengths are {lengths}; expected {cpus} rows with {amounts} values"
         )
     for value in (value for row in rows for value in row):
         if not (math.isfinite(value) and value >= 0):

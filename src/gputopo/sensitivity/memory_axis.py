@@ -1,4 +1,4 @@
-"""The memory axis of the sensitivity matrix, computed for a MinIO cache (Synergy, section 3.1).
+"""The memory axis of the sensitivity matrix, for a MinIO cache (Synergy paper, section 3.1).
 
 A MinIO cache never evicts data. If it contains m GB of a data set of D GB, then m/D of the reads of
 every epoch are cache hits. All other reads come from storage. The slowest of GPUs, CPUs and storage

@@ -1,11 +1,12 @@
-"""Optimistic profiling: the next number of CPUs to measure (Synergy, section 3.1).
+"""Optimistic profiling: the next number of CPUs to measure (Synergy paper, section 3.1).
 
 A job is measured with the maximum of memory and with a few numbers of CPUs. A binary search between
 the fewest and the most CPUs chooses these numbers. If throughput rises by less than 10 % over the
 upper half of the interval, the search continues in the lower half. If throughput rises by 10 % or
 more, the search continues in the upper half. So the search finds the number of CPUs above which
-throughput hardly rises. Two more numbers of CPUs are measured: the fewest, and the proportional
-share, because sizing guarantees the throughput with this share.
+throughput hardly rises. Two more numbers of CPUs are measured: the fewest, and the CPUs of the
+server in proportion to the job's GPUs. :mod:`gputopo.sizing` gives no job less throughput than with
+this share.
 
 Example: throughput is 100 with 24 CPUs and 99 with 12 CPUs. The gain from 12 to 24 is below 10 %,
 so 6 CPUs are measured next.
@@ -31,7 +32,7 @@ class ProfilingPlan:
 
     Attributes:
         most_cpus: CPUs of the server.
-        share_cpus: the job's proportional share of CPUs, an integer.
+        share_cpus: the server's CPUs in proportion to the job's GPUs, an integer.
         memory_gb: amounts of memory to measure. Only the maximum is needed if the throughput with
             less memory is computed by :mod:`gputopo.sensitivity.memory_axis`.
         least_cpus: the fewest CPUs that the job can get.
@@ -91,14 +92,15 @@ def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> S
     """Return the sensitivity matrix of a job that was measured at several amounts of memory.
 
     Raises:
-        ValueError: if nothing was measured, or amounts of memory were measured with different
-            ranges of CPUs.
+        ValueError: if nothing was measured, or the range of CPUs is not the same for all memory.
     """
     memory_gb = sorted({amount for _, amount in measured})
     curves = [interpolated(_at(amount, measured)) for amount in memory_gb]
     cpus = list(curves[0]) if curves else []
     if any(list(curve) != cpus for curve in curves):
-        raise ValueError(f"measured: the ranges of CPUs differ between {memory_gb} GB of memory")
+        raise ValueError(
+            f"measured: the ranges of CPUs differ; use one range for all memory: {memory_gb} GB"
+        )
     rows = [[curve[count] for curve in curves] for count in cpus]
     return SensitivityMatrix.rising(gpus, cpus, memory_gb, rows)
 

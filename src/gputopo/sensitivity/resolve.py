@@ -33,7 +33,7 @@ class ResolvedSensitivity:
 def resolve_sensitivity(
     declared: Sensitivity, *, gpus: int, percent_range: tuple[int, int] | None = None
 ) -> ResolvedSensitivity:
-    """Return whether a job is bandwidth-sensitive (MAPA, section 2.3).
+    """Return whether a job is bandwidth-sensitive (MAPA paper, section 2.3).
 
     The user's declaration has priority over the profile. ``percent_range`` is the 95 % interval of
     the slowdown on slow links in the profile; None if the profile has none. The limit is 10 %: an

@@ -7,7 +7,7 @@ from gputopo.sizing.server_state import TOLERANCE, ServerState, Slots
 
 
 def first_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
-    """Return the first server with enough free GPUs and enough free resources for ``option``.
+    """Return the first server on which a job with the resources in ``option`` fits.
 
     If there is no such server, return the result of :func:`split_over_servers`.
     """
@@ -18,10 +18,10 @@ def first_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slot
 
 
 def best_fit(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
-    """Return the server with the least free resources on which the job fits.
+    """Return the fullest server on which a job with the resources in ``option`` fits.
 
-    Free GPUs are compared first, then CPUs, then memory. If the job fits on no single server,
-    return the result of :func:`split_over_servers`.
+    It has the fewest free GPUs, then the fewest CPUs, then the least memory. If the job fits on no
+    single server, return the result of :func:`split_over_servers`.
     """
     cpus, memory_gb = option.cpus - TOLERANCE, option.memory_gb - TOLERANCE
     storage = option.storage_mb_per_s - TOLERANCE
@@ -60,7 +60,7 @@ def fit_by_gpus(servers: Sequence[ServerState], gpus: int) -> Slots:
 def split_over_servers(servers: Sequence[ServerState], gpus: int, option: Option) -> Slots | None:
     """Return the fewest servers over which the job can be split, with equal resources per GPU.
 
-    Return None if the servers lack resources for ``option``, or if the job has only one GPU.
+    Return None if the servers lack resources that ``option`` needs, or if the job has only one GPU.
     """
     if gpus == 1:
         return None

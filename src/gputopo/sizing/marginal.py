@@ -19,7 +19,7 @@ from gputopo.sizing.spread import PlacementOrder, place_jobs
 from gputopo.sizing.swap import swap_jobs
 
 _ACCEPTED_LOSS: Final = 0.01
-"""If placement on single servers loses more than this part of the value, try another order."""
+"""If placement on the servers lowers the sum of values by more than this, try another order."""
 
 
 def marginal(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> SizingResult:
@@ -29,10 +29,10 @@ def marginal(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest
     which jobs run. No job is slower than with its proportional share.
 
     1. Prices choose an option for each job, as if all servers were one server.
-    2. Jobs are placed on servers so that these options fit. If this loses more than 1 % of the
-       value, the jobs are also placed in another order, and the better result is used.
+    2. Jobs are placed on servers, some with worse options. If the sum of values falls by more than
+       1 %, the jobs are also placed in another order, and the better result is used.
     3. Spare resources go to the jobs that gain most. Two jobs with the same number of GPUs swap
-       servers if one of them gets a better option.
+       servers if one of them gets a better option and the other one keeps its option.
     """
     check_names(servers, requests)
     choices, prices = _choose_options(servers, runnable(servers, requests))
@@ -46,7 +46,6 @@ def marginal(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest
 def _choose_options(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> tuple[list[OptionChoice], Prices]:
-    """Choose an option for each job as if all servers were one; also return the prices."""
     cache, capacity = OptionsCache(servers), total_capacity(servers)
     jobs = [(request, cache.get(request)) for request in requests]
     prices = find_prices(Counter(options for _, options in jobs), capacity)

@@ -99,7 +99,7 @@ class Assignment(NamedTuple):
 
     Attributes:
         parts: one for each server of the job. Each GPU has the same CPUs, memory and storage
-            bandwidth in all parts (Synergy, section 4.2).
+            bandwidth in all parts (Synergy paper, section 4.2).
         throughput: predicted throughput, in the unit of the job's matrix.
     """
 
@@ -140,8 +140,8 @@ class SizingMechanism(Protocol):
 def proportional_share(servers: Sequence[ServerCapacity], gpus: int) -> ResourceAmounts:
     """Return the CPUs, memory and storage bandwidth per GPU of a server, times ``gpus``.
 
-    This is C_i / G_i * g_j in Synergy, section 4.1. If servers differ, the smallest amount per GPU
-    is used, so that every server has the share for each of its GPUs.
+    This is C_i / G_i * g_j in section 4.1 of the Synergy paper. If servers differ, the smallest
+    amount per GPU is used, so that every server has the share for each of its GPUs.
     """
     return ResourceAmounts(
         min(server.cpus / server.gpus for server in servers) * gpus,

@@ -34,14 +34,18 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobOptions:
-    """The options of one job. They depend on the proportional share of one GPU.
+    """The options of one job: its proportional share, its demand, and useful sizes between them.
+
+    Example: the share is 3 CPUs and 60 GB. With 12 CPUs and 20 GB the job has its best throughput,
+    twice that of the share. Then share = (3, 60), trimmed share = (3, 20), demand = (12, 20).
 
     Attributes:
-        share: the job's proportional share; sizing guarantees at least its throughput. Its storage
-            bandwidth is at most what the job can use.
-        trimmed_share: the share without resources that exceed the demand. It gives the same
+        share: the resources of a server in proportion to the job's GPUs, without storage bandwidth
+            that the job cannot use. Sizing guarantees at least the throughput with the share.
+        trimmed_share: the share without the amounts that exceed the demand. It gives the same
             throughput as the share.
-        demand: the least resources with the best throughput, but at least the trimmed share.
+        demand: the least resources with the best throughput, but at least the trimmed share of each
+            resource.
         efficient: the Pareto-optimal cells of the matrix with at least the throughput of the share,
             by ascending throughput. The first of these options does not exceed the share.
     """
@@ -97,11 +101,7 @@ class OptionsCache:
 
 @lru_cache(maxsize=4096)
 def options_of(request: SizingRequest, share_per_gpu: ResourceAmounts) -> JobOptions:
-    """Return the options of a job, given the proportional share of one GPU.
-
-    Example: the share is 3 CPUs and 60 GB. With 12 CPUs and 20 GB the job has its best throughput,
-    twice that of the share. Then share = (3, 60), trimmed share = (3, 20), demand = (12, 20).
-    """
+    """Return the options of a job, given the proportional share of one GPU."""
     cpus, memory_gb, storage = (amount * request.gpus for amount in share_per_gpu)
     share = ResourceAmounts(cpus, memory_gb, min(storage, request.storage_mb_per_s))
     demand = ResourceAmounts(*saturating_demand(request.matrix), request.storage_mb_per_s)
@@ -142,7 +142,7 @@ def _efficient(request: SizingRequest, share: Option, scale: float) -> tuple[Opt
 
 
 def _corners(matrix: SensitivityMatrix, max_throughput: float) -> Iterator[Point]:
-    """Yield the cells that are faster than the next cell with fewer CPUs and that with less memory.
+    """Yield the cells whose throughput is lower both with fewer CPUs and with less memory.
 
     Throughputs above ``max_throughput`` are reduced to it before they are compared.
     """

@@ -45,11 +45,12 @@ class Prices(NamedTuple):
         return max(options, key=lambda option: option.value - self.cost_of(option))
 
 
-def find_prices(demand: Mapping[JobOptions, int], capacity: ResourceAmounts) -> Prices:
+def find_prices(jobs: Mapping[JobOptions, int], capacity: ResourceAmounts) -> Prices:
     """Return the lowest prices at which all jobs together do not exceed the capacity.
 
-    ``demand`` has the number of jobs for each list of options. ``capacity`` is the sum of each
-    resource over all servers. A resource of infinite capacity has the price 0.
+    ``jobs`` has the number of jobs with each :class:`JobOptions`, because jobs with the same matrix
+    share one object. ``capacity`` is the sum of each resource over all servers. A resource of
+    infinite capacity has the price 0.
     """
     prices = Prices(0, 0, 0)
     for _ in range(_ROUNDS):
@@ -57,19 +58,17 @@ def find_prices(demand: Mapping[JobOptions, int], capacity: ResourceAmounts) -> 
         for index, amount in enumerate(capacity):
             if amount == inf:
                 continue
-            price = _find_price(demand, prices, index, amount)
+            price = _find_price(jobs, prices, index, amount)
             prices = prices._replace(**{Prices._fields[index]: price})
         if prices == before:
             break
     return prices
 
 
-def _find_price(
-    demand: Mapping[JobOptions, int], prices: Prices, index: int, amount: float
-) -> float:
+def _find_price(jobs: Mapping[JobOptions, int], prices: Prices, index: int, amount: float) -> float:
     """Return the lowest price of resource ``index`` at which jobs take at most ``amount`` of it."""
     steps: list[tuple[float, float]] = []
-    for options, count in demand.items():
+    for options, count in jobs.items():
         points = sorted(
             (option[index], option.value - prices.cost_of(option) + prices[index] * option[index])
             for option in options.efficient

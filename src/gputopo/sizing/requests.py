@@ -30,7 +30,7 @@ def runnable(
     """Return the requests that run now: in queue order, each one for which enough GPUs are left.
 
     A later job can run while an earlier job waits for more GPUs. So no GPU stays idle that a
-    waiting job could use (Synergy, section 4.2).
+    waiting job could use (Synergy paper, section 4.2).
     """
     free = sum(server.gpus for server in servers)
     chosen = []

@@ -37,7 +37,7 @@ class ServerState:
         return cls(server.name, server.gpus, free)
 
     def has_free(self, option: Option, fraction: float) -> bool:
-        """Return whether ``fraction`` of the option's resources is free on the server."""
+        """Return whether CPUs, memory and storage are enough for this fraction of a job's GPUs."""
         return (
             self.cpus + TOLERANCE >= option.cpus * fraction
             and self.memory_gb + TOLERANCE >= option.memory_gb * fraction
@@ -59,7 +59,7 @@ class ServerState:
         return min(self.cpus, self.memory_gb, self.storage_mb_per_s) < -TOLERANCE
 
     def take(self, option: Option, fraction: float) -> None:
-        """Subtract a fraction of the option from the free amounts; if negative, add it."""
+        """Subtract what this fraction of a job's GPUs needs; a negative fraction frees it."""
         self.cpus -= option.cpus * fraction
         self.memory_gb -= option.memory_gb * fraction
         self.storage_mb_per_s -= option.storage_mb_per_s * fraction

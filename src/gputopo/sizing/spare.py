@@ -14,9 +14,9 @@ _MIN_COST: Final = 1e-4
 
 
 def assign_spare(jobs: Sequence[PlacedJob], prices: Prices) -> None:
-    """Change jobs to better options until none fits; the highest gain in value per cost is first.
+    """Change the options of jobs to better ones, as far as resources are free on their servers.
 
-    A change that does not fit is not tried again, because free resources only decrease.
+    The change with the highest gain in value per cost of additional resources is made first.
     """
     heap = [step for index in range(len(jobs)) for step in _best_change(jobs, index, prices)]
     heapify(heap)

@@ -119,9 +119,9 @@ def place_jobs(
 ) -> list[PlacedJob]:
     """Place each job with its chosen option; if this does not fit, with the best option that fits.
 
-    If no option of a job fits, the job gets its least option (:attr:`JobOptions.least`), and jobs
-    on its servers get theirs until all jobs fit. Least options do not exceed the proportional
-    shares, so they fit wherever GPUs are free.
+    If no option of a job fits, its servers are chosen by GPUs alone. The job and then other jobs on
+    these servers get their least options (:attr:`JobOptions.least`) until all jobs fit. Least
+    options do not exceed the proportional shares, so they fit wherever GPUs are free.
 
     The servers must be idle and have enough GPUs for all jobs. ``prices`` weight the resources.
     """
@@ -145,7 +145,6 @@ def place_jobs(
 def _find_option(
     servers: Sequence[ServerState], choice: OptionChoice, balance: ServerBalance, prices: Prices
 ) -> tuple[Option, Slots]:
-    """Return the chosen option or, if it does not fit, the best that fits; and its servers."""
     request, options, option = choice
     slots = _find_slots(servers, request, option, balance)
     if slots:

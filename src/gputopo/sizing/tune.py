@@ -88,6 +88,6 @@ def _freed_by(job: PlacedJob, server: ServerState) -> list[float]:
 
 
 def _covered(freed: Sequence[float], missing: Sequence[float]) -> float:
-    """Return the sum of freed / missing amount over all missing resources, each term at most 1."""
+    """Return how many missing resources are freed: all memory and half of the CPUs are 1.5."""
     pairs = zip(freed, missing, strict=True)
     return sum(min(amount / lack, 1) for amount, lack in pairs if lack > 0)

@@ -20,7 +20,7 @@ _OUTLIER_SHARE: Final = 0.02
 """A block whose time differs from the expected time by less than this fraction is no outlier."""
 
 _OUTLIER_STEPS: Final = 1.5
-"""A block whose time differs by less than the time of this number of steps is no outlier."""
+"""A block that is early or late by less than the time of this number of steps is no outlier."""
 
 _MOST_OUTLIERS: Final = 0.25
 """If a larger fraction of the blocks are outliers, pauses are part of the training loop."""
@@ -51,9 +51,9 @@ def without_outliers(blocks: Sequence[Block]) -> list[Block] | None:
     """Return the blocks without outliers, or None if more than a quarter of them are outliers.
 
     The expected time of a block is its steps times the median time per step. The time of an outlier
-    differs from the expected time by more than 2 %, by more than 3.5 standard deviations, and by
-    more than the time of 1.5 steps. The last limit is needed because a count that the agent polls
-    can be one step wrong: with 2.48 steps per second, the agent counts 12 or 13 steps in 5 s.
+    differs from the expected time by more than each of three limits: 2 %, 3.5 standard deviations
+    of such differences, and the time of 1.5 steps. The last limit is for counts that the agent
+    polls: with 2.48 steps per second, it sees 12 or 13 steps in 5 s.
 
     Example: ten blocks of 30 steps take 3 s each, with a standard deviation of 0.1 s. A checkpoint
     of 3 s in one of them is 30 standard deviations, so this block is an outlier.

@@ -41,7 +41,7 @@ _RECENT_BLOCKS: Final = 20
 
 
 class RateState(StrEnum):
-    """What is known of the current rate of a container."""
+    """Whether a container's rate is known (STEADY), still changes (WARM_UP) or is unknown."""
 
     NO_DATA = "NoData"
     WARM_UP = "WarmUp"
@@ -65,8 +65,8 @@ class CurrentRate:
     """The rate of the latest 20 blocks, which last about a minute if steps are short.
 
     Attributes:
-        steps_per_second: None before the first block, and in states other than WarmUp and Steady.
-        ci_permille: half of the 95 % interval in thousandths of the rate; None if not Steady.
+        steps_per_second: None before the first block, and in states other than WARM_UP and STEADY.
+        ci_permille: half of the 95 % interval in thousandths of the rate; None if not STEADY.
     """
 
     state: RateState
@@ -84,8 +84,8 @@ class _Segment:
     """Counts of one process between two interruptions.
 
     Attributes:
-        offset: the agent's clock minus the sender's at the first count.
-        first: the count at which the current block began.
+        offset: the agent's clock minus the sender's clock when the segment began.
+        first: the count at which the current block (not the segment) began.
         last: the newest count that had new steps.
     """
 

@@ -60,8 +60,8 @@ class PhaseRules:
 
     Attributes:
         warm_up_seconds: time that is dropped after the first block of a phase or process.
-        sample_seconds: shortest time that gives a sample.
-        resample_seconds: time between two samples of one phase after ``FIRST_SAMPLES``.
+        sample_seconds: shortest time that gives one of the first three samples of a phase.
+        resample_seconds: shortest time that gives one of the later samples of a phase.
         guard_seconds: longest time until the agent notices a change of the environment. A block is
             used only if the agent has noticed no change in this time after the block.
         max_ci_permille: a sample with a wider interval is not taken, and measuring continues.
@@ -157,8 +157,8 @@ class PhaseTracker(Generic[Environment]):
     def _look(self) -> PhaseSample[Environment] | None:
         """Take a sample if there are enough blocks and their rate is steady.
 
-        If there is no sample, try again when there are twice as many blocks. To try after each
-        block would prefer the moments in which the interval is too narrow by chance.
+        If there is no sample, try again when there are twice as many blocks. An attempt after each
+        block would often succeed because the confidence interval is too narrow by chance.
         """
         if self._wait > 0 or self._collected < self._due:
             return None

@@ -6,16 +6,16 @@ from typing import Final
 from gputopo.topology.model import Ancestor, GpuMask, NodeTopology
 
 LEVELS: Final = tuple(Ancestor)
-"""All kinds of common ancestors, from the nearest to the farthest."""
+"""All kinds of common ancestors, from the lowest to the highest level of the PCIe tree."""
 
 
 def blocks(topology: NodeTopology, level: Ancestor) -> tuple[GpuMask, ...]:
-    """Return the groups of GPUs whose common ancestor is ``level`` or nearer.
+    """Return the groups of GPUs whose common ancestor is at ``level`` or below in the PCIe tree.
 
-    ``NODE`` gives the sockets, ``PHB`` the host bridges, ``PIX`` the switches. Each GPU is in
-    exactly one group. Groups are ordered by their lowest GPU. If A and B are in one group, and B
-    and C are too, then A and C are in this group, even if their common ancestor is farther than
-    ``level``.
+    ``PIX`` gives the GPUs of each switch, ``PHB`` those of each host bridge, and ``NODE`` those of
+    each NUMA node, which is usually a socket. Each GPU is in exactly one group. Groups are ordered
+    by their lowest GPU. If A and B are in one group, and B and C are too, then A and C are in this
+    group, even if their common ancestor is above ``level``.
 
     Example: GPUs 0 and 1 are at one switch, GPU 2 at another. ``PIX`` gives ``(0b011, 0b100)``.
     """

@@ -76,7 +76,7 @@ class Link:
     Attributes:
         version: NVLink generation, or PCIe generation for ``LinkKind.PCIE``.
         count: parallel NVLinks, or PCIe lanes.
-        bandwidth_mb_per_s: peak bandwidth in one direction (MAPA, table 1); 1 MB is 10^6 bytes.
+        bandwidth_mb_per_s: peak bandwidth in one direction (MAPA's table 1); 1 MB is 10^6 bytes.
     """
 
     a: GpuIndex
@@ -191,7 +191,8 @@ def _require_complete(topology: NodeTopology) -> None:
         if pair in seen:
             raise TopologyError(f"links[]: {pair} occurs more than once")
         if link.bandwidth_mb_per_s <= 0:
-            raise TopologyError(f"links[]: {pair} has bandwidth {link.bandwidth_mb_per_s} MB/s")
+            rate = link.bandwidth_mb_per_s
+            raise TopologyError(f"links[]: {pair} has bandwidth {rate} MB/s; must be above 0")
         seen.add(pair)
     if missing := expected - seen:
         raise TopologyError(f"links[]: {min(missing)} is missing")

@@ -71,11 +71,11 @@ def test_raw_measurements_become_non_decreasing() -> None:
         ({"memory_gb": (62.5, 62.5)}, "memory_gb: 62.5 follows 62.5; values must ascend"),
         (
             {"throughput": ((1, 3), (1, 10))},
-            "throughput: has rows with [2, 2] values; expected 3 rows with 2",
+            "throughput: row lengths are [2, 2]; expected 3 rows with 2",
         ),
         (
             {"throughput": ((1,), (1,), (1,))},
-            "throughput: has rows with [1, 1, 1] values; expected 3 rows",
+            "throughput: row lengths are [1, 1, 1]; expected 3 rows",
         ),
         ({"throughput": ((1, 3), (1, -1), (1, 29))}, "throughput: -1 is not a finite number"),
         ({"throughput": ((1, math.nan), (1, 1), (1, 1))}, "throughput: nan is not a finite"),
@@ -106,7 +106,7 @@ def test_an_invalid_matrix_is_rejected_with_field_and_value(
 
 
 def test_raw_measurements_of_the_wrong_shape_are_rejected() -> None:
-    with pytest.raises(ValueError, match="throughput: has rows with"):
+    with pytest.raises(ValueError, match="throughput: row lengths are"):
         SensitivityMatrix.rising(1, (1, 2), (20,), ((3,), (4, 6)))
 
 

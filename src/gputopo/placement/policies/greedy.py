@@ -1,4 +1,4 @@
-"""Greedy policy: the highest aggregate bandwidth for every job (MAPA, section 4)."""
+"""Greedy policy: the highest aggregate bandwidth for every job (MAPA paper, section 4)."""
 
 from gputopo.placement.feasible import FeasibleSets, SortKeys
 
