@@ -77,7 +77,7 @@ def _describe(error: "typer.BadParameter") -> str:
 
 
 def _prepare_streams() -> None:
-    """Replace closed streams by ``/dev/null``. Let stdout print ``?`` for unknown characters."""
+    """Point closed streams to ``/dev/null``; print ``?`` for what stdout cannot encode."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for the whole process

@@ -31,7 +31,7 @@ def fit(
             metavar="NAME|FILE|NODE",
             autocompletion=options.complete_topologies,
             show_default="the links of a DGX-1 V100",
-            help="Topology of the measured node; required if the samples name GPUs.",
+            help="Topology of the measured node; required if SAMPLES.csv has a column gpus.",
         ),
     ] = None,
     form: options.TableOrJson = "table",

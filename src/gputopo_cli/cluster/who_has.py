@@ -44,8 +44,8 @@ def write_users(query: UserQuery, context: str | None, form: str) -> None:
 def _read_cluster(context: str | None) -> tuple[list[PublishedNode], list[PlacedPod]]:
     """Read all topologies and pods.
 
-    The topologies are read first. So every pod that a topology's status names is in the later list
-    of pods, if the pod still exists.
+    Topologies are read before pods. In the opposite order, a pod created between the two requests
+    could be in the status of a topology, but not in the list of pods.
     """
     with connect(context) as cluster:
         try:
@@ -144,7 +144,7 @@ def _state(use: GpuUse) -> str:
 
 
 def summarize_uses(found: Sequence[GpuUse]) -> str:
-    """Return the numbers of GPUs, of GPUs in use and of differences.
+    """Return the numbers of GPUs, of used GPUs, and of uses that differ from the intended ones.
 
     >>> summarize_uses([])
     '0 GPUs, 0 in use; no differences'

@@ -1,1 +1,1 @@
-"""``gputopo profile``: shows the GPUProfiles of a cluster, with their facts and samples."""
+"""``gputopo profile``: show measured speeds of workloads, and what the speeds depend on."""

@@ -22,9 +22,10 @@ def list_profiles(
 ) -> None:
     """List the GPUProfiles with their bandwidth sensitivity, CPU demand and samples.
 
-    DECLARED: how much longer the workload runs on the worst links, as its user declares. MEASURED:
-    the same, from the samples, with the 95 % interval. DEMAND: with more CPUs than this number, the
-    workload is less than 10 % faster. LAST: the end of the newest sample.
+    DECLARED: how much longer the workload runs on the worst links than on the best, as its user
+    declares. MEASURED: the measured value with its 95 % interval. DEMAND: the lowest number of CPUs
+    from which more CPUs raise the speed by less than 10 %. SAMPLES: number of measured speeds.
+    LAST: when the newest of them was measured.
     """
     from gputopo_cli.profile.show import write_list
 
@@ -40,10 +41,11 @@ def show(
     plots: options.PlotsOption = None,
     form: options.TableOrJson = "table",
 ) -> None:
-    """Show all facts and samples of one workload.
+    """Show the measured speeds of a workload and what changes them.
 
-    Without a namespace, NAME must be unique in the cluster. --plots draws each curve with its
-    points and 95 % intervals: links.svg, cpus.svg, neighbours.svg and scaling.svg.
+    Without a namespace, NAME must be unique in the cluster. --plots draws the speed by bandwidth
+    (links.svg), by CPUs (cpus.svg) and by number of GPUs (scaling.svg), and the slowdown beside
+    other workloads on the node (neighbours.svg), with 95 % intervals.
     """
     from gputopo_cli.profile.show import write_profile
 

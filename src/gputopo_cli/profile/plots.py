@@ -1,4 +1,4 @@
-"""Plot the facts of a workload with their points and 95 % intervals as SVG files."""
+"""Plot the measured speeds of a workload with 95 % intervals as SVG files."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,7 +14,7 @@ _PALE: Final = "#9aa5b1"
 
 
 def plot_facts(name: str, status: GPUProfileStatus, folder: str) -> None:
-    """Plot the samples by bandwidth, and the CPU, neighbour and scaling facts, each in a file."""
+    """Plot speed by bandwidth, CPUs and number of GPUs, and slowdown beside other workloads."""
     facts = status.facts or WorkloadFacts(gpu_model="")
     figures: dict[str, Callable[[], Figure]] = {}
     linked = [each for each in status.samples if each.effective_mb_per_s]

@@ -23,7 +23,7 @@ def write_list(namespace: str | None, context: str | None, form: str) -> None:
 
 
 def write_profile(name: str, context: str | None, plots: str | None, form: str) -> None:
-    """Write all facts and samples of one profile, and draw its curves."""
+    """Write one profile; draw its plots if ``plots`` is a folder."""
     found = find_profile(name, read_profiles(context))
     if plots is not None:
         from gputopo_cli.profile.plots import plot_facts

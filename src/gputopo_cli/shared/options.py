@@ -63,7 +63,7 @@ def complete(words: Collection[str]) -> Callable[[str], list[str]]:
 
 
 def complete_topologies(incomplete: str) -> list[str]:
-    """Return the names of the catalogue that start with ``incomplete``."""
+    """Return the names of servers in the catalogue that start with ``incomplete``."""
     from gputopo_topologies import catalogue
 
     return complete(catalogue.all_names())(incomplete)
@@ -92,7 +92,8 @@ TopologyOption = Annotated[
         "--topology",
         metavar="NAME|FILE|NODE",
         autocompletion=complete_topologies,
-        help="A name from `gputopo topology list`, a file (- is standard input), or a node.",
+        help="A name from `gputopo topology list`, a file (- is standard input) or a node of the"
+        " cluster.",
     ),
 ]
 
@@ -148,7 +149,7 @@ AsReleasedOption = Annotated[
     bool,
     typer.Option(
         "--as-released",
-        help="Behave as the program that the paper's authors released, to reproduce its figures.",
+        help="Behave as the released program of the MAPA or Synergy paper, to repeat its results.",
     ),
 ]
 

@@ -32,7 +32,7 @@ def show(parts: Iterable[RenderableType], path: str | None = None) -> None:
 
 
 def _console() -> Console:
-    """Return a console for standard output; rich omits colours in a pipe and with NO_COLOR."""
+    """Return a console for standard output. It omits colours in a pipe and if NO_COLOR is set."""
     unlimited = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return Console(width=_UNLIMITED if unlimited else None, highlight=False, markup=False)
 
@@ -68,7 +68,7 @@ def table(*columns: str, rows: Iterable[Sequence[str]]) -> Table:
 
 
 def one_line(text: str) -> str:
-    """Replace line breaks and control characters, which texts of a cluster may have, by spaces."""
+    """Replace line breaks and control characters in a text from the cluster by spaces."""
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 

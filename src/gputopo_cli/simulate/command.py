@@ -59,7 +59,8 @@ def compare(
     """Compare policies on the same jobs.
 
     Shows quartiles of effective bandwidth and of execution times, makespan, throughput and the
-    speed-up over the first policy. For a server of the MAPA paper, also shows the paper's figures.
+    speed-up over the first policy. On dgx1-v100, torus-2d-16 and cubemesh-16, also compares with
+    the results in the MAPA paper.
     """
     from gputopo_cli.simulate.compare import write_comparison
 

@@ -152,7 +152,7 @@ def _statistics_document(found: PolicyStatistics) -> dict[str, object]:
 
 
 def _speed_up_intervals(found: PolicyStatistics) -> dict[str, ConfidenceInterval]:
-    """Return mean and 95 % confidence interval of each speed-up figure, over the job lists."""
+    """Return mean and 95 % confidence interval of each kind of speed-up, over the job lists."""
     if not found.speed_ups:
         return {}
     names = [field.name for field in fields(SpeedUp)]
@@ -207,7 +207,7 @@ def _format_interval(found: ConfidenceInterval) -> str:
 
 
 def _check_claims(experiment: Experiment, statistics: Statistics) -> Iterator[tuple[str, str]]:
-    """Yield the paper's statements about this server, and whether they are true for these runs."""
+    """Yield the MAPA paper's statements about the simulated server, and whether they hold here."""
     by_policy = {
         policy: found.effective_gb_per_s
         for policy, found in statistics[JobGroup.SENSITIVE].items()

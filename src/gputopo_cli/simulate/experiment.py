@@ -74,7 +74,6 @@ def prepare_experiment(
 
 
 def _load_profiles(options: SimulationOptions) -> Profiles | None:
-    """Return the profiles in the file of the option ``--profiles``; None without this option."""
     if options.profiles is None:
         return None
     if options.time != "bandwidth":

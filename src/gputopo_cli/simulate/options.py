@@ -37,8 +37,9 @@ class SimulationOptions:
         bool,
         typer.Option(
             "--wait",
-            help="Let a sensitive job wait for better links if waiting saves more GPU time than"
-            " idle GPUs lose; only on one node and without --backfill.",
+            help="Let a bandwidth-sensitive job wait for better links if its shorter run saves"
+            " more GPU time than the free GPUs lose while it waits; only on one node and without"
+            " --backfill.",
         ),
     ] = False
     time: Annotated[
@@ -47,7 +48,7 @@ class SimulationOptions:
             metavar="fixed|bandwidth|FILE",
             autocompletion=options.complete(("bandwidth", "fixed")),
             help="How long a job runs. fixed: its service time; bandwidth: longer with less"
-            " bandwidth; FILE: the same with the curves of a JSON file (docs/simulator.md).",
+            " bandwidth; FILE: longer, by slowdown curves in a JSON file (docs/simulator.md).",
         ),
     ] = "bandwidth"
     profiles: Annotated[

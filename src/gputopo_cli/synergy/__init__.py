@@ -1,1 +1,1 @@
-"""``gputopo synergy``: simulate the sizing of CPUs and memory."""
+"""``gputopo synergy``: simulate clusters that give each job CPUs and memory by its needs."""

@@ -19,7 +19,7 @@ from gputopo_cli.synergy.options import QueueOptions
 Order = Literal["fifo", "srtf", "las", "ftf"]
 Mechanism = Literal["proportional", "greedy", "tune", "marginal", "opt", "drf", "tetris"]
 
-app = new_group("Size CPUs and memory by each job's sensitivity.", status=2)
+app = new_group("Simulate how jobs get CPUs and memory (Synergy).", status=2)
 
 
 def simulate(
@@ -30,7 +30,8 @@ def simulate(
     allocation: Annotated[
         Mechanism,
         typer.Option(
-            metavar="ALLOCATION", help=f"How to size jobs: {', '.join(get_args(Mechanism))}."
+            metavar="ALLOCATION",
+            help=f"Rule that gives CPUs and memory: {', '.join(get_args(Mechanism))}.",
         ),
     ] = "tune",
     as_released: AsReleasedOption = False,
@@ -58,21 +59,22 @@ def compare(
         str,
         typer.Option(
             metavar="LIST",
-            help=f"How to size jobs: {', '.join(get_args(Mechanism))}. The first is the baseline.",
+            help="Rules that give CPUs and memory; the first is the baseline:"
+            f" {', '.join(get_args(Mechanism))}.",
         ),
     ] = "proportional,greedy,tune,marginal",
     as_released: Annotated[
         bool,
         typer.Option(
             "--as-released",
-            help="Also simulate the authors' program, for the allocations that it supports.",
+            help="Also simulate the program of Synergy's authors, with those rules that it has.",
         ),
     ] = False,
     plots: PlotsOption = None,
     form: TableOrJson = "table",
     output_file: OutputFile = None,
 ) -> None:
-    """Compare ways to size jobs on the same queue of jobs."""
+    """Compare rules that give CPUs and memory to the same jobs."""
     from gputopo_cli.synergy.experiment import list_runs
     from gputopo_cli.synergy.report import write_comparison
 

@@ -1,4 +1,4 @@
-"""Load the inputs of Synergy's simulator, and simulate any queue order and mechanism."""
+"""Load the inputs of Synergy's simulator, and run it with any queue order and mechanism."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ from gputopo_simulate.synergy.run import SynergySettings, run
 
 
 class RunRequest(NamedTuple):
-    """Queue order and mechanism of a run, and whether it simulates the authors' program."""
+    """Queue order and sizing mechanism of a run; whether to simulate Synergy's released program."""
 
     order: str
     allocation: str
@@ -46,14 +46,14 @@ class RunRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The mechanism, with ", as released" if the run simulates the authors' program."""
+        """The mechanism, with ", as released" if the run simulates Synergy's released program."""
         return f"{self.allocation}{', as released' if self.as_released else ''}"
 
 
 def list_runs(
     orders: Iterable[str], allocations: Iterable[str], *, as_released: bool
 ) -> list[RunRequest]:
-    """Return a run for each order and mechanism; ``as_released`` adds the authors' program."""
+    """Return a run for each order and mechanism; ``as_released`` adds the released program."""
     return [
         RunRequest(order, allocation, released)
         for order in orders
@@ -98,7 +98,8 @@ class QueueExperiment:
         """Simulate the jobs.
 
         Raises:
-            InputError: if the authors' program lacks an option, or a solver is not installed.
+            InputError: if Synergy's released program does not support the request, or ``opt`` needs
+                a solver that is not installed.
             SimulationError: if the cluster cannot run the jobs.
         """
         if request.as_released:
@@ -141,7 +142,7 @@ class QueueExperiment:
 
     @property
     def scaled(self) -> tuple[str, ...]:
-        """Models and GPU counts that were not measured: throughput is scaled from one GPU."""
+        """Jobs (``res50 with 4 GPUs``) whose throughput is computed from that with 1 GPU."""
         kinds = {(job.model.name, job.gpus): job for job in self.jobs}
         return tuple(
             f"{name} with {gpus} GPUs"

@@ -18,7 +18,7 @@ def plot_completion_times(runs: Sequence[CompletedRun], title: str, folder: str)
     """Write one plot for each queue order, ``jct-<order>.svg``.
 
     Each plot shows the cumulative distribution of completion times, as in the paper. Dashed lines
-    are simulations of the authors' program.
+    are simulations of the program of Synergy's authors.
     """
     orders = dict.fromkeys(run.request.order for run in runs)
     write_figures(

@@ -87,7 +87,6 @@ def _load_file(path: str) -> LoadedTopology:
 
 
 def _parse_yaml(text: str, name: str) -> object:
-    """Return the document of a YAML text; None if it is not YAML."""
     import yaml
 
     try:

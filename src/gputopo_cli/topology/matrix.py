@@ -104,7 +104,10 @@ def _styles(topology: NodeTopology) -> dict[LinkType, str]:
 
 
 def _groups(topology: NodeTopology) -> Iterator[tuple[str, tuple[GpuMask, ...]]]:
-    """Yield each level of the PCIe tree with several groups of GPUs, and these groups."""
+    """Yield a name such as ``sockets``, and the GPUs below each socket, host bridge or switch.
+
+    A level of the PCIe tree is left out if its groups are those of the level above or single GPUs.
+    """
     before: tuple[GpuMask, ...] = (topology.mask,)
     for level, name in _LEVELS:
         groups = blocks(topology, level)

@@ -1,4 +1,4 @@
-"""The published state of a node's GPUs."""
+"""Parse GPUTopology objects, in which agents publish the GPUs of their nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

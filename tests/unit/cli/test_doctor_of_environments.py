@@ -13,6 +13,7 @@ TRAIN, WEB = 0, 2
 NVIDIA = "NVIDIA_VISIBLE_DEVICES"
 CUDA = "CUDA_VISIBLE_DEVICES"
 FROM_FIELD = {"name": NVIDIA, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+REPLACES = ": this replaces gputopo's value, which lists the GPUs in rank order"
 SEES = ": if NVIDIA's runtime accepts this variable, the container sees GPUs of other pods"
 
 
@@ -30,7 +31,7 @@ def set_env(api: StaticApi, index: int, *env: dict[str, Any]) -> dict[str, Any]:
         (FROM_FIELD, f"container main sets {NVIDIA} to a value by valueFrom{SEES}"),
         (
             {"name": CUDA, "value": "0"},
-            f"container main sets {CUDA}: its GPUs may not be in rank order",
+            f"container main sets {CUDA}{REPLACES}",
         ),
     ],
     ids=["all GPUs", "value from a field", "rank order"],

@@ -63,7 +63,7 @@ def test_definition_of_another_version_is_an_error(
             lambda api: api.lists[POLICIES].clear(),
             "warning",
             "",
-            "none is installed, so users who may change a pod can give it any GPU of its node",
+            "no policy is installed, so users who may change a pod can give it any GPU of its node",
         ),
         (remove(POLICIES, 2), "error", " gputopo-placement-annotations", "is missing"),
         (remove(POLICIES, 4), "error", " gputopo-environment", "is missing"),
@@ -96,7 +96,7 @@ def test_policies_that_allow_forged_placements_are_reported(
         (
             remove(DEPLOYMENTS, OPERATOR),
             "Deployment of operator",
-            "there is none with the label app.kubernetes.io/part-of=gputopo",
+            "no such Deployment has the label app.kubernetes.io/part-of=gputopo",
         ),
         (
             change(DEPLOYMENTS, OPERATOR, status={}),

@@ -91,13 +91,13 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
             change(TOPOLOGIES, 1, "metadata", generation=4),
             "error",
             T2,
-            "its status belongs to an older version of the topology",
+            "its agent has not written the status since the spec was changed",
         ),
         (
             change(TOPOLOGIES, 1, "status", conditions=[]),
             "error",
             T2,
-            "its status belongs to an older version of the topology",
+            "its agent has not written the status since the spec was changed",
         ),
         (
             conditions(1, "Ready", "libnvidia-ml.so.1 is gone", "NVMLUnavailable"),
@@ -109,13 +109,13 @@ AGENT_N2 = "Pod gputopo-system/gputopo-deviceplugin-n2"
             change(NODES, 1, "status", "capacity", **{"gputopo.io/gpu": "7"}),
             "error",
             N2,
-            "capacity of gputopo.io/gpu is 7, but the node's agent has published 8",
+            "status.capacity of gputopo.io/gpu is 7, but the agent reports 8 GPUs",
         ),
         (
             change(TOPOLOGIES, 1, "status", "gpus", "0", healthy=False),
             "error",
             N2,
-            "allocatable of gputopo.io/gpu is 8, but the node's agent has published 7",
+            "status.allocatable of gputopo.io/gpu is 8, but the agent reports 7 healthy GPUs",
         ),
         (
             conditions(1, "GPUsHealthy", "GPU-5: XID 79"),

@@ -23,7 +23,10 @@ MAP = "ConfigMap gputopo-system/gputopo-scheduler"
 RESTART = "kubectl -n gputopo-system rollout restart deployment/gputopo-scheduler"
 UPGRADE = "helm upgrade --reset-then-reuse-values gputopo charts/gputopo -n gputopo-system"
 NOT_LOOKED_AT = ": with 100 or more nodes, the node with the best links may not be considered"
-HOLDS_UP = ": the extender needs up to 3 s, and a time-out of more than 5 s delays all other pods"
+HOLDS_UP = (
+    ": the extender needs up to 3 s, and all pods wait while kube-scheduler waits for an extender"
+    " that does not respond"
+)
 NO_YAML = (
     "while parsing a flow node expected the node content, but found '<stream end>' in "
     '"<unicode string>", line 2, column 1: ^'
@@ -48,7 +51,7 @@ NO_YAML = (
         (
             configured(managedResources=[{"name": "gputopo.io/gpu", "ignoredByScheduler": True}]),
             "error",
-            "ignoredByScheduler is true, so kube-scheduler does not count gputopo.io/gpu",
+            "ignoredByScheduler is true: kube-scheduler ignores how many gputopo.io/gpu a node has",
             "ignoredByScheduler: false",
         ),
         (

@@ -1,4 +1,4 @@
-"""Check that each node with GPUs has an agent, and that kubelet and agent report equal GPUs."""
+"""Check that GPU nodes have an agent, and that kubelet and agent count equally many GPUs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -56,7 +56,10 @@ def _agent_of(snapshot: ClusterSnapshot) -> Mapping[str, Document]:
 
 
 def _with_gpus(snapshot: ClusterSnapshot) -> Iterator[str]:
-    """Yield nodes that offer gputopo's resource, or have GPUs that no competing plugin offers."""
+    """Yield the names of the nodes on which an agent must run.
+
+    These nodes offer gputopo's resource, or have NVIDIA GPUs but no competing device plugin.
+    """
     resource = installed.gpu_resource(snapshot)
     competitors = installed.competitors(snapshot)
     for node in snapshot[ObjectKind.NODES]:
@@ -70,7 +73,6 @@ def _with_gpus(snapshot: ClusterSnapshot) -> Iterator[str]:
 
 
 def _missing_agent(name: str, node: Document | None, pod: Document | None) -> Finding | None:
-    """Return a finding if a node does not exist, is not ready or has no ready agent."""
     if node is None:
         problem = "there is no Node of this name, so no agent updates this object"
         return warning(f"GPUTopology {name}", problem, f"kubectl delete gputopology {name}")
@@ -94,7 +96,6 @@ def _missing_agent(name: str, node: Document | None, pod: Document | None) -> Fi
 
 
 def _bad_topology(name: str, node: PublishedNode | None, pod: Document) -> Finding | None:
-    """Return a finding if the GPUTopology of a node is missing, invalid, outdated or not ready."""
     where, todo = f"GPUTopology {name}", _logs(pod)
     if node is None:
         return error(where, "is missing, so the scheduler sees no GPU of this node", todo)
@@ -103,28 +104,28 @@ def _bad_topology(name: str, node: PublishedNode | None, pod: Document) -> Findi
         return error(where, f"is invalid: {node.fault}", again)
     ready = node.conditions.get("Ready")
     if ready is None or node.behind:
-        return error(where, "its status belongs to an older version of the topology", todo)
+        return error(where, "its agent has not written the status since the spec was changed", todo)
     if ready.status != "True":
         return error(where, f"is not ready, {ready.reason}: {ready.message}", todo)
     return None
 
 
 def _different_count(node: Document, published: PublishedNode, resource: str) -> Finding | None:
-    """Return a finding if kubelet and the agent report different numbers of GPUs."""
     healthy = sum(gpu.healthy for gpu in published.observed.values())
-    for part, wanted in (("capacity", len(published.index_of)), ("allocatable", healthy)):
-        counted = resource_amount(node, part, resource)
-        if counted != str(wanted):
+    counts = ("capacity", len(published.index_of), "GPUs"), ("allocatable", healthy, "healthy GPUs")
+    for field, reported, gpus in counts:
+        counted = resource_amount(node, field, resource)
+        if counted != str(reported):
             name = published.name
             problem = (
-                f"{part} of {resource} is {counted}, but the node's agent has published {wanted}"
+                f"status.{field} of {resource} is {counted}, but the agent reports"
+                f" {reported} {gpus}"
             )
             return error(f"Node {name}", problem, f"restart kubelet on {name}")
     return None
 
 
 def _waiting_reason(pod: Document) -> str:
-    """Return why a container of a pod waits; empty if the reason is unknown."""
     status = pod.get("status") or {}
     for each in status.get("containerStatuses") or ():
         waiting = (each.get("state") or {}).get("waiting")

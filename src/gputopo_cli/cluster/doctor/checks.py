@@ -39,7 +39,7 @@ CHECKS: Final = (
     ),
     DoctorCheck(
         "policies",
-        "admission policies reject forged placements and variables that select GPUs",
+        "admission policies reject pods in which users choose GPUs by annotation or variable",
         check_policies,
     ),
     DoctorCheck(

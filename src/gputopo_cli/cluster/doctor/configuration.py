@@ -51,9 +51,9 @@ class ProfileEntry(_Part):
 
 
 class SchedulerConfiguration(_Part):
-    """``KubeSchedulerConfiguration``. If a percentage is 0, kube-scheduler chooses its value."""
+    """The fields of ``KubeSchedulerConfiguration`` that ``doctor`` checks."""
 
-    percentage_of_nodes_to_score: int = 0
+    percentage_of_nodes_to_score: int = 0  # 0: kube-scheduler derives it from the cluster size
     profiles: list[ProfileEntry] = []
     extenders: list[ExtenderEntry] = []
 

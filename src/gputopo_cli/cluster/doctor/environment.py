@@ -53,11 +53,10 @@ def _overrides(pod: Document, resource: str) -> Iterator[Finding]:
                 yield (error if has_gpus else warning)(object_name("Pod", pod), problem, todo)
             elif name == CUDA_VISIBLE_DEVICES and has_gpus:
                 problem = (
-                    f"container {container['name']} sets {name}: its GPUs may not be in rank order"
+                    f"container {container['name']} sets {name}: this replaces gputopo's value, "
+                    "which lists the GPUs in rank order"
                 )
-                yield error(
-                    object_name("Pod", pod), problem, "remove the variable, because gputopo sets it"
-                )
+                yield error(object_name("Pod", pod), problem, "remove the variable from the pod")
 
 
 def _containers(pod: Document) -> Iterator[Document]:

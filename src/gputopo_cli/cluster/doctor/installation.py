@@ -67,10 +67,12 @@ def _definition_problem(definition: Document | None) -> str | None:
 
 
 def check_policies(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield admission policies that are missing or allow forged placements."""
+    """Yield admission policies that are missing, or allow requests that they should deny."""
     bindings, existing = snapshot[ObjectKind.BINDINGS], snapshot[ObjectKind.POLICIES]
     if not existing:
-        problem = "none is installed, so users who may change a pod can give it any GPU of its node"
+        problem = (
+            "no policy is installed, so users who may change a pod can give it any GPU of its node"
+        )
         todo = installed.upgrade(snapshot, "admissionPolicies.enabled=true")
         yield warning("ValidatingAdmissionPolicies", problem, todo)
         return
@@ -104,16 +106,18 @@ def _policy_problems(policy: Document, bindings: Sequence[Document]) -> Iterator
 
 def check_workloads(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """Yield operators and schedulers that are missing or not ready, and unfinished rollouts."""
-    for kind, word, component in _WORKLOADS:
+    for kind, kind_name, component in _WORKLOADS:
         found = installed.find_parts(snapshot, kind, component)
         if not found:
             yield error(
-                f"{word} of {component}", f"there is none with the label {installed.OURS}", _INSTALL
+                f"{kind_name} of {component}",
+                f"no such {kind_name} has the label {installed.OURS}",
+                _INSTALL,
             )
         for each in found:
             problem = _rollout(each) if kind is ObjectKind.DAEMON_SETS else _replicas(each)
             if problem is not None:
-                yield error(object_name(word, each), problem, _describe(each, component))
+                yield error(object_name(kind_name, each), problem, _describe(each, component))
 
 
 def _replicas(deployment: Document) -> str | None:
@@ -125,7 +129,6 @@ def _replicas(deployment: Document) -> str | None:
 
 
 def _rollout(daemon_set: Document) -> str | None:
-    """Return a problem if the rollout of the agents is unfinished, otherwise None."""
     status = daemon_set.get("status") or {}
     wanted, updated = (status.get(f"{which}NumberScheduled", 0) for which in ("desired", "updated"))
     return None if updated >= wanted else f"{updated} of {wanted} pods are updated"
@@ -159,14 +162,14 @@ def check_versions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 def _versions(snapshot: ClusterSnapshot) -> Iterator[tuple[str, str]]:
     """Yield each program of gputopo with its version: the image's tag, else the chart's version."""
-    for kind, word, component in _WORKLOADS:
+    for kind, kind_name, component in _WORKLOADS:
         for workload in installed.find_parts(snapshot, kind, component):
             chart = installed.labels(workload).get("app.kubernetes.io/version", "")
             for container in installed.containers(workload):
                 if container["name"] in _PROGRAMS:
                     tag = _tag(container)
                     version = tag.removeprefix("v") if _RELEASE.fullmatch(tag) else chart
-                    yield f"{object_name(word, workload)}: {container['name']}", version
+                    yield f"{object_name(kind_name, workload)}: {container['name']}", version
 
 
 def _kube_schedulers(snapshot: ClusterSnapshot) -> Iterator[tuple[Document, tuple[int, int]]]:

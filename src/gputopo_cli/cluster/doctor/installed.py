@@ -51,7 +51,7 @@ def gpu_resource(snapshot: ClusterSnapshot) -> str:
 
 
 def competitors(snapshot: ClusterSnapshot) -> frozenset[str]:
-    """Return the resources of competing device plugins, from the flag of the agents."""
+    """Return the GPU resources of other plugins, as in the agents' ``--competing-resources``."""
     resources = _find_flag(
         snapshot, ObjectKind.DAEMON_SETS, "deviceplugin", "--competing-resources="
     )

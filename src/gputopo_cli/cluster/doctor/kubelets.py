@@ -24,8 +24,8 @@ def check_kubelets(snapshot: ClusterSnapshot) -> Iterator[Finding]:
             yield warning(f"Node {name}", problem, todo)
         elif config.get("topologyManagerPolicy") in _REJECTING:
             todo = (
-                "nothing, if this is intended; else set kubelet's topologyManagerPolicy to"
-                " best-effort"
+                "keep this policy if you need it; otherwise set topologyManagerPolicy to"
+                " best-effort, with which kubelet rejects no pod"
             )
             yield warning(f"Node {name}", _describe_rejection(config), todo)
 

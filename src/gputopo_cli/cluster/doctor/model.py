@@ -59,7 +59,7 @@ class ClusterSnapshot:
 
 
 class Severity(StrEnum):
-    """An error breaks, blocks or hides placements; a warning may break, block or hide them."""
+    """An error keeps GPUs from pods, gives wrong GPUs or hides their state; a warning may do so."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -82,12 +82,12 @@ class Finding:
 
 
 def error(object_: str, problem: str, todo: str) -> Finding:
-    """Return a finding that breaks, blocks or hides placements."""
+    """Return a finding of severity ``ERROR``."""
     return Finding(Severity.ERROR, object_, problem, todo)
 
 
 def warning(object_: str, problem: str, todo: str) -> Finding:
-    """Return a finding that may break, block or hide placements."""
+    """Return a finding of severity ``WARNING``."""
     return Finding(Severity.WARNING, object_, problem, todo)
 
 

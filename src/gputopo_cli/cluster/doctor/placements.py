@@ -52,7 +52,7 @@ def _todo(pod: str, node: str, difference: str) -> str:
 
 
 def _reported_by_agents(nodes: Iterable[PublishedNode], known: set[str]) -> Iterator[Finding]:
-    """Yield differences that only an agent reports, in condition AllocationsAsPlaced."""
+    """Yield nodes, except ``known``, whose agent reports that pods have other GPUs than chosen."""
     for node in nodes:
         condition = node.conditions.get("AllocationsAsPlaced")
         if condition is not None and condition.status != "True" and node.name not in known:
@@ -75,7 +75,6 @@ def _deleted(found: Iterable[GpuUse]) -> Iterator[Finding]:
 
 
 def _late(found: Iterable[GpuUse], now: datetime) -> Iterator[Finding]:
-    """Yield pods that kubelet has not admitted within ``_MAX_WAIT``."""
     waiting = {
         (use.pod_name, use.node, use.since)
         for use in found

@@ -21,7 +21,7 @@ _SOCKETS: Final = "/device-plugins"  # end of the path of kubelet's device-plugi
 
 
 def check_competitors(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield device plugins that may give GPUs of the agent to other containers."""
+    """Yield other device plugins that may allocate the same GPUs as gputopo's agent."""
     resource = installed.gpu_resource(snapshot)
     known = installed.competitors(snapshot)
     ours = [node for node in snapshot[ObjectKind.NODES] if offers(node, resource)]

@@ -20,7 +20,7 @@ _CORE: Final = ("api", "v1")
 _APPS: Final = ("apis", "apps", "v1")
 _ADMISSION: Final = ("apis", "admissionregistration.k8s.io", "v1")
 _LISTS: Final = (
-    # Topologies are read before pods, so that the list contains the pods in their status.
+    # Topologies are read before pods, so that the pods in their status are in the list of pods.
     (ObjectKind.TOPOLOGIES, ("apis", GROUP, VERSION), ""),
     (ObjectKind.PODS, _CORE, ""),
     (ObjectKind.NODES, _CORE, ""),
@@ -64,7 +64,8 @@ def _requests(
 ) -> Iterator[tuple[ObjectKind, Callable[[], Sequence[Document]]]]:
     """Yield each kind and the function that requests its objects.
 
-    The caller adds each result to ``documents`` at once: the last function reads ``documents``.
+    The caller must add the result of each function to ``documents`` before it calls the next
+    function, because the last function reads ``documents``.
     """
     for kind, path, selector in _LISTS:
         yield kind, partial(cluster.list, *path, kind, selector=selector)

@@ -19,7 +19,7 @@ def write_findings(context: str | None, delay_s: int, form: str) -> bool:
     """Write the findings of all checks. Return False if a finding is an error.
 
     If ``delay_s`` is not 0 and there are findings, run the checks again after this time. Then write
-    only the findings of both runs.
+    only the findings that both runs have: the others were temporary.
     """
     with connect(context) as cluster:
         results = run_checks(read_cluster(cluster))

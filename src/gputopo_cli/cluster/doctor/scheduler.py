@@ -104,7 +104,9 @@ def _extender(extender: ExtenderEntry, resource: str) -> Iterator[_Problem]:
         yield Severity.ERROR, problem, "ignorable: false"
     managed = [each for each in extender.managed_resources if each.name == resource]
     if any(each.ignored_by_scheduler for each in managed):
-        problem = f"ignoredByScheduler is true, so kube-scheduler does not count {resource}"
+        problem = (
+            f"ignoredByScheduler is true: kube-scheduler ignores how many {resource} a node has"
+        )
         yield Severity.ERROR, problem, "ignoredByScheduler: false"
     yield from _speed_problems(extender)
 
@@ -116,8 +118,8 @@ def _speed_problems(extender: ExtenderEntry) -> Iterator[_Problem]:
     timeout = parse_duration(extender.http_timeout)
     if timeout is None or not _MIN_TIMEOUT_S <= timeout <= _MAX_TIMEOUT_S:
         problem = (
-            f"httpTimeout is {extender.http_timeout}: the extender needs up to 3 s, and a time-out "
-            f"of more than {_MAX_TIMEOUT_S} s delays all other pods"
+            f"httpTimeout is {extender.http_timeout}: the extender needs up to 3 s, and all pods "
+            "wait while kube-scheduler waits for an extender that does not respond"
         )
         yield Severity.WARNING, problem, f"httpTimeout: {_MAX_TIMEOUT_S}s"
 
