@@ -1,1 +1,4 @@
-"""Simulators of MAPA and Synergy. They can also act as the programs that the authors released."""
+"""Simulators of two papers: MAPA chooses GPUs for jobs, Synergy chooses their CPUs and memory.
+
+To reproduce the papers' results, they can behave as the programs that the authors released.
+"""

@@ -83,7 +83,9 @@ def _only_item(document: Mapping[str, object]) -> object:
     items = document.get("items")
     count = len(items) if isinstance(items, list) else 0
     if not isinstance(items, list) or count != 1:
-        raise TopologyError(f"items: {count} objects instead of one {_KIND}; name the node")
+        raise TopologyError(
+            f"items: {count} objects instead of one {_KIND}; use kubectl get gputopology NODE"
+        )
     return items[0]
 
 

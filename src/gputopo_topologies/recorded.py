@@ -128,10 +128,10 @@ class _Recording:
     def ancestor(self, a: int, b: int) -> Ancestor:
         """Return the nearest PCIe ancestor of two GPUs. If their cell shows NVLinks, infer it.
 
-        The inference uses a third device C. Let X be the ancestor of A and C, and Y the ancestor of
-        B and C. If X and Y differ, the ancestor of A and B is the farther of X and Y. For example,
-        PIX and SYS give SYS. If X and Y are equal, the ancestor of A and B is X or a nearer
-        ancestor.
+        Each third device C is compared with both GPUs: let X be the ancestor of ``a`` and C, and Y
+        that of ``b`` and C. If X and Y differ for some C, the farther of them is the result: PIX
+        and SYS give SYS. If X equals Y for every C, the result is the nearest X, but not farther
+        than NODE if both GPUs are on one socket.
         """
         one, other = self.matrix.gpus[a], self.matrix.gpus[b]
         cell = self.matrix.cells[one, other]
@@ -149,7 +149,10 @@ class _Recording:
         return LEVELS[min([*equal, LEVELS.index(farthest)])]
 
     def _levels_of_third_devices(self, one: str, other: str) -> tuple[list[int], list[int]]:
-        """For all C in :meth:`ancestor`, return the farther of unequal X and Y, and equal X."""
+        """Return the farther of X and Y for each C with X != Y, and X for each C with X == Y.
+
+        C, X and Y are those of :meth:`ancestor`.
+        """
         unequal: list[int] = []
         equal: list[int] = []
         for third in self.matrix.devices:

@@ -176,7 +176,6 @@ def _header(row: tuple[int, Sequence[str]]) -> Sequence[str]:
 
 
 def _numeric_id(row: Mapping[str, str]) -> dict[str, int]:
-    """Return the ID of a row as an int if it is a number, else as text."""
     text = row.get("id", "")
     return {"id": int(text)} if text.isascii() and text.isdecimal() and len(text) < 10 else {}  # noqa: PLR2004
 

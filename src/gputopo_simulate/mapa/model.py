@@ -92,8 +92,8 @@ class SimulationResult:
     """Settings of one run and its finished jobs.
 
     Attributes:
-        model: name of the bandwidth model; ``default`` if each node and pattern had its default.
-        time_law: name of the law for execution times.
+        model: name of the bandwidth model; ``default`` if node and pattern decided the model.
+        time_law: name of the rule for execution times (:mod:`.timelaw`).
         waiting: whether sensitive jobs were allowed to wait for better links.
         jobs: in the order of the job list.
     """

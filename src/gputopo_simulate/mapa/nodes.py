@@ -37,9 +37,9 @@ class RunningJob:
 class SimulatedNodes:
     """Nodes and their free GPUs.
 
-    Nodes are scored as in the extender (:mod:`gputopo.placement.score`). If several nodes have the
-    best score, the lowest fingerprint decides, then the lowest mask of free GPUs, then the name. So
-    if nodes are renamed, the bandwidths in a result do not change.
+    Nodes are scored as in the extender (:mod:`gputopo.placement.score`). Of several nodes with the
+    best score, the lowest fingerprint of the topology decides, then the lowest mask of free GPUs.
+    Nodes with equal fingerprint and mask give a job equal links; the first name is used.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class SimulatedNodes:
         self._set_free(position, GpuMask(best[1] & ~mask_of(placement.match.gpus)))
         return placement
 
-    def match_on_first(self, job: SimulatedJob, after: NodePlacement | None = None) -> Match:
-        """Return the GPUs that a job would get on the first node after ``after`` has ended."""
+    def match_on_first(self, job: SimulatedJob, freed: NodePlacement | None = None) -> Match:
+        """Return the match of a job on the first node if the GPUs of ``freed`` were free too."""
         fingerprint, free = self._keys[0]
-        more = mask_of(after.match.gpus) if after else 0
+        more = mask_of(freed.match.gpus) if freed else 0
         key = fingerprint, GpuMask(free | more)
         return self._candidate(key, request_of(job, self._policy)).match
 

@@ -1,10 +1,11 @@
 """Measured GPUProfiles as input of a simulation: sensitivity and slowdown of each workload.
 
-The run time of a workload is linear in ``1 / b``, where ``b`` is the bandwidth that the physical
-model predicts. This is the curve of :mod:`gputopo.profiles.linkcurve` without hidden communication.
-So one measured slowdown determines a curve of :mod:`timelaw`. Example: a workload runs 60 % longer
-on the worst links (12 GB/s) than on the best links (48 GB/s). Then on the best links, communication
-takes the part c = 0.6 / (48 / 12 - 1) = 0.2 of the run time.
+The run time of a workload is assumed to be linear in ``1 / b``, where ``b`` is the bandwidth that
+:mod:`gputopo.bandwidth.physical` predicts (:mod:`gputopo.profiles.linkcurve` without hidden
+communication). So the run times on the best and on the worst links determine the run time at each
+bandwidth. Example: a workload runs 60 % longer on the worst links (12 GB/s) than on the best links
+(48 GB/s). Then on the best links, communication takes the part c = 0.6 / (48 / 12 - 1) = 0.2 of the
+run time (:class:`.timelaw.SlowdownCurve`).
 """
 
 import json
@@ -115,7 +116,7 @@ def _workload(profile: GPUProfile) -> MeasuredWorkload:
 
 
 def _curve(profile: GPUProfile, fact: LinkFact) -> SlowdownCurve | None:
-    """Return the slowdown by bandwidth; None if the samples lack two different bandwidths."""
+    """Return the slowdown by bandwidth; None if all measured links were about equally fast."""
     same = [each for each in profile.status.samples if each.gpus == fact.gpus]
     best = max((each.best_mb_per_s or 0 for each in same), default=0)
     worst = min((each.worst_mb_per_s for each in same if each.worst_mb_per_s), default=0)

@@ -29,8 +29,8 @@ class MapaSettings:
 
     Attributes:
         model: bandwidth model of the policy; None for the default of the node and pattern.
-        judge: bandwidth model for results and execution times; None for ``model``. Runs of policies
-            with different models can be compared only if their judge is the same.
+        judge: bandwidth model for the results and the execution times; if None, ``model`` is used.
+            Runs with different ``model`` can be compared only if they have the same judge.
         waiting: rule by which a sensitive job waits for better links; None if no job waits. A rule
             requires a single node and FIFO.
     """

@@ -95,7 +95,7 @@ def effective_gb_per_s(jobs: Sequence[FinishedSimulatedJob]) -> list[float]:
 
 
 def summarize(result: SimulationResult, group: JobGroup = JobGroup.ALL) -> GroupSummary:
-    """Return the figures of a group of jobs; the run has at least one job."""
+    """Return the statistics of a group of jobs; the run has at least one job."""
     jobs = jobs_in_group(result, group)
     return GroupSummary(
         jobs=len(jobs),

@@ -12,7 +12,8 @@ Example: c is 0.5, the saturation is 50 GB/s, and the job has 25 GB/s. It runs f
 MAPA reports about its workloads:
 
 - VGG-16 on two GPUs is up to 3 times as fast over a double NVLink as over PCIe (figure 2b). By
-  MAPA's equation 2, two GPUs over PCIe have 10.4 GB/s. So c is 0.5 for a saturation of 50 GB/s.
+  MAPA's equation 2, two GPUs over PCIe have 10.4 GB/s. So c is about 0.5 for a saturation of 50
+  GB/s: the slowdown over PCIe is then 1 - 0.5 + 0.5 * 50 / 10.4 = 2.9.
 - Bandwidth above 50 GB/s makes little difference (section 5.2, figure 16).
 - AlexNet, ResNet-50 and Inception-v3 are like VGG-16; CaffeNet is like GoogLeNet, which hardly
   changes (section 2.3, figure 6). The paper shows these workloads only in charts without numbers.
@@ -129,7 +130,7 @@ class BandwidthTime:
         return job.service * self.curve(job).slowdown(effective_mb_per_s)
 
     def curve(self, job: SimulatedJob) -> SlowdownCurve:
-        """Return the curve of the job's workload or, without one, that of its sensitivity."""
+        """Return the curve of the workload; without one, ``sensitive`` or ``insensitive``."""
         other = self.sensitive if job.sensitive else self.insensitive
         return (
             other if job.workload is None else self.curves.get(normalized_name(job.workload), other)

@@ -128,6 +128,6 @@ class WaitingState:
             ends=ends,
         )
 
-    def _slowdown(self, job: SimulatedJob, after: RunningJob | None = None) -> float:
-        match = self._nodes.match_on_first(job, None if after is None else after.placement)
+    def _slowdown(self, job: SimulatedJob, ended: RunningJob | None = None) -> float:
+        match = self._nodes.match_on_first(job, None if ended is None else ended.placement)
         return self._time_law.execution_time(job, match.effective_mb_per_s) / job.service

@@ -37,26 +37,26 @@ def servers_of(cluster: SimulatedCluster) -> tuple[ServerCapacity, ...]:
 
 
 def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatrix:
-    """Return a sensitivity matrix of the job that contains its proportional share.
+    """Return the throughput of the job by CPUs and memory.
 
     The first choice is the matrix that was measured with the job's number of GPUs, the second
     choice the matrix for one GPU, scaled to this number.
 
     Raises:
-        SimulationError: neither matrix covers the proportional share.
+        SimulationError: neither matrix has a throughput for the proportional share or less.
     """
     gpus, cpus, memory_gb = job.gpus, cluster.cpus_per_gpu, cluster.memory_gb_per_gpu
     for matrix in (job.model.matrix(gpus), job.model.matrices[1].scaled_to(gpus)):
         if matrix.at(cpus * gpus, memory_gb * gpus) > 0:
             return matrix
     raise SimulationError(
-        f"job {job.id}: model: {job.model.name} was not measured with as little as the"
-        f" proportional share of {cpus:g} CPUs and {memory_gb:g} GB per GPU"
+        f"job {job.id}: model: every measurement of {job.model.name} has more CPUs or memory than"
+        f" the proportional share of {cpus:g} CPUs and {memory_gb:g} GB per GPU; use larger servers"
     )
 
 
 def active_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> list[ActiveJob]:
-    """Return the jobs in the order of arrival, with one matrix per model and number of GPUs."""
+    """Return the jobs by arrival. Jobs of equal model and number of GPUs share a matrix object."""
     matrices: dict[tuple[str, int], SensitivityMatrix] = {}
     by_arrival = sorted(jobs, key=lambda job: (job.arrival_seconds, job.id))
     for job in by_arrival:

@@ -78,7 +78,7 @@ class MeasuredModel:
     """All measurements of one training model.
 
     Attributes:
-        step_seconds: seconds of a training step at throughput 1 of the matrices.
+        step_seconds: seconds of a training step with the proportional share (throughput 1).
         matrices: matrices by number of GPUs; one of them is for 1 GPU.
         storage_mb_per_s_per_gpu: rate of reads from storage for one GPU at full throughput.
         profiles: one for each number of GPUs and ratio of CPUs to GPUs.
@@ -117,12 +117,12 @@ def parse_matrices(text: str) -> dict[str, SensitivityMatrix]:
 def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[str, MeasuredModel]:
     """Return the models of a table with the columns of ``synergy_models.csv``.
 
-    The column ``storage_mb_per_s_per_gpu`` is optional. Without it, a model whose best share has
-    100 GB of memory reads 100 MB/s, as in the authors' profiles of one GPU.
+    The column ``storage_mb_per_s_per_gpu`` is optional. Without it, the number of MB/s equals the
+    number of GB of memory in the best share, as in the authors' profiles of one GPU.
 
-    ``measured`` has matrices for one GPU. A model gets its matrix in ``measured`` if its row in the
-    table has the same full throughput. Every other matrix has only two points: the proportional
-    share and the best share.
+    ``measured`` has complete matrices for one GPU. A model gets its matrix from there if the best
+    throughput in this matrix is the ``speedup_at_best`` in the model's row. Every other matrix has
+    only two points: the proportional share and the best share.
 
     Raises:
         SimulationError: if the table is invalid, or a model has no row for one GPU.

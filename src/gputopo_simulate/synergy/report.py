@@ -57,10 +57,10 @@ def logged_hours(job: FinishedTrainingJob) -> JobHours:
 def run_figures(
     jobs: Sequence[JobHours], percentile: PercentileFunction = interpolated
 ) -> RunFigures:
-    """Return the figures of ``jobs``, which has at least one job.
+    """Return the statistics of ``jobs``, which has at least one job.
 
-    The times are added one after another in floating point, as in the authors' program. In one of
-    its results, the rounding error of the sum decides whether the mean 3.6755 is rounded up.
+    The times are added one after another in floating point, as in the authors' program, because one
+    of its printed means (3.6755 before it is rounded) depends on the rounding error of the sum.
     """
     ordered = sorted(job.jct for job in jobs)
     return RunFigures(
@@ -72,7 +72,7 @@ def run_figures(
 
 
 def figures_document(figures: RunFigures) -> dict[str, float]:
-    """Return the JSON of the figures."""
+    """Return the JSON of these statistics."""
     return {
         "makespanHours": figures.makespan,
         "meanJctHours": figures.mean_jct,

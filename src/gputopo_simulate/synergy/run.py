@@ -33,7 +33,8 @@ class SynergySettings:
 
     Attributes:
         runnable_only: whether the mechanism gets only the first jobs of the queue whose GPUs fit.
-            This saves time. It changes no result of a mechanism that runs exactly these jobs.
+            This saves time. It is only for mechanisms that run exactly these jobs (all in
+            :data:`.mechanisms.GUARANTEE_SHARES`); others may skip one and run a later job.
         round_seconds: length of a round; None for the event-driven mode.
     """
 
@@ -140,9 +141,9 @@ class _SynergySimulation:
     def _requests(self, queue: Sequence[SizingRequest]) -> Sequence[SizingRequest]:
         """Return the requests for the mechanism.
 
-        If the setting ``runnable_only`` is true, these are the requests of the runnable jobs: the
-        jobs whose GPUs fit in queue order. They are sorted by arrival, so that the same set of jobs
-        always gives the same requests. The queue order of these jobs changes no assignment.
+        With the setting ``runnable_only``, the queue order only decides which jobs run: those whose
+        GPUs fit, first jobs first. Their requests are sorted by arrival. So the list, and with it
+        the assignment, stays the same until other jobs run.
         """
         if not self._settings.runnable_only:
             return queue

@@ -1,15 +1,15 @@
 """The servers of MAPA's evaluation.
 
 The NVLinks are those of MAPA's released program (socal-ucr/MAPA, ``src/GpuTopology.hh``), with GPUs
-numbered from 0. The PCIe trees are those that such servers usually have. The program differs from
-the figures of the paper in three places:
+numbered from 0. The PCIe trees are those that such servers usually have. In three places the
+program has errors. The catalogue has the links and bandwidths that the program declares:
 
 - torus-2d-16 has 31 NVLinks, but a torus of 4 by 4 has 32. The program does not declare the link
-  between GPUs 0 and 4, the first GPUs of two rows. So this link is missing here too.
-- cubemesh-16 has the 32 NVLinks that the program declares. At run time the program overwrites two
-  of them (4-5, 12-13) with PCIe, because it declares their ends in the wrong order.
-- The program declares four links of cubemesh-16 (0-11, 1-5, 3-8, 9-13) as double, but gives them
-  the 25 GB/s of a single link. It computes scores from the bandwidth, so they are single here.
+  between GPUs 0 and 4, the first GPUs of two rows.
+- cubemesh-16 has 32 NVLinks. At run time the program overwrites two of them (4-5, 12-13) with PCIe,
+  because it declares them with the higher GPU number first. The catalogue keeps them.
+- The program declares four links of cubemesh-16 (0-11, 1-5, 3-8, 9-13) as double, but with the 25
+  GB/s of a single link. They are single here.
 """
 
 from collections.abc import Mapping

@@ -64,7 +64,7 @@ class ServerScores:
 
     @cached_property
     def preserved_gb_per_s(self) -> NDArray[np.int64]:
-        """For each mask of GPUs, the sum of their NVLink weights (equation 3 without PCIe)."""
+        """Total bandwidth of the NVLinks among free GPUs, by mask (equation 3 without PCIe)."""
         masks = np.arange(1 << self._server.gpus)
         total = np.zeros(len(masks), np.int64)
         for (a, b), weight in (*self._server.double.items(), *self._server.single.items()):

@@ -23,9 +23,9 @@ def greedy(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest])
 def demands(
     servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]
 ) -> list[OptionChoice]:
-    """Return for each job its demand or, if idle servers cannot hold it, its trimmed share.
+    """Return for each job its demand or, if idle servers cannot hold it, its proportional share.
 
-    Errors are those of :func:`check_names`.
+    The share is without resources that exceed the demand. Errors: see :func:`check_names`.
     """
     check_names(servers, requests)
     cache, idle = OptionsCache(servers), [ServerState.idle(server) for server in servers]

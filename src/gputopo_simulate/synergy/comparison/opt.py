@@ -1,10 +1,11 @@
-"""Synergy-Opt: an upper bound for the values of all mechanisms, and a placement near this bound.
+"""Synergy-Opt: an upper bound for the throughput of all jobs, and a sizing near this bound.
 
-Section 4.1 and appendix A.1 of the paper describe two linear programs. The first treats all servers
-as one and chooses an option (CPUs and memory) for each job; its optimum is the upper bound. The
-second assigns fractions of jobs to servers, and splits at most three jobs per server. The paper
-does not say how fractions become whole GPUs. Here they are rounded. Then jobs on servers with too
-few CPUs or too little memory get their least options (:attr:`JobOptions.least`).
+The throughput of each job is relative to that with its proportional share. Section 4.1 and appendix
+A.1 of the paper describe two linear programs. The first treats all servers as one and chooses an
+option (CPUs and memory) for each job; its optimum is the upper bound. The second assigns fractions
+of jobs to servers, and splits at most three jobs per server. The paper does not say how fractions
+become whole GPUs. Here they are rounded, so the jobs of a server may need more CPUs or memory than
+it has. Such jobs get their least options (:attr:`JobOptions.least`) until all fit.
 """
 
 from collections import Counter
@@ -40,7 +41,7 @@ def opt(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) ->
 
 
 def upper_bound(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -> float:
-    """Return an upper limit for the total value of all jobs. Raise the same errors as ``opt``."""
+    """Return an upper limit for the sum of :attr:`Option.value` of all jobs; errors as ``opt``."""
     check_names(servers, requests)
     return _choose_options(servers, requests)[1]
 

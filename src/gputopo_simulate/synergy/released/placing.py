@@ -22,8 +22,9 @@ def place_tuned(servers: ReleasedServers, job: ReleasedJob) -> bool:
     If the share does not fit either, first reduce other jobs to their own proportional shares.
 
     Raises:
-        SimulationError: the job does not fit even then. The reason is that a share may have more
-            memory or more CPUs than the reduced job had. The authors' program ends in this case.
+        SimulationError: the job does not fit even then. Reducing another job can take resources: a
+            demand of 9 CPUs and 20 GB may become a share of 3 CPUs and 62.5 GB. The authors'
+            program fails in this case too.
     """
     if _place(servers, job, job.demand, job.speed):
         return True
@@ -70,7 +71,7 @@ def _fitting(servers: ReleasedServers, number: int, per_gpu: ResourcesPerGpu, ma
 
 
 def _reduced(servers: ReleasedServers, job: ReleasedJob) -> ResourcesPerGpu:
-    """Return the job's demand or, if the demand exceeds the share, the share; then set speed 1."""
+    """Return the demand if the share covers it. Otherwise set speed 1 and return the share."""
     share = servers.share
     if job.demand.cpus <= share.cpus and job.demand.memory_gb <= share.memory_gb:
         return job.demand
@@ -123,7 +124,7 @@ def _by_excess(job: ReleasedJob) -> tuple[int, float, float]:
 
 
 def _reduce_placed(servers: ReleasedServers, job: ReleasedJob) -> None:
-    """Reduce a placed job to its share on the same GPUs, and repeat its round at speed 1."""
+    """Reduce a placed job to its share on the same GPUs. Undo its round, and run it at speed 1."""
     parts = servers.release(job)
     job.undo_round()
     servers.assign(job, parts, _reduced(servers, job))

@@ -151,7 +151,10 @@ def _las(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # 
 
 
 def _ftf(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # noqa: FBT001
-    """Return a sort key: best finish-time fairness first. In Themis's paper, the worst is first."""
+    """Return a sort key: lowest ratio of completion time (with waiting) to run time alone first.
+
+    Themis, from which the authors took this ratio (finish-time fairness), has the highest first.
+    """
     total = now - job.source.arrival_seconds + job.remaining_seconds(by_share=by_share)
     fairness = total / (job.step_seconds * job.source.iterations)
     return -job.starved, fairness, job.source.arrival_seconds
@@ -185,12 +188,12 @@ def _profile(job: TrainingJob, cluster: SimulatedCluster) -> MeasuredProfile:
 def _demand(
     job: TrainingJob, profile: MeasuredProfile, cluster: SimulatedCluster
 ) -> tuple[ResourcesPerGpu, float]:
-    """Return a job's demand per GPU, and the speed with this demand relative to the share.
+    """Return a job's demand per GPU, and its speed relative to the proportional share.
 
-    If a demand exceeds the resources of one server, it is reduced to these resources, and the
-    speed-up falls in proportion to the CPUs. A job whose GPUs need several servers has speed-up 1.
-    If such a job demands more CPUs than one server has, it gets its proportional share of CPUs, and
-    likewise for memory.
+    If the GPUs fit on one server, the demand is at most the CPUs and memory of this server, and a
+    reduced demand lowers the speed-up in proportion to the CPUs. If the GPUs need several servers,
+    the speed-up is 1; a demand for more CPUs than one server has becomes the proportional share of
+    CPUs, and likewise for memory.
     """
     wanted = ResourcesPerGpu(profile.best_cpus_per_gpu, profile.best_memory_gb_per_gpu)
     limit = ResourcesPerGpu(cluster.cpus / job.gpus, cluster.memory_gb / job.gpus)

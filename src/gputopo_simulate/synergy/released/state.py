@@ -58,7 +58,7 @@ class ReleasedJob:
         return seconds if by_share else seconds / self.speed
 
     def run_round(self, speed: float) -> None:
-        """Add the steps that the job completes in a round. A step cut by its end is lost."""
+        """Add the steps that the job completes in a round. Time for an incomplete step is lost."""
         self.steps_before = self.steps
         self.attained_seconds += ROUND_SECONDS
         steps = math.floor(ROUND_SECONDS / (self.step_seconds / speed))

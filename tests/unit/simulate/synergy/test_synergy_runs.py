@@ -174,7 +174,7 @@ def test_mechanism_that_never_assigns_gpus_is_an_error() -> None:
         (
             replace(ONE_SERVER, memory_gb=80),
             [job(5)],
-            "job 5: model: res18 was not measured with as little as the proportional share of",
+            "job 5: model: every measurement of res18 has more CPUs or memory than the",
         ),
     ],
 )
