@@ -83,9 +83,7 @@ def _only_item(document: Mapping[str, object]) -> object:
     items = document.get("items")
     count = len(items) if isinstance(items, list) else 0
     if not isinstance(items, list) or count != 1:
-        raise TopologyError(
-            f"items: {count} objects instead of one {_KIND}; use kubectl get gputopology NODE"
-        )
+        raise TopologyError(f"items: {count} objects, not one {_KIND}; give kubectl a node's name")
     return items[0]
 
 

@@ -149,10 +149,7 @@ class _Recording:
         return LEVELS[min([*equal, LEVELS.index(farthest)])]
 
     def _levels_of_third_devices(self, one: str, other: str) -> tuple[list[int], list[int]]:
-        """Return the farther of X and Y for each C with X != Y, and X for each C with X == Y.
-
-        C, X and Y are those of :meth:`ancestor`.
-        """
+        """Return two lists for all C of :meth:`ancestor`: max(X, Y) if X != Y, and X if X == Y."""
         unequal: list[int] = []
         equal: list[int] = []
         for third in self.matrix.devices:

@@ -31,9 +31,7 @@ def show(
     gpus: Annotated[
         str, typer.Option(metavar="LIST", help="Mark GPUs as ranks 0, 1, ... of a job: 0,2,3.")
     ] = "",
-    busy: Annotated[
-        str, typer.Option(metavar="LIST", help="Mark GPUs that other jobs use: 1,4.")
-    ] = "",
+    busy: Annotated[str, typer.Option(metavar="LIST", help="Mark GPUs of other jobs: 1,4.")] = "",
     context: options.ClusterContext = None,
     form: options.TableJsonOrSvg = "table",
     output_file: options.OutputFile = None,

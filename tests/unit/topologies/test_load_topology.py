@@ -68,12 +68,12 @@ def test_other_text_is_rejected(text: str, message: str) -> None:
     [
         ({"kind": "Pod"}, "kind: 'Pod' is neither GPUTopology nor a list with one"),
         ({"kind": None}, "kind: None is neither GPUTopology nor a list with one"),
-        (listed(), "items: 0 objects instead of one GPUTopology; use kubectl get"),
+        (listed(), "items: 0 objects, not one GPUTopology; give kubectl a node's name"),
         (
             {"kind": "List"},
-            "items: 0 objects instead of one GPUTopology; use kubectl get",
+            "items: 0 objects, not one GPUTopology; give kubectl a node's name",
         ),
-        (listed(published(), published()), "items: 2 objects instead of one GPUTopology; use"),
+        (listed(published(), published()), "items: 2 objects, not one GPUTopology; give"),
         (listed({"kind": "Pod"}), "kind: 'Pod' is neither GPUTopology nor a list with one"),
         (listed(7), "kind: 7 is neither GPUTopology nor a list with one"),
         (published(spec=None), "spec: None: Input should be a valid dictionary"),

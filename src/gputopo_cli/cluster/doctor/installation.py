@@ -109,11 +109,8 @@ def check_workloads(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     for kind, kind_name, component in _WORKLOADS:
         found = installed.find_parts(snapshot, kind, component)
         if not found:
-            yield error(
-                f"{kind_name} of {component}",
-                f"no such {kind_name} has the label {installed.OURS}",
-                _INSTALL,
-            )
+            missing = f"no such {kind_name} has the label {installed.OURS}"
+            yield error(f"{kind_name} of {component}", missing, _INSTALL)
         for each in found:
             problem = _rollout(each) if kind is ObjectKind.DAEMON_SETS else _replicas(each)
             if problem is not None:

@@ -22,9 +22,8 @@ def place_tuned(servers: ReleasedServers, job: ReleasedJob) -> bool:
     If the share does not fit either, first reduce other jobs to their own proportional shares.
 
     Raises:
-        SimulationError: the job does not fit even then. Reducing another job can take resources: a
-            demand of 9 CPUs and 20 GB may become a share of 3 CPUs and 62.5 GB. The authors'
-            program fails in this case too.
+        SimulationError: the job does not fit even then, as in the authors' program. For instance, a
+            reduced job can use more memory: 9 CPUs and 20 GB become 3 CPUs and 62.5 GB.
     """
     if _place(servers, job, job.demand, job.speed):
         return True

@@ -65,7 +65,6 @@ def _rounds(
     key: _SortKey,
     place: _PlaceFunction,
 ) -> Iterator[list[FinishedTrainingJob]]:
-    """Yield for each round the jobs that finish in it."""
     servers = ReleasedServers.idle(cluster)
     queue: list[ReleasedJob] = []
     now = first_round_seconds([job.source.arrival_seconds for job in by_arrival])
