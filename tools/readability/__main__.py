@@ -51,18 +51,22 @@ def format_passages(passages: Sequence[Passage]) -> Iterator[str]:
     """Yield the lines of a numbered list with file and line of each passage."""
     for number, passage in enumerate(passages, 1):
         yield f"{number}. {passage.kind}, {passage.path}:{passage.line}"
-        if passage.context:
-            yield f"   [{passage.context}]"
+        for line in passage.context.splitlines():
+            yield from _wrapped(line, "   | ")
         for line in passage.text.splitlines():
-            yield from textwrap.wrap(
-                line,
-                _WIDTH,
-                initial_indent="   ",
-                subsequent_indent="   ",
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            yield from _wrapped(line, "   ")
         yield ""
+
+
+def _wrapped(line: str, margin: str) -> list[str]:
+    return textwrap.wrap(
+        line,
+        _WIDTH,
+        initial_indent=margin,
+        subsequent_indent=margin,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

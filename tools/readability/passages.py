@@ -3,9 +3,10 @@
 import ast
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import takewhile
+from typing import Final, TypeAlias
 
 DOCSTRING: Final = "docstring"
 MESSAGE: Final = "message"
@@ -14,8 +15,9 @@ KINDS: Final = (DOCSTRING, MESSAGE, PARAGRAPH)
 
 _MIN_MESSAGE: Final = 20  # characters; shorter literals are keys, names and machine values
 _MAX_CONTEXT: Final = 300
+_LINES_AFTER: Final = 5
 _MIN_PARAGRAPH: Final = 60  # characters; shorter blocks are captions
-_HAS_DOCSTRING: Final = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+Documented: TypeAlias = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _LOG_METHODS: Final = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 # Functions and classes that build a message for users, by a part of their name.
 _MESSAGE_CALL: Final = re.compile(
@@ -33,8 +35,10 @@ class Passage:
     """One text of the project, where it begins, and what a reader sees beside it.
 
     Attributes:
-        context: the definition of a docstring, the call that uses a message, the heading above a
-            paragraph with the sentence that introduces its list, or the line after a comment.
+        context: lines that a reader has on the screen too. Docstring: the definition, and the first
+            paragraph of the docstring of its class or module. Message: the call, and the function
+            with the first sentence of its docstring. Paragraph: the title of the page, the heading,
+            and the paragraph or item before. Comment of a chart: the lines after it.
     """
 
     path: str
@@ -56,30 +60,57 @@ def extract_passages(path: str, text: str) -> Iterator[Passage]:
 
 def _extract_from_python(path: str, text: str) -> Iterator[Passage]:
     tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, _HAS_DOCSTRING) and (docstring := ast.get_docstring(node)):
-            yield Passage(path, node.body[0].lineno, DOCSTRING, docstring, _definition(node))
+    for parents, node in _walk(tree):
+        if isinstance(node, Documented) and (docstring := ast.get_docstring(node)):
+            context = "\n".join(filter(None, (_about(parents), _definition(node))))
+            yield Passage(path, node.body[0].lineno, DOCSTRING, docstring, context)
     literals = {
-        (literal.lineno, literal.col_offset): (literal, source)
-        for node in ast.walk(tree)
+        (literal.lineno, literal.col_offset): (literal, source, parents)
+        for parents, node in _walk(tree)
         for source in _message_sources(node)
         for literal in _find_literals(source)
     }
-    for literal, source in literals.values():
+    for literal, source, parents in literals.values():
         message = _render(literal)
         # A message is a phrase: machine values, paths and formats have fewer than three words.
         if len(message) >= _MIN_MESSAGE and len(message.split()) > 2:  # noqa: PLR2004
-            used = textwrap.shorten(ast.unparse(source), _MAX_CONTEXT, placeholder=" ...")
-            yield Passage(path, literal.lineno, MESSAGE, message, used)
+            used = "" if source is literal else _short(ast.unparse(source))
+            yield Passage(path, literal.lineno, MESSAGE, message, f"{_about(parents)}\n{used}")
+
+
+def _walk(
+    node: ast.AST, parents: tuple[Documented, ...] = ()
+) -> Iterator[tuple[tuple[Documented, ...], ast.AST]]:
+    """Yield each node below ``node`` with the module, classes and functions that contain it."""
+    yield parents, node
+    inside = (*parents, node) if isinstance(node, Documented) else parents
+    for child in ast.iter_child_nodes(node):
+        yield from _walk(child, inside)
+
+
+def _about(parents: Sequence[Documented]) -> str:
+    """Return the innermost class, function or module, and how its docstring begins.
+
+    A definition without a docstring has that of the class or module around it.
+    """
+    if not parents:
+        return ""
+    docstring = next(filter(None, map(ast.get_docstring, reversed(parents))), "")
+    first = _short(docstring.partition("\n\n")[0])
+    return f"{_definition(parents[-1])}: {first}".removesuffix(": ")
+
+
+def _short(text: str) -> str:
+    return textwrap.shorten(text, _MAX_CONTEXT, placeholder=" ...")
 
 
 def _definition(node: ast.AST) -> str:
     match node:
         case ast.ClassDef(name=name):
             return f"class {name}"
-        case ast.FunctionDef(name=name, args=args) | ast.AsyncFunctionDef(name=name, args=args):
-            names = [each.arg for each in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
-            return f"def {name}({', '.join(names)})"
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+            return _short(f"def {name}({ast.unparse(node.args)}){returns}")
     return "module"
 
 
@@ -129,46 +160,43 @@ def _render(literal: ast.JoinedStr | ast.Constant) -> str:
 def _extract_from_markdown(path: str, text: str) -> Iterator[Passage]:
     """Yield prose blocks and list items; skip code, headings, tables and pictures."""
     block: list[str] = []
-    start, fenced, heading, introduction = 0, False, "", ""
+    above: list[str] = []  # the paragraph before, and the items of its list until here
+    start, fenced, title, heading = 0, False, "", ""
     for number, line in enumerate([*text.splitlines(), ""], 1):
         fence = line.lstrip().startswith("```")
         fenced ^= fence
         code = fence or fenced or (not block and _INDENTED_CODE.match(line))
         prose = bool(line.strip()) and not code and not _NOT_PROSE.match(line)
         if block and (not prose or _ITEM.match(line)):
-            if not _ITEM.match(block[0]):
-                introduction = _list_introduction(block)
-                yield from _make_paragraph(path, start, block, heading)
-            else:
-                context = ": ".join(filter(None, (heading, introduction)))
-                yield from _make_paragraph(path, start, block, context)
+            headings = title if heading == title else f"{title}: {heading}"
+            context = "\n".join([headings, *above[:1], *above[1:][-1:]])
+            yield from _make_paragraph(path, start, block, context.strip())
+            above = above if _ITEM.match(block[0]) else []
+            above.append(" ".join(" ".join(block).split()))
             block = []
         if line.startswith("#") and not code:
-            heading, introduction = line.strip("# "), ""
+            heading, above = line.strip("# "), []
+            title = title or heading
         if prose:
             start = start if block else number
             block.append(line)
 
 
-def _list_introduction(block: list[str]) -> str:
-    """Return the last sentence of a paragraph that introduces a list, else an empty text."""
-    text = " ".join(block)
-    return re.split(r"(?<=[.!?]) ", text)[-1] if text.endswith(":") else ""
-
-
 def _extract_from_chart(path: str, text: str) -> Iterator[Passage]:
-    """Yield comment blocks with the line after each, and the prose of ``NOTES.txt``."""
+    """Yield comment blocks with the lines after each, and the prose of ``NOTES.txt``."""
     notes = path.endswith(".txt")
     block: list[str] = []
     start = 0
-    for number, line in enumerate([*text.splitlines(), ""], 1):
+    lines = [*text.splitlines(), ""]
+    for number, line in enumerate(lines, 1):
         content = line.strip()
         words = content if notes else content[1:].strip() if content.startswith("#") else ""
         if words:
             start = start if block else number
             block.append(words)
         elif block:
-            yield from _make_paragraph(path, start, block, content)
+            after = takewhile(str.strip, lines[number - 1 : number - 1 + _LINES_AFTER])
+            yield from _make_paragraph(path, start, block, textwrap.dedent("\n".join(after)))
             block = []
 
 

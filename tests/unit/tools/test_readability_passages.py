@@ -163,33 +163,46 @@ class Store:
         raise KeyError(f"no object has the name {name}: " + "create it first, please")
 '''
     found = {each.text: each.context for each in extract_passages("a.py", python)}
-    assert found["Keeps objects by name."] == "class Store"
-    assert found["Return the object with this name."] == "def find(self, name, now)"
-    assert "create it first" in found["no object has the name {name}: "]
+    assert found["Keeps objects by name."] == "module\nclass Store"
+    store, find = "class Store: Keeps objects by name.", "def find(self, name, *, now)"
+    assert found["Return the object with this name."] == f"{store}\n{find}"
+    message = found["no object has the name {name}: "]
+    assert message.startswith(f"{find}: Return the object with this name.\n")
+    assert "create it first" in message
     page = (
         "# Guide\n\n## Start\n\nThis paragraph is long enough to be drawn by the script, I hope.\n"
     )
     [paragraph] = extract_passages("a.md", page)
-    assert paragraph.context == "Start"
+    assert paragraph.context == "Guide: Start"
 
 
-def test_a_list_item_comes_with_the_sentence_that_introduces_its_list() -> None:
-    page = (
-        "# Cleaning\n\nThis is a rule. A pod is forgotten under each of these conditions:\n\n"
-        "- kubelet can no longer start the pod, which is soon the case after a deletion.\n\n"
-        "Another paragraph follows, and it does not introduce the list that comes after.\n\n"
-        "- An item of a list without any introduction is shown with the heading only.\n"
-    )
-    items = [each for each in extract_passages("a.md", page) if each.text.startswith("-")]
-    assert [item.context for item in items] == [
-        "Cleaning: A pod is forgotten under each of these conditions:",
-        "Cleaning",
-    ]
+def test_a_definition_without_a_docstring_has_that_of_the_module_around_it() -> None:
+    python = '''"""Reads sensors."""
+
+def read(path):
+    raise OSError("the sensor does not respond")
+'''
+    [_, message] = extract_passages("a.py", python)
+    assert message.context.splitlines()[0] == "def read(path): Reads sensors."
 
 
-def test_a_comment_of_the_chart_comes_with_the_line_after_it() -> None:
-    values = (
-        "# This comment of the values says how long the agent waits for the API.\ntimeout: 10\n"
-    )
-    [comment] = extract_passages("charts/values.yaml", values)
-    assert comment.context == "timeout: 10"
+def test_a_paragraph_comes_with_the_paragraph_before_it() -> None:
+    introduction = "A pod is forgotten under each of these conditions, which are rare:"
+    first = "- kubelet can no longer start the pod, which is soon the case after a deletion."
+    second = "- the node of the pod was deleted, and the pod has no process on any node."
+    after = "Another paragraph follows, and it is about something that has no list."
+    page = f"# Cleaning\n\n{introduction}\n\n{first}\n{second}\n\n{after}\n"
+    contexts = {each.text: each.context for each in extract_passages("a.md", page)}
+    assert contexts == {
+        introduction: "Cleaning",
+        first: f"Cleaning\n{introduction}",
+        second: f"Cleaning\n{introduction}\n{first}",
+        after: f"Cleaning\n{introduction}\n{second}",
+    }
+
+
+def test_a_comment_of_the_chart_comes_with_the_lines_after_it() -> None:
+    comment = "# This comment of the values says how long the agent waits for the API."
+    values = f"agent:\n  {comment}\n  timeout: 10\n  retries: 2\n\nother: 1\n"
+    [found] = extract_passages("charts/values.yaml", values)
+    assert found.context == "timeout: 10\nretries: 2"
