@@ -5,17 +5,17 @@ import json
 import random
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from readability.blind import control_passages, write_blind_test
 from readability.passages import KINDS, Passage, extract_passages
 from readability.sources import read_sources
+from readability.text import format_passage
 
 _ROOT: Final = Path(__file__).parents[2]
-_WIDTH: Final = 100
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,13 +26,22 @@ def main(arguments: Sequence[str]) -> int:
     except subprocess.CalledProcessError as error:
         print(f"tools/passages: git failed: {error.stderr.strip()}", file=sys.stderr)
         return 2
-    passages = [each for path, text in sources for each in extract_passages(path, text)]
-    drawn = draw(passages, options.seed, options.count)
-    if options.output == "json":
+    drawn = _draw(sources, options)
+    if options.blind is not None:
+        controls = draw(control_passages(), options.seed, options.count)
+        before = _draw(read_sources(_ROOT, options.before), options)
+        groups = {"now": drawn, "before": before, "controls": controls}
+        write_blind_test(options.blind, groups, random.Random(options.seed))  # noqa: S311
+    elif options.output == "json":
         print(json.dumps([asdict(passage) for passage in drawn], indent=2))
     else:
         print("\n".join(format_passages(drawn)))
     return 0
+
+
+def _draw(sources: Iterable[tuple[str, str]], options: argparse.Namespace) -> list[Passage]:
+    passages = [each for path, text in sources for each in extract_passages(path, text)]
+    return draw(passages, options.seed, options.count)
 
 
 def draw(passages: Iterable[Passage], seed: int, count: int) -> list[Passage]:
@@ -51,22 +60,7 @@ def format_passages(passages: Sequence[Passage]) -> Iterator[str]:
     """Yield the lines of a numbered list with file and line of each passage."""
     for number, passage in enumerate(passages, 1):
         yield f"{number}. {passage.kind}, {passage.path}:{passage.line}"
-        for line in passage.context.splitlines():
-            yield from _wrapped(line, "   | ")
-        for line in passage.text.splitlines():
-            yield from _wrapped(line, "   ")
-        yield ""
-
-
-def _wrapped(line: str, margin: str) -> list[str]:
-    return textwrap.wrap(
-        line,
-        _WIDTH,
-        initial_indent=margin,
-        subsequent_indent=margin,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+        yield from format_passage(passage)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -74,6 +68,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="same seed, same sample (default: 1)")
     parser.add_argument("--ref", help="Git revision to draw from (default: the working tree)")
     parser.add_argument("--count", type=int, default=10, help="passages of each kind (default: 10)")
+    parser.add_argument(
+        "--blind",
+        type=Path,
+        metavar="FOLDER",
+        help="write a blind test: the sample mixed with passages of --before and other projects",
+    )
+    parser.add_argument("--before", default="HEAD", help="Git revision for --blind")
     parser.add_argument(
         "-o", "--output", choices=("text", "json"), default="text", help="default: text"
     )

@@ -109,12 +109,10 @@ class TopologyPublisher:
         return after != before
 
     async def _write_status(self, status: Document) -> Document:
-        """Write a status; write it without rates and samples if the API server rejects these.
+        """Write a status; if the API server rejects its rates and samples, write it without them.
 
-        Rates and samples are from data of users. They must not prevent that the agent publishes the
-        health of its GPUs. An older CustomResourceDefinition does not store rates and samples. If
-        the API server rejects or does not store them, the agent omits them until it reads the
-        object again. Otherwise the agent would write the status in each report, to add them.
+        Rates and samples come from programs of users, so they may be invalid. The health of the
+        GPUs must be published nevertheless.
         """
         try:
             return await self._store.patch_topology_status(status)

@@ -118,7 +118,7 @@ class StatusReporter:
                 published = await self._publisher.withdraw()
         except (ApiError, TimeoutError) as error:
             reason = error or "no response in time"
-            _log.warning("end of the agent not published %s", fields(reason=reason))
+            _log.warning("could not publish that the agent ends %s", fields(reason=reason))
             return False
         _log.info("agent ends %s", fields(published=published))
         return published

@@ -37,7 +37,7 @@ class ServerState:
         return cls(server.name, server.gpus, free)
 
     def has_free(self, option: Option, fraction: float) -> bool:
-        """Return whether CPUs, memory and storage are enough for this fraction of a job's GPUs."""
+        """Return whether ``fraction`` of the option's CPUs, memory and storage is free here."""
         return (
             self.cpus + TOLERANCE >= option.cpus * fraction
             and self.memory_gb + TOLERANCE >= option.memory_gb * fraction

@@ -34,8 +34,9 @@ class Block:
 
     Attributes:
         segment: number of restarts and clock jumps of the sender before this block.
-        began: when the agent received the count at the begin, in seconds of its monotonic clock.
-        ended: when the agent received the count at the end.
+        began: time when the agent received the count of steps at the begin of the block, in seconds
+            of the agent's monotonic clock.
+        ended: the same time for the count at the end of the block.
         steps: number of steps, at least 1.
         seconds: duration by the clock of the sender (the training process), positive.
     """

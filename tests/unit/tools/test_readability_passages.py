@@ -1,6 +1,7 @@
 """The passages that ``tools/passages`` finds in each kind of file, and the sample it draws."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -206,3 +207,19 @@ def test_a_comment_of_the_chart_comes_with_the_lines_after_it() -> None:
     values = f"agent:\n  {comment}\n  timeout: 10\n  retries: 2\n\nother: 1\n"
     [found] = extract_passages("charts/values.yaml", values)
     assert found.context == "timeout: 10\nretries: 2"
+
+
+def test_a_blind_test_has_the_passages_of_three_sources_without_their_places(
+    tmp_path: Path,
+) -> None:
+    assert main(["--blind", str(tmp_path), "--count", "2", "--seed", "5"]) == 0
+    key = json.loads((tmp_path / "key.json").read_text())
+    assert set(key) == {DOCSTRING, MESSAGE, PARAGRAPH}
+    for kind, entries in key.items():
+        groups = sorted(entry.split()[0] for entry in entries)
+        assert groups == ["before", "before", "controls", "controls", "now", "now"]
+        text = (tmp_path / f"{kind}.txt").read_text()
+        assert [line for line in text.splitlines() if line[:1].isdigit()] == [
+            f"{number}." for number in range(1, 7)
+        ]
+        assert not any(entry.split()[1] in text for entry in entries)
