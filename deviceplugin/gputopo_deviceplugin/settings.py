@@ -141,12 +141,12 @@ class AgentSettings(ProgramSettings):
 
     @property
     def competitors(self) -> frozenset[str]:
-        """Resources of other device plugins for the same GPUs; a trailing ``*`` is a wildcard."""
+        """Resources of other device plugins for this node's GPUs; a final ``*`` is a wildcard."""
         return _split(self.competing_resources)
 
     @property
     def drivers(self) -> frozenset[str]:
-        """Names of DRA drivers that allocate the same GPUs."""
+        """Names of DRA drivers that allocate this node's GPUs too."""
         return _split(self.competing_drivers)
 
 

@@ -92,9 +92,14 @@ def best_curve(misfit: CurveMisfit) -> LinkCurve:
 
 
 def slowdown_interval(misfit: CurveMisfit, curve: LinkCurve, most: float) -> tuple[float, float]:
-    """Return both ends of the interval of slowdowns; an end that samples do not show is infinite.
+    """Return the least and the greatest slowdown that fit the samples nearly as well as the best.
 
-    ``most`` is how much the misfit of a slowdown may exceed that of ``curve``, the best one.
+    Args:
+        misfit: how badly each slowdown fits the samples.
+        curve: the slowdown with the least misfit.
+        most: by how much the misfit of a slowdown may exceed that of ``curve``.
+
+    An end of the interval is infinite if even the extreme slowdowns of the grid fit.
     """
     limit = misfit.of(*curve) + most
 

@@ -80,8 +80,9 @@ class RateFit(NamedTuple):
 
     Attributes:
         samples: the samples that count.
-        links: from the best to the worst links; None if all samples have equally slow links.
-        effects: those of all terms but the slowdown.
+        links: slowdown from the best to the worst links; None if all samples have equally slow
+            links.
+        effects: effects of neighbours, CPUs and all other terms of the regression.
         log_seconds: logarithm of the seconds per step on the best links, without neighbours.
     """
 

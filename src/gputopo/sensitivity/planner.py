@@ -99,7 +99,8 @@ def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> S
     cpus = list(curves[0]) if curves else []
     if any(list(curve) != cpus for curve in curves):
         raise ValueError(
-            f"measured: the ranges of CPUs differ; use one range for all memory: {memory_gb} GB"
+            "measured: each amount of memory needs the same lowest and highest number of CPUs;"
+            f" these differ for {memory_gb} GB"
         )
     rows = [[curve[count] for curve in curves] for count in cpus]
     return SensitivityMatrix.rising(gpus, cpus, memory_gb, rows)

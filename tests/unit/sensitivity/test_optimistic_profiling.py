@@ -107,7 +107,7 @@ def test_without_known_hit_rate_every_amount_of_memory_is_measured() -> None:
 
 
 def test_curves_of_different_ranges_are_rejected() -> None:
-    with pytest.raises(ValueError, match=r"measured: the ranges of CPUs differ"):
+    with pytest.raises(ValueError, match=r"measured: each amount of memory needs"):
         measured_matrix(1, {(1, 20): 1, (4, 20): 2, (1, 60): 1, (2, 60): 2})
     with pytest.raises(ValueError, match="cpus: the list is empty"):
         measured_matrix(1, {})

@@ -61,7 +61,7 @@ def _place(
 
 
 def _fitting(servers: ReleasedServers, number: int, per_gpu: ResourcesPerGpu, max_gpus: int) -> int:
-    """Return how many GPUs, at most ``max_gpus``, the free CPUs and memory of a server supply."""
+    """Return for how many GPUs a server has enough free CPUs and memory, at most ``max_gpus``."""
     cpus, memory_gb = servers.cpus[number], servers.memory_gb[number]
     gpus = max_gpus
     while gpus and (gpus * per_gpu.cpus > cpus or gpus * per_gpu.memory_gb > memory_gb):
