@@ -127,7 +127,7 @@ class AgentSettings(ProgramSettings):
 
     @property
     def phase_rules(self) -> PhaseRules:
-        """The times of warm-up, of one sample and between two samples of a training speed."""
+        """How long a training program warms up, and for how long each sample is measured."""
         return PhaseRules(
             warm_up_seconds=self.warm_up_seconds,
             sample_seconds=self.sample_seconds,

@@ -69,7 +69,7 @@ class OperatorMetrics:
         self._profile_updates.inc()
 
     def known(self) -> tuple[ObjectKey, ...]:
-        """Return the GPUJobs with metrics, also deleted GPUJobs that are not yet dropped."""
+        """Return the GPUJobs with metrics, also deleted GPUJobs until ``drop_job`` is called."""
         with self._lock:
             return tuple(self._phase_of)
 

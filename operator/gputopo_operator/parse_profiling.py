@@ -64,7 +64,7 @@ def parse_profile_samples(profile: Document) -> tuple[Sample, ...]:
 def _samples(document: Document) -> Iterator[Sample]:
     """Return the samples in the status of an object; skip samples in an unknown format.
 
-    An exception would end the measurement before the operator gives the pod its own CPUs back.
+    An exception would end the measurement before the operator restores the pod's original CPUs.
     """
     return valid_samples((document.get("status") or {}).get("samples") or ())
 
@@ -74,8 +74,8 @@ def available_milli_cpu(
 ) -> int:
     """Return how much CPU of a node is left for ``container`` of the pod ``pod_uid``.
 
-    This is the CPU that no other container on the node requests. If another measured pod has less
-    than its own CPUs now, its own CPUs count, because the operator will give them back.
+    This is the CPU that no other container on the node requests. If a measurement has lowered the
+    request of another pod, its original request counts, because the operator will restore it.
     """
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     available = parse_thousandths(allocatable.get("cpu")) or 0
@@ -117,7 +117,7 @@ def profiled_pods(
 def _annotations(
     view: PodView, labels: Mapping[str, str]
 ) -> tuple[MeasuringRequest, ProfilingState | None, str]:
-    """Return what the pod requests, the stored state, and why it cannot be measured, or ""."""
+    """Return the pod's request, the stored state, and why it cannot be measured ("" if it can)."""
     try:
         request = parse_measuring(view.annotations)
     except AnnotationError as error:
@@ -172,17 +172,17 @@ def _lent(pod: PodObject) -> int:
     return max(0, state.original.request - now)
 
 
-def _requested(pod: PodObject, without: str = "") -> int:
-    """Return the CPU that kube-scheduler reserves for a pod, minus the container ``without``."""
+def _requested(pod: PodObject, excluded: str = "") -> int:
+    """Return the CPU that kube-scheduler reserves for a pod, without the container ``excluded``."""
     inits = pod.spec.init_containers or ()
     sidecars = [each for each in inits if each.restart_policy == "Always"]
     steps = [each for each in inits if each.restart_policy != "Always"]
     running = sum(
-        _milli_cpu(each) for each in (*pod.spec.containers, *sidecars) if each.name != without
+        _milli_cpu(each) for each in (*pod.spec.containers, *sidecars) if each.name != excluded
     )
     starting = max(map(_milli_cpu, steps), default=0) + sum(map(_milli_cpu, sidecars))
     overhead = parse_thousandths((pod.spec.overhead or {}).get("cpu")) or 0
-    return max(running, 0 if without else starting) + overhead
+    return max(running, 0 if excluded else starting) + overhead
 
 
 def _milli_cpu(container: Container) -> int:

@@ -24,9 +24,9 @@ def step(samples: int | None = None) -> None:
     Several threads may call this function; the steps of all threads count.
 
     Args:
-        samples: number of training samples of this step in all ranks. A message has the sum of all
-            steps, so it has samples only if every step so far had them. A tensor is not read,
-            because this could block until the GPU is ready.
+        samples: number of training samples of this step in all ranks, as an ``int``. After a step
+            without this number, gputopo no longer counts samples. A tensor counts as no number,
+            because to read its value could block until the GPU is ready.
     """
     _reporter.step(samples)
 

@@ -18,10 +18,10 @@ def is_reporting_rank(environ: Mapping[str, str], modules: Mapping[str, Any]) ->
     """Return whether this process has rank 0 or no rank.
 
     Args:
-        environ: the environment. If it has the variable ``GPUTOPO_STEPS_RANK_VARIABLES``, only the
-            variables that are listed there, separated by commas, decide.
-        modules: the imported modules. ``torch.distributed`` knows the rank of processes that
-            ``torch.multiprocessing`` started; these have no variable with the rank.
+        environ: the environment. If ``GPUTOPO_STEPS_RANK_VARIABLES`` is set, it names the only
+            variables from which the rank is read, separated by commas.
+        modules: the imported modules. If that variable is not set, ``torch.distributed`` is used
+            too, because ``torch.multiprocessing`` sets no variable with the rank.
     """
     override = environ.get(OVERRIDE)
     if override is not None:

@@ -21,8 +21,7 @@ SOCKET_VARIABLE: Final = "GPUTOPO_STEPS_SOCKET"
 def send_datagram(path: str, message: bytes) -> None:
     """Send one datagram without waiting.
 
-    Each call opens a new socket, because forked processes would share an open one, and the agent
-    may have created its own socket again.
+    Each call opens a new socket, because forked processes would share a socket that stays open.
 
     Raises:
         OSError: if the agent does not listen, or its queue is full.

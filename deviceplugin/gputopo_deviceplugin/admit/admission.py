@@ -147,7 +147,7 @@ class Admission:
     async def _refresh_others(
         self, gpus: Sequence[GpuUuid], expected: AdmissionResult | None
     ) -> None:
-        """Read each pod that uses ``gpus`` again, except ``expected.pod``: it may have ended."""
+        """Read the pods that use ``gpus`` again, in case they have ended; skip ``expected.pod``."""
         own = expected.pod.uid if isinstance(expected, ContainerAllocation) else None
         intended = intended_users(gpus, own, self._live_pods(), self._node).values()
         users = self._tracker.find_pods(gpus) | {(user.key, user.uid) for user in intended}

@@ -123,8 +123,8 @@ def _waiting(
     Kubelet allocates GPUs to the containers of a pod in order. For example, a pod has the init
     container A and the application container B. Kubelet's list never shows A, because the list has
     no ordinary init containers. So while the list shows B without GPUs, the next container may be A
-    or B. If A and B request the same number of GPUs, the next container is A: kubelet later gives
-    the GPUs of A to B without a call of GetPreferredAllocation.
+    or B. If A and B request the same number of GPUs, GetPreferredAllocation is for A: kubelet later
+    gives the GPUs of A to B, and calls only Allocate for B.
     """
     for entry in listed:
         pod = pods.get(entry.key)

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 class AdmissionLock:
     """Serializes kubelet's calls, and delays reads of kubelet's pod-resources list.
 
-    If a pod has ended, a read of the list makes kubelet compute its allocated GPUs again from its
-    records. But kubelet records the GPUs of a container only shortly after Allocate. If the agent
-    read the list between GetPreferredAllocation and the record, the GPUs would be free for kubelet.
+    After a pod has ended, a read of the list makes kubelet find out again which GPUs are allocated.
+    Kubelet then uses its stored allocations, but it stores those of a container only shortly after
+    Allocate. If the list is read earlier, kubelet treats the GPUs of this container as free.
     """
 
     def __init__(self) -> None:

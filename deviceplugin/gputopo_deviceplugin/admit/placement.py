@@ -56,10 +56,10 @@ def lasting_container(pod: PodView, container: str) -> GpuContainer | None:
 
 
 def candidate_gpus(pod: PodView, container: str, node: str) -> tuple[GpuUuid, ...]:
-    """Return the GPUs of the pod's annotation from which a container gets its GPUs, in rank order.
+    """Return the GPUs that the extender has chosen for a container, in rank order.
 
-    A sidecar or application container gets all these GPUs. For an ordinary init container the
-    result has all GPUs of its ``lasting_container``, and the init container gets some of these.
+    For an ordinary init container, the result has all GPUs of its ``lasting_container``. The init
+    container may request fewer, and then gets only some of these GPUs.
 
     Raises:
         PlacementError: the annotation is not valid, or has the wrong number of GPUs.

@@ -52,7 +52,7 @@ class UsageTracker:
     Attributes:
         pods: the pods of this node, as the API server reports them.
         listed: kubelet's pod-resources list; None until the agent has read it.
-        lost: GPUs of running containers for which kubelet's list has no GPUs.
+        lost: GPUs that running containers use, but that are missing in kubelet's list.
     """
 
     def __init__(

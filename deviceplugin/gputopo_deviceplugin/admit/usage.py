@@ -33,7 +33,7 @@ class GpuUser:
 
     Attributes:
         uid: UID of the pod; None while the API server has not returned the pod.
-        state: state of the pod. If the state is not LIVE, a process of the pod still runs.
+        state: LIVE; or ENDED or DELETED, while a process of the pod still runs.
     """
 
     key: ObjectKey
@@ -46,7 +46,7 @@ Usage: TypeAlias = Mapping[tuple[str, GpuUuid], GpuUser]
 """The users of GPUs by pod UID and GPU. A live pod and a deleted pod may use the same GPU."""
 
 Lost: TypeAlias = Mapping[tuple[ObjectKey, str], frozenset[GpuUuid]]
-"""GPUs of running containers for which kubelet lost its record, by pod and container."""
+"""GPUs that running containers use and kubelet has forgotten, by pod and container."""
 
 
 def state_of(key: ObjectKey, uid: str, pods: Mapping[ObjectKey, PodView]) -> PodState:
@@ -99,8 +99,8 @@ def with_listed(
 def users_of(usage: Usage, states: Mapping[str, PodState]) -> dict[GpuUuid, GpuUser]:
     """Return the user of each GPU. Ignore the pods whose UID is not in ``states``.
 
-    While a process of a deleted pod runs, kubelet may give the GPU of this pod to a new pod. Then
-    the result has the deleted pod, because kubelet's list already shows the new pod.
+    While a process of a deleted pod runs, kubelet may give the GPU of this pod to a new pod. The
+    result then has the deleted pod as the user, because its process still uses the GPU.
     """
     found = [
         (gpu, replace(user, state=states[uid]))

@@ -150,7 +150,7 @@ def _find_reuse(
 def _next_container(
     gpus: Sequence[GpuUuid], pod: PodView, node: str, users: Mapping[GpuUuid, GpuUser]
 ) -> ContainerAllocation | None:
-    """Return the pod's next container that requests as many GPUs and has ``gpus`` annotated."""
+    """Return the pod's next container that may get exactly ``gpus`` from an earlier container."""
     using = {users[gpu].container for gpu in gpus}
     last = max((at for at, each in enumerate(pod.containers) if each.name in using), default=-1)
     for container in pod.containers[last + 1 :]:

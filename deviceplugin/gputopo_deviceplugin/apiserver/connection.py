@@ -13,9 +13,9 @@ class ApiConnection:
 
     Attributes:
         responded_at: time of the last response, by the event loop's clock.
-        pod_unread: an event, set from a failed read of a pod until the next heartbeat.
-        responding: an event, set while the API server responds.
-        lost: an event, set from a loss of the API server until the API server responds again.
+        pod_unread: this event is set by a failed read of a pod, and cleared by the next heartbeat.
+        responding: this event is set while the API server responds.
+        lost: this event is set when the API server stops responding, and cleared by a response.
     """
 
     def __init__(self, changes: ChangeSignal) -> None:

@@ -93,7 +93,7 @@ class NodeApi:
 
 
 def parse_node_pod(document: Document, resource: str) -> PodView:
-    """Parse a pod. The result has limits and images (``runtime``) only if the pod requests GPUs.
+    """Parse a pod. The result has the pod's limits and images only if the pod requests GPUs.
 
     Raises:
         PodError: the object is not a valid pod.

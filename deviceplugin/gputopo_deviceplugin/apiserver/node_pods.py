@@ -28,19 +28,19 @@ class PodsVersion:
     """The range of resource versions that the agent may publish as ``observedPodsVersion``.
 
     Attributes:
-        newest: version of the last change or list of pods that the agent has received.
-        needed: version of the last change after which GPUs may be free: a pod with GPUs ended or
-            was deleted, or the agent may have missed changes. The extender uses these GPUs only
-            after the agent has published this version or a higher one.
+        newest: highest version, of the last change or list of pods that the agent has received.
+        needed: lowest version, of the last change that may have made GPUs free, because a pod
+            with GPUs ended or was deleted, or the agent may have missed changes. The extender gives
+            free GPUs to new pods only after the agent has published this version or a higher one.
     """
 
     newest: int
     needed: int
 
     def later(self, version: int) -> "PodsVersion":
-        """Return the range with ``version`` as ``newest``, after a change that frees no GPUs.
+        """Return the range from ``needed`` to ``version``, after a change that frees no GPUs.
 
-        After a restore of etcd, ``version`` can be below ``needed``. It then replaces ``needed``.
+        If ``version`` is below ``needed``, etcd was restored. Then both ends are ``version``.
         """
         return PodsVersion(version, min(version, self.needed))
 

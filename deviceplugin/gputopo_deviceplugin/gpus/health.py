@@ -33,15 +33,14 @@ def evaluate_health(
 ) -> Health:
     """Return the health of every GPU of the topology.
 
-    If several reasons make a GPU unhealthy, the result has the first of this list: the GPU had a
-    fatal XID; NVML cannot read or list the GPU; MIG mode is on; NVML reports a recovery action;
-    the GPU had another XID.
+    If a GPU has several faults, the result states the first fault in this order: a fatal XID; NVML
+    cannot read or list the GPU; MIG mode is on; NVML reports a recovery action; another XID.
 
     Args:
         topology: the GPUs.
         snapshot: the data that NVML reports about the GPUs.
         marks: the XIDs that still make a GPU unhealthy; the caller has removed all others.
-        xid_quiet_seconds: time after which a non-fatal XID expires; only for the message.
+        xid_quiet_seconds: time after which a non-fatal XID expires, for the text of the fault.
     """
     readable = {gpu.uuid: gpu for gpu in snapshot.gpus}
     health: dict[GpuUuid, str | None] = {}

@@ -27,8 +27,8 @@ class MeasuredContainer:
     """A container with GPUs whose pod has not ended.
 
     Attributes:
-        fault: why the steps of the container cannot be counted as the pod requests; None if they
-            can.
+        fault: why the agent cannot count steps from the source that the pod's annotations name,
+            or what is wrong with these annotations; None without a problem.
     """
 
     pod: PodView

@@ -38,9 +38,10 @@ class Neighbour(NamedTuple):
 
 
 class LinkBandwidth(NamedTuple):
-    """Effective bandwidth of a container's GPUs in MB/s, predicted for the pattern ``pattern``.
+    """Predicted effective bandwidths in MB/s, for jobs with the communication ``pattern``.
 
-    ``worst`` and ``best`` are the lowest and highest of all sets of as many GPUs of the node.
+    ``effective`` is the bandwidth of the container's GPUs. ``worst`` and ``best`` are the lowest
+    and the highest bandwidth of any GPU set of the same size on the node.
     """
 
     pattern: str
@@ -56,8 +57,8 @@ class Environment:
     Attributes:
         profile: GPUProfile of the workload. If it changes, a new measurement begins.
         gpu_model: models of the GPUs, separated by commas if they differ.
-        bandwidth: from the extender's decision about the pod; None for one GPU, if the decision is
-            not about exactly these GPUs, or if several containers of the pod have GPUs.
+        bandwidth: the extender's prediction for the GPUs. None if the container has one GPU or has
+            other GPUs than the extender chose, or if several containers of the pod have GPUs.
         runtime: limits and image that kubelet has applied.
         on_socket: other pods with GPUs on the same NUMA nodes, sorted.
         on_node: all other pods with GPUs, sorted.
@@ -128,7 +129,7 @@ def _workload(user: GpuUser, pods: Mapping[ObjectKey, PodView]) -> str:
 
 
 def _bandwidth(container: MeasuredContainer) -> LinkBandwidth | None:
-    """Return the bandwidths of the extender's decision, if it is about exactly these GPUs."""
+    """Return the extender's prediction; None unless the container has exactly the chosen GPUs."""
     try:
         own, placement = own_gpus(container.pod), parse_placement(container.pod.annotations)
     except AnnotationError:

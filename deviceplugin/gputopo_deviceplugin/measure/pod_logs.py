@@ -33,7 +33,7 @@ class LoggedSteps(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _OpenLog:
-    """An open log file. ``run`` is ``log-RESTARTS``: a restarted container counts from 0 again."""
+    """An open log file. ``run`` is ``log-RESTARTS``, an ID of the process that wrote it."""
 
     run: str
     descriptor: int

@@ -110,8 +110,8 @@ def _bandwidths(bandwidth: LinkBandwidth | None) -> dict[str, Any]:
 def merge_samples(published: Sequence[NodeSample], new: Sequence[NodeSample]) -> list[NodeSample]:
     """Append new samples to the published ones; keep the last 32 of this list.
 
-    Samples of the same pod, container and time are duplicates. The list is not sorted by time. If
-    it were, new samples would be removed first after the clock was set back.
+    Samples of the same pod, container and time are duplicates. The list is not sorted by time: if
+    the clock was set back, new samples have the earliest times but must not be removed.
     """
     merged = {sample.key: sample for sample in (*published, *new)}
     return [*merged.values()][-MAX_NODE_SAMPLES:]
@@ -134,7 +134,7 @@ def _choose(known: Mapping[tuple[str, str], Measurement], current: Measurement) 
 
 
 def _is_noise(before: Measurement, current: Measurement) -> bool:
-    """Return whether the new interval contains the old rate and has at least half the old width."""
+    """Return whether the new interval contains the old rate and has at least half its old width."""
     old, new = before.micro_steps_per_second, current.micro_steps_per_second
     old_ci, new_ci = before.ci_permille, current.ci_permille
     if old is None or new is None or old_ci is None or new_ci is None:

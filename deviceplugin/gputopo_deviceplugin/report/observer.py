@@ -83,11 +83,11 @@ class AllocationObserver:
     def _without_record(
         self, listed: Sequence[ListedPod], found: Sequence[AllocationDifference]
     ) -> list[AllocationDifference]:
-        """Return the running containers whose GPUs kubelet has forgotten and may request again.
+        """Return the running containers whose GPUs kubelet has forgotten and may allocate again.
 
-        Kubelet can forget GPUs only when it starts. If kubelet has listed GPUs for a container
-        since its last start and now lists none, the container has just ended. Pods that are being
-        deleted are left out, because the agent rejects requests for their containers.
+        Kubelet can forget GPUs only when it starts. So a container is left out if kubelet has
+        listed GPUs for it since its last start: the container has just ended. Pods that are being
+        deleted are left out too, because the agent rejects requests for their containers.
         """
         if self._registration != self._kubelet.registrations:
             self._registration = self._kubelet.registrations

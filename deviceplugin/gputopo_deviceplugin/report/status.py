@@ -1,4 +1,4 @@
-"""Builds the status of the GPUTopology: each GPU with its user, conditions. Pure functions."""
+"""Builds the status of the GPUTopology: conditions, and each GPU's user. Pure functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -107,7 +107,7 @@ def _without_measured(status: GPUTopologyStatus) -> GPUTopologyStatus:
 
 
 def _pods_version(before: str | None, version: PodsVersion | None) -> str:
-    """Return ``observedPodsVersion``: ``before`` if ``version`` includes it, else the newest.
+    """Return ``before`` if it is in the range ``version``, else the highest value of the range.
 
     For example, the range is 10 to 20. If ``before`` is 15, the result is 15: the status needs no
     change. If ``before`` is 9, the result is 20. If ``before`` is 25, etcd was restored from an

@@ -29,12 +29,12 @@ _PERMANENT: Final = {
 
 
 def is_final(error: ApiError) -> bool:
-    """Return whether the API server would reject the same request again if it is repeated now."""
+    """Return whether the API server would also reject an immediate retry of the request."""
     return error.status == HTTPStatus.FORBIDDEN or is_permanent(error)
 
 
 def is_permanent(error: ApiError) -> bool:
-    """Return whether the API server rejected an invalid object, and would always reject it."""
+    """Return whether the API server rejected the object as invalid, and would reject any retry."""
     return error.status in _PERMANENT
 
 
@@ -118,10 +118,10 @@ class JobApi:
     def create_event(
         self, regarding: Document, event: ObjectEvent, now: str, version: str | None = None
     ) -> None:
-        """Create a Kubernetes Event on an object; repeat no Event of the same ``version``.
+        """Create a Kubernetes Event on an object, but not the same Event twice for one ``version``.
 
-        The default of ``version`` is the resource version of the object. The name of the Event has
-        a hash of ``version`` and content, so the API server rejects an Event that exists already.
+        The default of ``version`` is the resource version of the object. A hash of ``version``,
+        reason and note is in the Event's name, so the API server rejects the same Event again.
         """
         metadata = regarding["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]

@@ -124,9 +124,9 @@ class Profiler:
     def _read_cpus(self, node: str, pod: ProfiledPod) -> tuple[int, tuple[int, ...] | None]:
         """Return the CPU that the pod may use on its node, and the CPU requests of pending pods.
 
-        A lower CPU request makes CPUs free, which a pending pod could take. If the container's
-        request is below its limit, the measurement never changes the request, and the second value
-        is empty. If the operator has no right to read the node or the pods, return ``(0, None)``.
+        If the container's request equals its limit, the measurement lowers both, and a pending pod
+        could take the CPUs. If the request is lower, the measurement does not change it, and the
+        second value is empty. Without the right to read nodes or pods, return ``(0, None)``.
         """
         lowers_request = pod.cpu is not None and pod.cpu.request == pod.cpu.limit
         try:

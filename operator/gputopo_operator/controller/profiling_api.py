@@ -36,7 +36,7 @@ class ProfilingApi:
         return self._api.get(*_CORE, "pods", limit=_MOST_PENDING, fieldSelector=pending)
 
     def active_pods(self, namespace: str | None) -> list[ObjectKey]:
-        """Return the pods to which the operator has not yet given their own CPUs back."""
+        """Return the pods whose original CPUs the operator has not yet restored."""
         scope = () if namespace is None else ("namespaces", namespace)
         found = self._api.list(*_CORE, *scope, "pods", selector=PROFILING_LABEL)
         return [ObjectKey(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in found]

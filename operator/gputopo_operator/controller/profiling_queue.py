@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 class ProfiledPods:
     """Finds the pods that request to measure CPUs and have a new sample.
 
-    Each pod of a node can change the status of the GPUTopology, up to twice a minute in total. A
-    pod without a new sample is skipped: the decision about it would be the same and cost requests.
+    The agent of a node writes its GPUTopology up to twice a minute, also for changes of other pods.
+    A pod without a new sample is skipped: the same decision again would only cost requests.
     """
 
     def __init__(self, namespaces: tuple[str, ...]) -> None:
@@ -48,7 +48,7 @@ class ProfilingQueue:
     """The work queue of the pods that are measured with several CPU limits.
 
     The status of a GPUTopology names the pods that request a measurement. A label marks the pods
-    that do not yet have their own CPUs back, so that the operator finds them even without an agent.
+    whose original CPUs are not yet restored, so that the operator finds them even without an agent.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ProfilingQueue:
         await self._queue.run(WORKERS)
 
     async def resync(self) -> None:
-        """Add the pods that do not yet have their own CPUs back, periodically until cancelled."""
+        """Add the pods whose original CPUs are not yet restored, periodically until cancelled."""
         while True:
             await self._add_active_pods()
             await asyncio.sleep(self._resync_seconds)

@@ -51,9 +51,9 @@ class WorkQueue(Generic[KeyType]):
             self._ready.put_nowait(key)
 
     def add_later(self, key: KeyType, seconds: float) -> None:
-        """Add a key after this time, once, even if this method is called again in this time.
+        """Add a key after this time. If it is already scheduled, only the earlier time counts.
 
-        If the key already waits for a retry after an error, its delay does not change.
+        Do nothing if the key is in the queue, or waits for a retry after an error.
         """
         waits_after_error = key in self._errors and key in self._timers
         if key not in self._waiting and not waits_after_error:

@@ -30,7 +30,7 @@ def child_job(
     defaults: PodDefaults,
     links: LinksResult | None = None,
 ) -> Document:
-    """Return the Job to create. An annotation of the Job stores ``links``, the result of the runs.
+    """Return the Job to create. An annotation stores ``links``, the result of measuring links.
 
     Raises:
         SpecError: the template sets a field that gputopo sets, or the spec uses a feature that is

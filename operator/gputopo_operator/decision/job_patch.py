@@ -18,9 +18,9 @@ def job_patch(
 ) -> Document | None:
     """Return the merge patch that the child Job needs, or None if it needs none.
 
-    To end a job that has a result, the patch sets ``backoffLimit: 0``: Kueue may control other
-    fields. The Job controller also counts deleted pods as failed. So that deleted pods do not end a
-    running job, the patch raises ``backoffLimit`` by their number.
+    If the job has a result, the patch ends the Job with ``backoffLimit: 0``, and not with
+    ``suspend``, which Kueue may control. Otherwise the patch raises ``backoffLimit`` by the number
+    of deleted pods: the Job controller counts them as failed, but they must not end the job.
     """
     if child.result is not None or child.deleting or not child.uid:
         return None

@@ -17,7 +17,7 @@ _FAILURES: Final[dict[RunResult, str]] = {
 
 
 def failed_result(run: LinkRunResult | None) -> LinksResult:
-    """Return the result if a run has no rate. ``run`` is None if its Job ended by itself."""
+    """Return the final result after a failed run. ``run`` is None if its Job ended too early."""
     result: RunResult = "Ended" if run is None else run.result
     return LinksResult(result=result, message=_FAILURES[result])
 

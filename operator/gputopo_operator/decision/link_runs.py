@@ -2,10 +2,10 @@
 
 The job's own program runs twice for a short time on one node: first on the GPU set with the best
 links, then on the GPU set with the worst links. The operator ends each run as soon as the agent has
-taken three samples. One sample on each of the two GPU sets gives a fact about links, but three make
-its interval narrower, and one wrong sample of three has little effect. After half of the time
-limit, one sample is enough. Then the job itself starts, and its pods get the fact. The authors of
-MAPA found the sensitivity of a workload in this way, by hand.
+taken three samples of the speed, so that one wrong sample has little effect. After half of the time
+limit, one sample is enough. The two speeds show how much slower the job is on slow links. Then the
+job itself starts, and an annotation of its pods states this slowdown. The authors of MAPA found the
+sensitivity of a workload in this way, by hand.
 
 The decisions depend only on API objects, so an operator that was killed continues.
 """
@@ -80,9 +80,9 @@ def link_plan(state: GpuJobState, spec: GPUJobSpec) -> LinkPlan | None:
 
 
 def _is_stopped(state: GpuJobState, kind: LinkSet, skip: LinksResult | None) -> bool:
-    """Return whether an active run ends without a result.
+    """Return whether to end an active run because of ``skip``, a reason not to measure.
 
-    The first sample of the second run may make the links known. This run still continues.
+    The reason ``Known`` may come from the first sample of the second run. Then this run continues.
     """
     if skip is None or kind is LinkSet.BEST or skip.result != "Known":
         return skip is not None

@@ -65,7 +65,7 @@ def pod_template(
 
 
 def _facts(profile: GPUProfile | None, name: str | None) -> dict[str, str]:
-    """Return the annotation with facts; a sensitivity declared in the GPUProfile has priority."""
+    """Return the annotation with facts about the workload, declared by the user or measured."""
     if profile is None or name is None:
         return {}
     percent = profile.spec.bandwidth_sensitivity_percent

@@ -33,7 +33,7 @@ def changes(known: Mapping[str, PodReport], before: NodeReport, after: NodeRepor
 def known_pods(
     known: Mapping[str, PodReport], after: NodeReport, changed: ReportChanges
 ) -> dict[str, PodReport]:
-    """Return the report of each pod with which the next call of :func:`changes` compares."""
+    """Return ``known`` with new reports of ``changed`` pods, and without pods not in ``after``."""
     return {uid: pod if uid in changed.pods else known[uid] for uid, pod in after.pods.items()}
 
 

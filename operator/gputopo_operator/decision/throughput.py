@@ -48,12 +48,12 @@ def job_throughput(
 def differs(shown: JobThroughput | Measurement | None, found: Measurement) -> bool:
     """Return whether a measurement differs clearly from the shown measurement.
 
-    It differs if its state or source is another one, or if both measurements have a rate and
+    It differs if the state or the source has changed, if only the new measurement has a rate, or if
     - the rates differ by more than ``LEAST_CHANGE`` and their intervals do not overlap; or
     - the shown interval is wide, and the new interval is at most half as wide.
 
-    For example, 13.0 ±0.4 differs from a shown 12.0 ±0.4 (by 8 %, without overlap), and so does
-    12.1 ±0.2 (half the interval). But 12.5 ±0.3 (4 %) and 13.0 ±0.8 (overlap) do not.
+    For example, 12.0 ±0.4 is shown. 13.0 ±0.4 differs, because the intervals do not overlap.
+    12.1 ±0.2 differs, because its interval is half as wide. 13.0 ±0.8 overlaps: no difference.
     """
     if shown is None or (shown.state, shown.source) != (found.state, found.source):
         return True
@@ -94,7 +94,7 @@ def rate_text(micro_steps_per_second: int, ci_permille: int) -> str:
 
 
 def _throughput(found: Measurement, shown: JobThroughput | None) -> JobThroughput:
-    """Return the throughput to show; if ``found`` has no rate, with the last shown rate."""
+    """Return the throughput to show. If ``found`` has no rate, keep the rate of ``shown``."""
     rated = found if found.micro_steps_per_second is not None else shown
     micro = rated.micro_steps_per_second if rated is not None else None
     ci_permille = rated.ci_permille if rated is not None else None
