@@ -72,8 +72,9 @@ class PlacementAnnotation(_JsonAnnotation):
         policy, pattern: not enums, so that a component can parse names of a newer gputopo.
         sensitive: whether the extender treated the pod as bandwidth-sensitive; ``reason`` is why.
         fact: the slowdown in a GPUProfile that decided ``sensitive``, as text; None if none did.
-        physical_mb_per_s: effective bandwidth of the chosen GPUs by the physical model. ``worst``
-            and ``best`` are the lowest and highest value of all sets of as many GPUs on the node.
+        physical_mb_per_s: effective bandwidth of the chosen GPUs by the physical model.
+        physical_worst_mb_per_s, physical_best_mb_per_s: lowest and highest effective bandwidth of
+            all GPU sets of this size on the node, by the physical model.
         exact: false if another rank order of the chosen GPUs may have more aggregate bandwidth.
             ``aggregate_bound_mb_per_s`` is then an upper bound for all rank orders, else None.
     """

@@ -1,6 +1,7 @@
 """The annotation ``gputopo.io/link-result``: the speed of a job on the best and the worst links.
 
-Before the job starts, the operator can run its program for a short time on two GPU sets of a node.
+Before a GPUJob starts, the operator can run the program of the GPUJob twice for a short time: on
+the GPUs of a node that have the best links, and on those that have the worst links.
 """
 
 from typing import Annotated, Literal, Self, TypeAlias
@@ -35,7 +36,7 @@ class _LinkAnnotation(ApiModel):
 
 
 class LinkRunResult(_LinkAnnotation):
-    """The annotation on the Job of one short run: the speed with one GPU set.
+    """The result of one short run of a GPUJob's program, as an annotation of the Job of the run.
 
     Attributes:
         time: when the operator ended the run.
@@ -53,7 +54,7 @@ class LinkRunResult(_LinkAnnotation):
 
 
 class LinksResult(_LinkAnnotation):
-    """The annotation on the Job that the operator creates for a GPUJob: the result of both runs.
+    """The result of both short runs, as an annotation of the Job that runs the GPUJob to its end.
 
     Attributes:
         result: reason of the GPUJob's condition Profiled. ``Done``: the runs have measured the

@@ -62,11 +62,12 @@ class Sample(ApiModel):
         image_digest: digest of the container's image; empty if kubelet does not report it.
         model: name of the bandwidth model; always ``physical``, which supports every node.
         effective_mb_per_s: bandwidth that ``model`` predicts for the container's GPUs. None for one
-            GPU, and if several containers of the pod have GPUs: these are predicted as one set.
+            GPU. None also if other containers of the pod have GPUs, because the extender predicts
+            only one bandwidth for all GPUs of the pod.
         pattern: communication pattern of this bandwidth; bandwidths of two patterns cannot be
             compared.
-        best_mb_per_s: highest effective bandwidth of all sets of as many GPUs on the node.
-        worst_mb_per_s: lowest effective bandwidth of all sets of as many GPUs on the node.
+        best_mb_per_s: highest effective bandwidth of all sets of ``gpus`` GPUs on the node.
+        worst_mb_per_s: lowest effective bandwidth of all sets of ``gpus`` GPUs on the node.
         milli_cpu: CPU limit of the container, None without a limit.
         memory_bytes: memory limit of the container, None without a limit.
         socket_neighbours: workloads of other pods with GPUs on the same NUMA nodes; a workload that
@@ -191,9 +192,10 @@ class CpuFact(ApiModel):
 
 
 class NeighbourFact(ApiModel):
-    """``GPUProfile.status.facts.neighbours[]``: slowdown beside pods of the other ``workload``.
+    """``GPUProfile.status.facts.neighbours[]``: the slowdown that one pod of ``workload`` causes.
 
-    These pods have GPUs on the same NUMA nodes (``Socket``) or elsewhere on the node (``Node``).
+    The pod has GPUs on the same NUMA nodes as the slowed pod (``Socket``), or only on other NUMA
+    nodes of the same node (``Node``).
     """
 
     workload: WorkloadName
@@ -208,7 +210,7 @@ class ScalingFact(ApiModel):
     """``GPUProfile.status.facts.scaling[]``: the throughput of the workload with ``gpus`` GPUs.
 
     Attributes:
-        extrapolated: the throughput was computed from that with fewer GPUs, and not measured.
+        extrapolated: whether the throughput was computed from measurements with fewer GPUs.
     """
 
     gpus: Gpus
@@ -218,10 +220,11 @@ class ScalingFact(ApiModel):
 
 
 class WorkloadFacts(ApiModel):
-    """``GPUProfile.status.facts``: what the samples show; missing facts need more samples.
+    """``GPUProfile.status.facts``: facts from samples; a fact is missing if it needs more samples.
 
     Attributes:
-        gpu_model: GPU model of the samples; samples with other models or images are not used.
+        gpu_model: GPU model of the newest sample. Only samples with this GPU model and with the
+            container image ``image_digest`` are used.
     """
 
     gpu_model: Annotated[str, Field(alias="gpuModel", max_length=128)]

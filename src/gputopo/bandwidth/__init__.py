@@ -1,1 +1,1 @@
-"""Bandwidth of GPU sets: sum of the links of a job, prediction for the job, sum of free links."""
+"""Computes the aggregate, the effective and the preserved bandwidth of GPU sets."""

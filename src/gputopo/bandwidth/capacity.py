@@ -155,9 +155,9 @@ def _rate(link: Link) -> int:
 
 
 def _connect(branches: list[Branch], uplink: int) -> Branch:
-    """Return a branch that contains ``branches``, with this uplink in MB/s; 0 makes it the root.
+    """Join branches to one branch with this uplink in MB/s. The root of a tree has uplink 0.
 
-    Below the root, a single branch is returned itself, with the lower of the two uplinks.
+    A single branch below the root is not nested: the lower of its own uplink and ``uplink`` counts.
     """
     if len(branches) == 1 and uplink:
         only = branches[0]
@@ -171,10 +171,11 @@ def _connect(branches: list[Branch], uplink: int) -> Branch:
 def _minimum_cuts(
     branch: Branch, members: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the minimum cuts of the tree ``branch`` as two arrays [cuts + 1, sets], in MB/s.
+    """Return two arrays [cuts + 1, sets]: the capacity of each cut in the tree ``branch``, in MB/s.
 
-    The root of the tree, such as a switch, is on the side of the set's first member in the first
-    array, and on the other side in the second array. The last row has all members on one side.
+    A cut puts each GPU on one of two sides. The switches are then put on the sides that give the
+    least capacity. Only the root switch is fixed: in the first array it is on the side of the set's
+    first member, in the second array on the other side. In the last row, one side has all members.
     """
     rates = np.zeros(MAX_INDEX + 1, dtype=np.int32)
     for gpu in branch.branches:

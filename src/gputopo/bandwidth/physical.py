@@ -3,8 +3,9 @@
 Two limits slow a job down. The first limit is the narrowest cut: if the GPU set is divided into two
 parts, the links between these parts limit the traffic between them. The second limit is the ports:
 the links of each GPU limit its traffic with all other GPUs. Of two GPU sets with equal narrowest
-cuts, the set with slower ports is slower. So the model gives both limits the same weight: effective
-bandwidth is the harmonic mean of the bandwidth of the narrowest cut and that of the ports.
+cuts, the set with slower ports is slower. So both limits have the same weight: effective bandwidth
+is the traffic divided by the mean of two times. One is the time that the traffic takes through the
+narrowest cut, the other is the mean of the times that it takes through the ports of each GPU.
 
 For Ring, Tree and RingTree, the patterns of NCCL's all-reduce, this is NCCL's "bus bandwidth": the
 sum of the rates of NCCL's rings. NCCL chooses its own rings or trees over all links, so the rank

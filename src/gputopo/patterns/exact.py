@@ -13,15 +13,16 @@ search keeps the case with the lowest code.
 
 Example: a ring of 4 on GPUs with 50 GB/s on links 0-1 and 2-3, 25 GB/s on 1-2 and 0-3, and 12 GB/s
 on 0-2 and 1-3. Rank 0 is always on GPU 0, because a rotated ring has the same edges. Ranks are
-placed in the order 0, 1, 2, 3. The totals of each GPU set, by the GPU of the rank placed last::
+placed in the order 0, 1, 2, 3. ``{0,1,2}: 75 on 2`` is the best total of ranks 0 to 2 on GPUs 0, 1
+and 2 if the rank placed last is on GPU 2::
 
-    ranks 0-1   {0,1}: 50 on GPU 1      {0,2}: 12 on 2             {0,3}: 25 on 3
+    ranks 0-1   {0,1}: 50 on 1          {0,2}: 12 on 2             {0,3}: 25 on 3
     ranks 0-2   {0,1,2}: 75 on 2,       {0,1,3}: 62 on 3,          {0,2,3}: 62 on 3,
                          37 on 1                 37 on 1                    75 on 2
-    ranks 0-3   {0,1,2,3}: rank 3 on GPU 3, after 75 on 2:  75 + 50 (2-3) + 25 (3-0) = 150
-                           rank 3 on GPU 1, after 75 on 2:  75 + 25 (2-1) + 50 (1-0) = 150
+    ranks 0-3   {0,1,2} with 75 on 2, then rank 3 on GPU 3:  75 + 50 (2-3) + 25 (3-0) = 150
+                {0,2,3} with 75 on 2, then rank 3 on GPU 1:  75 + 25 (2-1) + 50 (1-0) = 150
 
-Both have the best total. Order 0, 1, 2, 3 is kept, because it is lower than 0, 3, 2, 1.
+Both orders have the best total. Order 0, 1, 2, 3 is kept, because it is lower than 0, 3, 2, 1.
 """
 
 from dataclasses import dataclass
@@ -62,13 +63,13 @@ class _Layer:
 class _Cases:
     """All ways to place one rank in a GPU set. A member is the number of a GPU in the set, from 0.
 
-    An arrangement gives each rank of the frontier a member; :func:`arrangements` numbers them.
-    Column i of each array has the cases after which the frontier has arrangement i.
+    An arrangement gives each rank of the frontier a member; :func:`arrangements` numbers the
+    arrangements. Column i of each array has all cases that lead to arrangement i.
 
     Attributes:
-        frontier: the frontier after the rank is placed.
+        frontier: the placed ranks that have an edge to an unplaced rank, after the rank is placed.
         member: [cases, arrangements] the member that the rank gets.
-        previous: [cases, arrangements] the former frontier's arrangement without this member.
+        previous: [cases, arrangements] arrangement before the case, in the set without ``member``.
         edges: for each edge from the rank to a placed rank: the weight, and [cases, arrangements]
             the members a and b at the ends of the edge, as the number ``a * (set size) + b``.
     """
@@ -198,8 +199,8 @@ def _best(
         layer: the layer before the rank is placed.
         cases: the ways to place the rank.
         block: the arrangements to compute.
-        without: [members, sets] column in ``layer`` of the GPU set without this member.
-        digits: [members, sets] the rank's digit in the code if the rank is on this member.
+        without: [members, sets] column of ``layer.totals`` for the GPU set without this member.
+        digits: [members, sets] what is added to the code if the rank is on this member.
         links: [members * members, sets] bandwidth between two members, in MB/s.
     """
     member = cases.member[:, block]

@@ -1,1 +1,1 @@
-"""Placement of one job: the GPUs of a node by policy, and the score of each node."""
+"""Placement of one job: a policy chooses GPUs of each node, and each node gets a score."""

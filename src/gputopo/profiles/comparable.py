@@ -74,10 +74,11 @@ def alone_on_socket(samples: Iterable[Sample]) -> list[Sample]:
 
 
 def usable(samples: Sequence[Sample], demand: int | None) -> list[Sample]:
-    """Return the samples of one number of GPUs that the regression uses.
+    """Return the samples that the regression uses (see :mod:`gputopo.profiles.ratefit`).
 
-    ``samples`` ascend by time. If some have a bandwidth, these count. A workload that waits for
-    CPUs does not wait for links, so samples with too few CPUs do not count.
+    ``samples`` ascend by time and have the same number of GPUs. Samples without a bandwidth are
+    left out, unless no sample has one. Samples with too few CPUs are left out, because a workload
+    that waits for CPUs does not wait for links.
     """
     return with_enough_cpus(with_known_bandwidth(samples) or samples, demand)
 
@@ -85,7 +86,7 @@ def usable(samples: Sequence[Sample], demand: int | None) -> list[Sample]:
 def with_enough_cpus(samples: Sequence[Sample], demand: int | None) -> list[Sample]:
     """Return the samples whose CPU limit is at least ``demand``, in thousandths of a CPU.
 
-    If ``demand`` is None, the workload is taken to need at most the most frequent CPU limit.
+    If ``demand`` is None, the most frequent CPU limit is assumed to be enough.
     """
     if demand is not None:
         return [sample for sample in samples if cpu_limit(sample) >= demand]

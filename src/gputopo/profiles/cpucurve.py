@@ -67,7 +67,7 @@ def _reference(cells: Cells[CpuSetting]) -> int:
 
 
 def _level(means: _Means, reference: int) -> Estimate:
-    """Return the time per step with the reference limit, on the links where most runs had it."""
+    """Return the time per step with the reference limit, in the bandwidth class with most runs."""
     _, _, runs = max(
         (len(runs), setting.links, list(runs.values()))
         for setting, runs in means.items()
@@ -101,12 +101,11 @@ def _compared(
 
 
 def _scatter(cells: Cells[CpuSetting], losses: Sequence[Estimate]) -> tuple[float, int]:
-    """Return ``squares`` and ``freedom`` of an estimate for the scatter of times within runs.
+    """Return how much times scatter within runs, as ``squares`` and ``freedom`` of an Estimate.
 
-    Two sources show this scatter. One is repeated samples of a run with an unchanged limit. The
-    other is the shape of the curve: ``losses``, ascending by limit, should fall to 0, because more
-    CPUs make no step slower. Half of the variance of a loss comes from its own limit, the other
-    half from the reference.
+    Scatter shows in two ways. Samples of a run with an unchanged limit differ. And ``losses``,
+    ascending by limit, sometimes rise; without scatter they would only fall, because more CPUs
+    make no step slower. A loss compares two limits, so each limit has half of its variance.
     """
     squares, repeated = repeats(cells)
     points = [(loss.value, loss.variance / 2) for loss in losses]

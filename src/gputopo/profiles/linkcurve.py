@@ -10,13 +10,14 @@ with ``1 / bandwidth`` from some bandwidth on; MAPA's figure 16 has such curves:
 the nodes. ``s`` is the slowdown from the best to the worst links, and ``h`` the slowness up to
 which communication is hidden.
 
-Example: 0.10 s with 50 GB/s and 0.16 s with 10 GB/s are s = 0.6. At 25 GB/s, where 1 / bandwidth is
-0.04 between 0.02 and 0.1, u is 0.25. The time is 0.115 s if h = 0, and 0.10 s if h = 0.25.
+Example: a step takes 0.10 s with 50 GB/s, the best links, and 0.16 s with 10 GB/s, the worst. So s
+is 0.6. For 25 GB/s, u is (1/25 - 1/50) / (1/10 - 1/50) = 0.25. The time with 25 GB/s is 0.115 s if
+h = 0, and 0.10 s if h = 0.25.
 
-The misfit of a curve is the weighted sum of its squared residuals. The 95 % interval of ``s`` has
-all values whose misfit, with the best ``h``, exceeds the least misfit by at most the square of a
-quantile of Student's distribution (profile likelihood; Davison, Statistical Models, 2003, section
-4.5.2). So the interval includes that ``h`` is unknown.
+The misfit of a curve is the weighted sum of its squared residuals. The misfit of a value of ``s``
+is that with the best ``h``. The 95 % interval of ``s`` contains the values whose misfit exceeds the
+least misfit by at most the square of a quantile of Student's distribution (profile likelihood;
+Davison, Statistical Models, 2003, section 4.5.2).
 """
 
 from collections.abc import Callable, Sequence
@@ -45,19 +46,18 @@ class LinkCurve(NamedTuple):
 
 
 class LinkSlowdown(NamedTuple):
-    """``log(1 + s)`` and its 95 % interval; ends that the samples do not show are infinite."""
+    """``log(1 + s)`` and its 95 % interval; infinite on a side where samples set no limit."""
 
     value: float
     interval: tuple[float, float]
 
 
 class CurveMisfit(NamedTuple):
-    """The misfit of curves as a quadratic form.
+    """The misfit of a curve as a quadratic form: ``v' products v`` with ``v = (1, -log times)``.
 
     Attributes:
-        slowness: the different values of ``u`` with samples.
-        products: W of the columns y, and one column for each slowness, which is 1 for its samples;
-            see :meth:`gputopo.profiles.regression.Regression.products`.
+        slowness: the different values of ``u`` of the samples; ``v`` has the curve at each of them.
+        products: matrix from :meth:`gputopo.profiles.regression.Regression.products`.
     """
 
     slowness: Sequence[float]
@@ -65,11 +65,11 @@ class CurveMisfit(NamedTuple):
 
     @property
     def shapes(self) -> list[float]:
-        """Values of ``h`` for which times differ between samples."""
+        """Values of ``h`` below the highest slowness; with others, no sample would be slowed."""
         return [hidden for hidden in HIDDEN if hidden < max(self.slowness)]
 
     def of(self, log_slowdown: float, hidden: float) -> float:
-        """Return the misfit of a curve. ``y`` has logarithms of times."""
+        """Return the misfit of the curve with these values of ``log(1 + s)`` and ``h``."""
         curve = [1.0, *(-each for each in log_times(self.slowness, log_slowdown, hidden))]
         return dot(curve, [dot(row, curve) for row in self.products])
 
@@ -99,7 +99,7 @@ def slowdown_interval(misfit: CurveMisfit, curve: LinkCurve, most: float) -> tup
         curve: the slowdown with the least misfit.
         most: by how much the misfit of a slowdown may exceed that of ``curve``.
 
-    An end of the interval is infinite if even the extreme slowdowns of the grid fit.
+    An end of the interval is infinite if even the lowest or highest slowdown of ``_GRID`` fits.
     """
     limit = misfit.of(*curve) + most
 

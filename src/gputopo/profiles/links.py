@@ -2,8 +2,8 @@
 
 Only runs on different links show this: the fastest links with samples must have at least
 ``MIN_CONTRAST`` times the bandwidth of the slowest. Two runs are enough to find a large slowdown,
-for example two short runs on purpose. The effects of neighbours, CPUs and chance are separated from
-that of the links by a regression (:mod:`gputopo.profiles.ratefit`).
+for example two short runs to measure it. A regression (:mod:`gputopo.profiles.ratefit`) separates
+the effect of the links from those of neighbours, CPUs and chance.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,18 +1,19 @@
 """Computes how much slower a workload runs beside another workload (SC17, section 3, figure 6).
 
-A slowdown is that by one pod of the other workload. There are two scopes: ``Socket`` for a pod with
-GPUs on the same NUMA nodes, and ``Node`` for a pod with GPUs on other NUMA nodes only. Slowdowns
-are effects of a regression (:mod:`gputopo.profiles.ratefit`), so samples beside several workloads
-count too.
+A slowdown is the effect of one pod of the other workload. There are two scopes: ``Socket`` for a
+pod with GPUs on the same NUMA nodes, and ``Node`` for a pod with GPUs on other NUMA nodes only. A
+regression (:mod:`gputopo.profiles.ratefit`) estimates the effects, so samples beside several
+workloads are used, too.
 
 A slowdown is reported only if the samples make its interval clearly narrower than the interval that
 is assumed without samples (``MOST_LEFT``). Pods without a profile (``NAMESPACE/``) may be of any
 workload, so no slowdown is reported for them. At most ``MAX_NEIGHBOURS`` workloads with the most
 samples have a slowdown in each scope.
 
-Example: the prior deviation of a neighbour on the socket is 0.15. Samples with 2 GPUs alone make it
-0.05, and samples with 4 GPUs alone make it 0.06. Both use the prior, so one of them is subtracted:
-1 / 0.05^2 + 1 / 0.06^2 - 1 / 0.15^2 = 633, a deviation of 0.04.
+Example: before any sample, the effect of a neighbour on the socket has the prior standard deviation
+0.15. The regression for 2 GPUs reduces it to 0.05, that for 4 GPUs to 0.06. Each regression
+includes the prior, so the prior is subtracted once: 1 / 0.05^2 + 1 / 0.06^2 - 1 / 0.15^2 = 633. The
+deviation of the combined effect is 1 / sqrt(633) = 0.04.
 """
 
 from collections import defaultdict
@@ -38,10 +39,7 @@ _PRIORS: Final[Mapping[Scope, float]] = {"Socket": ON_SOCKET, "Node": ON_NODE}
 
 
 def neighbour_facts(fits: Mapping[int, RateFit]) -> list[NeighbourFact]:
-    """Return the slowdown beside each workload with enough samples.
-
-    ``fits`` are by number of GPUs.
-    """
+    """Return the slowdown by each workload with enough samples. ``fits`` has GPU counts as keys."""
     facts = []
     for scope in SCOPES:
         effects = defaultdict[str, list[Effect]](list)
@@ -83,7 +81,7 @@ def _fact(
 
 
 def _combined(effects: Sequence[Effect], prior: float) -> Effect:
-    """Return the effect from several regressions, of which each includes the prior."""
+    """Return the weighted mean of the effect in several regressions; count the prior once."""
     precisions = [1 / effect.deviation**2 for effect in effects]
     precision = sum(precisions) - (len(effects) - 1) / prior**2
     value = sum(map(mul, precisions, (effect.value for effect in effects))) / precision

@@ -17,7 +17,7 @@ Each effect has a normal prior distribution with the mean 0. Those of links and 
 that they hardly matter. Those of neighbours are as wide as the slowdowns that SC17 measured.
 
 The scatter of samples and of runs is estimated. An assumed scatter counts as much as a few values.
-Errors have Student's t distribution, so wild samples and wild runs have little weight (Lange,
+Errors have Student's t distribution, so outliers of samples and of runs have little weight (Lange,
 Little and Taylor, "Robust Statistical Modeling Using the t Distribution", JASA 84, 1989).
 
 Example: a run alone on the best links takes 0.10 s per step. Another run takes 0.15 s beside a
@@ -79,7 +79,7 @@ class RateFit(NamedTuple):
     """The result of the regression.
 
     Attributes:
-        samples: the samples that count.
+        samples: the samples that the regression used.
         links: slowdown from the best to the worst links; None if all samples have equally slow
             links.
         effects: effects of neighbours, CPUs and all other terms of the regression.
@@ -102,15 +102,15 @@ def rate_fits(samples: Iterable[Sample], demands: Demands = UNKNOWN) -> dict[int
 
 
 def counted(samples: Sequence[Sample], demand: int | None) -> list[Sample]:
-    """Return the samples of one number of GPUs that count, ascending by time.
+    """Return the samples that the regression for one number of GPUs uses, ascending by time.
 
-    These are the usable samples of the newest runs on fast and on slow links.
+    These are the usable samples of the newest runs on fast links, and of those on slow links.
     """
     return in_order(chain.from_iterable(map(newest_runs, sides(usable(samples, demand)))))
 
 
 def fit_rates(samples: Sequence[Sample]) -> RateFit:
-    """Return the regression of samples with one number of GPUs, ascending by time, at least one."""
+    """Return the regression of samples (at least 1) of one number of GPUs, ascending by time."""
     data = rate_data(samples)
     model = model_of(data, None)
     scatter = better_scatter(data, model, first_scatter(data))

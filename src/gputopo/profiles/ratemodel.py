@@ -39,8 +39,8 @@ class Scatter(NamedTuple):
 
     Attributes:
         scale: squared scale of the t distribution of the errors of runs.
-        runs: variance of each run; those of wild runs are larger, so that they count less.
-        samples: variance of each sample, likewise.
+        runs: variance of each run's error; it is larger for an outlier, which so counts less.
+        samples: variance of each sample's own error; it is larger for an outlier, too.
     """
 
     scale: float
@@ -76,13 +76,16 @@ class RateData(NamedTuple):
     def quantile(self) -> float:
         """Half the width of a 95 % interval in standard deviations.
 
-        Base and slowdown are determined by two of the runs.
+        The base and the slowdown are fitted to the runs, which costs two degrees of freedom.
         """
         return student_t(RUN_FREEDOM + max(0, len(self.runs) - 2))
 
 
 class RateModel(NamedTuple):
-    """Columns with the prior deviations of their coefficients, and the values to explain."""
+    """The model ``targets = sum of coefficient * column + error``.
+
+    The prior of each coefficient has the mean 0 and its standard deviation in ``deviations``.
+    """
 
     columns: Sequence[Column]
     deviations: Sequence[float]
@@ -94,7 +97,7 @@ class RateModel(NamedTuple):
 
 
 def rate_data(samples: Sequence[Sample]) -> RateData:
-    """Return the numbers of samples with one number of GPUs, ascending by time, at least one."""
+    """Convert samples (at least 1) of one number of GPUs, ascending by time, to numbers."""
     # A ratio of integers does not change, even by rounding, if the unit of all rates changes.
     first = samples[0].micro_steps_per_second
     logarithms = [log(first / sample.micro_steps_per_second) for sample in samples]
@@ -108,11 +111,11 @@ def rate_data(samples: Sequence[Sample]) -> RateData:
 
 
 def model_of(data: RateData, curve: LinkCurve | None) -> RateModel:
-    """Return the terms and one more column, which is the change of the times with the slowdown.
+    """Return the model of the times relative to ``curve``: the terms and the slowdown.
 
-    With this column, the uncertainty of the slowdown adds to that of the effects. The values to
-    explain are those without the curve. If there is no curve yet, times are taken as exponential
-    in the slowness.
+    The curve is subtracted from the log times. The column of the slowdown is the derivative of the
+    curve by ``log_slowdown``, so an uncertain slowdown makes the other effects uncertain, too.
+    Without a curve, the logarithm of the time is assumed to be linear in the slowness.
     """
     columns = [term.column for term in data.terms]
     deviations = [*(term.deviation for term in data.terms), _SLOWDOWN]
@@ -129,8 +132,8 @@ def model_of(data: RateData, curve: LinkCurve | None) -> RateModel:
 def first_scatter(data: RateData) -> Scatter:
     """Return the scatter with which the estimation starts.
 
-    The variance of runs is too high, so that the estimate comes from above, and stays above if the
-    samples show little.
+    The variance of runs deliberately starts too high. :func:`better_scatter` lowers it as far as
+    the samples show that it is lower. So with few samples it is rather too high than too low.
     """
     own = data.scatter**2
     runs = data.run_variance + own
@@ -141,8 +144,8 @@ def better_scatter(data: RateData, model: RateModel, scatter: Scatter) -> Scatte
     """Return better estimates of the variances.
 
     These are steps of expectation maximisation: errors of runs and of samples have t distributions.
-    The scale of the samples is known, that of the runs is estimated. Base and slowdown make the
-    errors of two runs smaller, so two runs less count.
+    The scale of the errors of samples is known, that of runs is estimated. The base and the
+    slowdown are fitted to the runs, which costs two degrees of freedom.
     """
     for _ in range(_STEPS):
         errors = data.errors(scatter)
@@ -162,10 +165,11 @@ def better_scatter(data: RateData, model: RateModel, scatter: Scatter) -> Scatte
 
 
 def _wider(scale: float, square: float) -> float:
-    """Return the variance with which an error of this square counts: ``scale`` / (its weight).
+    """Return the variance of one error. It grows with the square, so a large error counts little.
 
     Example: most runs differ by 2 %, so ``scale`` is 0.0004. A run that differs by 20 % has the
-    square 0.04 and the variance (4 * 0.0004 + 0.04) / 5 = 0.0083. So it has 5 % of full weight.
+    square 0.04 and the variance (4 * 0.0004 + 0.04) / 5 = 0.0083. Its weight is 0.0004 / 0.0083 =
+    5 %.
     """
     return (_T_FREEDOM * scale + square) / (_T_FREEDOM + 1)
 

@@ -31,11 +31,11 @@ def current(samples: Iterable[Sample]) -> list[Sample]:
 def retain(samples: Iterable[Sample]) -> list[Sample]:
     """Return at most ``MAX_SAMPLES`` samples, without duplicates, ascending by time.
 
-    A setting is a combination of GPUs, image, links, CPU limit and neighbours. The newest sample of
-    each setting is kept first. Then come other samples with the newest sample's GPU model and
-    image, and then all others, each time one from each setting in turn. Within a setting, the
-    newest sample of each run comes before the second newest of any run, because facts need many
-    runs.
+    A setting is a combination of GPUs, image, links, CPU limit and neighbours. Samples are kept in
+    this order: the newest one of each setting, then others with the GPU model and image of the
+    newest sample of all, then the rest. In the last two groups, the second sample of each setting
+    comes before the third of any. Within a setting, the newest sample of each run comes before the
+    second newest of any run, because facts need many runs.
 
     A dropped sample is dropped again if an agent reports it again. So the result does not change.
     """

@@ -7,10 +7,10 @@ relative loss as the last one::
 
     r(m) = m * r(M) / M * (r(M) / r(M - 1) * (M - 1) / M)^(m - M)
 
-The paper extrapolates from twice the GPUs of a node, even if more GPUs were measured. If ``M - 1``
-was not measured, the loss between the two largest numbers is divided equally between their GPUs.
-Rates with one GPU are not used for this, because one GPU does not communicate. Nothing is
-extrapolated beyond ``2 * M``, because the error of the loss grows with each GPU.
+In the paper, ``M`` is twice the number of GPUs of a node, even if larger jobs were measured.
+If ``M - 1`` was not measured, but a smaller number ``K``, the loss from ``K`` to ``M`` is divided
+equally among the ``M - K`` further GPUs. ``K`` is at least 2, because one GPU does not communicate.
+Nothing is extrapolated beyond ``2 * M``, because the error of the loss grows with each GPU.
 
 Samples contain steps per second, and not the amount of data of a step. There are two usual cases.
 If each GPU has its own batch, ``r`` is proportional to ``m`` times the steps per second. If the

@@ -8,8 +8,8 @@ from gputopo.api.profile import Sample
 def slowness_of(samples: Sequence[Sample]) -> list[float]:
     """Return the slowness of the links of each sample; 0 for all if their links are equal.
 
-    The best and the worst links are those that the nodes report, or those with samples. A sample
-    without a bandwidth counts as one on the best links.
+    The best and the worst links have the highest and the lowest of all bandwidths in ``samples``,
+    ``best_mb_per_s`` and ``worst_mb_per_s`` included. A sample without a bandwidth has slowness 0.
 
     Example: with 50 GB/s at best and 10 GB/s at worst, 25 GB/s have the slowness
     (1/25 - 1/50) / (1/10 - 1/50) = 0.25.

@@ -38,7 +38,7 @@ class Term(NamedTuple):
 
     Attributes:
         name: workload of a neighbour, ``OTHERS``, CPU limit, or empty.
-        column: factor of the coefficient in the logarithm of the time of each sample.
+        column: one value per sample; coefficient * value is added to the logarithm of its time.
     """
 
     kind: Kind
@@ -48,7 +48,7 @@ class Term(NamedTuple):
 
 
 def terms_of(samples: Sequence[Sample]) -> list[Term]:
-    """Return the terms of samples with one number of GPUs, ascending by time."""
+    """Return the terms for samples that ascend by time and have the same number of GPUs."""
     base = Term("Base", "", _WIDE, [1.0] * len(samples))
     return [base, *_drift(samples), *_cpus(samples), *_neighbours(samples)]
 

@@ -158,9 +158,9 @@ def _would_be_taken(
     """Return whether a pending pod could get CPUs that the measured pod frees.
 
     kube-scheduler would give these CPUs to the pending pod within a second, and the measured pod
-    could not get them back. Example: the node has 16 CPUs. The measured pod has 12 and would be
-    resized to 4. Then a pending pod that requests 8 CPUs fits. One that requests 2 CPUs fits even
-    before the resize.
+    could not get them back. Example: the node has 16 CPUs, and the measured pod would be resized
+    from 12 to 4. A pending pod that requests 8 CPUs could get them. One that requests 2 CPUs fits
+    even before the resize, so it would not take CPUs of the measured pod.
     """
     if chosen.request >= state.original.request:
         return False

@@ -58,7 +58,7 @@ class ProfilingSituation:
         own: the agent's samples of this pod.
         profile: samples in the pod's GPUProfile; None if the GPUProfile does not exist.
         available_milli_cpu: CPU of the node that no other container requests; 0 if unknown.
-        waiting_milli_cpu: CPU request of each pod without a node; None if unknown or too many.
+        waiting_milli_cpu: CPU request of each pod without a node; None if some are unknown.
         rejection: the API server's message if it has rejected the newest resize, else empty.
     """
 

@@ -30,8 +30,8 @@ def first_error(
 
     Args:
         error: the error that pydantic raised.
-        prefix: path of the validated object. If it is empty, an error of the whole object starts
-            with ``value``.
+        prefix: path of the validated object, such as ``spec``. Without it, ``value`` is the name
+            of the whole object.
         fields: known fields of the object, to suggest one for a misspelt field.
         skip: parts of pydantic's path that are not fields, such as members of a union.
     """

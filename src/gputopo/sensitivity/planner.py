@@ -92,7 +92,7 @@ def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> S
     """Return the sensitivity matrix of a job that was measured at several amounts of memory.
 
     Raises:
-        ValueError: if nothing was measured, or the range of CPUs is not the same for all memory.
+        ValueError: if nothing was measured, or the range of CPUs differs between amounts of memory.
     """
     memory_gb = sorted({amount for _, amount in measured})
     curves = [interpolated(_at(amount, measured)) for amount in memory_gb]

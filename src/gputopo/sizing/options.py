@@ -40,12 +40,11 @@ class JobOptions:
     twice that of the share. Then share = (3, 60), trimmed share = (3, 20), demand = (12, 20).
 
     Attributes:
-        share: the resources of a server in proportion to the job's GPUs, without storage bandwidth
-            that the job cannot use. Sizing guarantees at least the throughput with the share.
+        share: the resources of a server in proportion to the job's GPUs, but no more storage
+            bandwidth than the job can use. Sizing guarantees the throughput with the share.
         trimmed_share: the share without the amounts that exceed the demand. It gives the same
             throughput as the share.
-        demand: the least resources with the best throughput, but at least the trimmed share of each
-            resource.
+        demand: the least resources with the best throughput. No amount is below ``trimmed_share``.
         efficient: the Pareto-optimal cells of the matrix with at least the throughput of the share,
             by ascending throughput. The first of these options does not exceed the share.
     """

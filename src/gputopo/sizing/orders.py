@@ -45,7 +45,7 @@ def las(progress: JobProgress, now_seconds: float) -> float:  # noqa: ARG001 - o
 
 
 def ftf(progress: JobProgress, now_seconds: float) -> float:
-    """Highest, which is worst, finish-time fairness first (Themis).
+    """The job with the highest finish-time fairness first (Themis). A high value is a long delay.
 
     Finish-time fairness is the time from arrival to end if the job runs from now on, divided by
     ``alone_seconds``, the run time of the job in an idle cluster.

@@ -45,7 +45,7 @@ class ServerState:
         )
 
     def max_gpus(self, option: Option, gpus: int) -> int:
-        """Return how many GPUs fit on this server, each with 1 / ``gpus`` of the resources."""
+        """Return how many GPUs of a job fit here, if each needs 1 / ``gpus`` of ``option``."""
         fitting = float(self.gpus)
         free = (self.cpus, self.memory_gb, self.storage_mb_per_s)
         for amount, needed in zip(free, option, strict=False):
@@ -59,7 +59,7 @@ class ServerState:
         return min(self.cpus, self.memory_gb, self.storage_mb_per_s) < -TOLERANCE
 
     def take(self, option: Option, fraction: float) -> None:
-        """Subtract what this fraction of a job's GPUs needs; a negative fraction frees it."""
+        """Subtract this fraction of ``option`` from the free amounts; add it if negative."""
         self.cpus -= option.cpus * fraction
         self.memory_gb -= option.memory_gb * fraction
         self.storage_mb_per_s -= option.storage_mb_per_s * fraction

@@ -57,7 +57,7 @@ def _reduce_others(servers: Sequence[ServerState], gpus: int, option: Option) ->
 
 
 def _job_to_reduce(server: ServerState, option: Option, fraction: float) -> PlacedJob:
-    """Return the job that frees enough resources, but as few as possible.
+    """Return the job to reduce to its trimmed share: the one that frees just enough for ``option``.
 
     If no job frees enough, return the job that frees most. Only jobs whose current option exceeds
     the proportional share are considered.
@@ -88,6 +88,6 @@ def _freed_by(job: PlacedJob, server: ServerState) -> list[float]:
 
 
 def _covered(freed: Sequence[float], missing: Sequence[float]) -> float:
-    """Return how many missing resources are freed: all memory and half of the CPUs are 1.5."""
+    """Add up the freed part of each missing resource: all CPUs and half the memory give 1.5."""
     pairs = zip(freed, missing, strict=True)
     return sum(min(amount / lack, 1) for amount, lack in pairs if lack > 0)

@@ -59,7 +59,7 @@ def steady_interval(blocks: Sequence[Block], least_drift: float = NO_DRIFT) -> R
 
 
 def drifts(blocks: Sequence[Block], least_drift: float = NO_DRIFT) -> bool:
-    """Return whether the rate drifts (rises or falls) over ``blocks``, which are at least 4.
+    """Return whether the rate drifts (rises or falls) over a sequence of 4 or more blocks.
 
     The rate drifts if the test of Mann (Nonparametric Tests Against Trend, Econometrica 13, 1945)
     and Kendall is significant at 5 %, and the rates of the two halves of ``blocks`` differ by more

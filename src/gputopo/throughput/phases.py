@@ -140,7 +140,7 @@ class PhaseTracker(Generic[Environment]):
         return sample
 
     def _confirm(self, now: float) -> None:
-        """Use blocks that ended ``guard_seconds`` ago: changes before their end are known now."""
+        """Use blocks older than ``guard_seconds``: the agent knows all changes before their end."""
         while self._fresh and self._fresh[0].ended <= now - self._rules.guard_seconds:
             block = self._fresh.popleft()
             self._window.append(block)

@@ -1,4 +1,4 @@
-"""Baseline policy: the free GPUs with the lowest indices, for any links (MAPA paper, section 4)."""
+"""Baseline policy: the free GPUs with the lowest indices; links do not count (MAPA, section 4)."""
 
 from gputopo.placement.feasible import FeasibleSets, SortKeys
 

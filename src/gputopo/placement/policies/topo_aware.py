@@ -17,7 +17,7 @@ from gputopo.topology.tables import cached_by_fingerprint
 
 
 def keys(feasible: FeasibleSets) -> SortKeys:
-    """Return two keys per level: minus the number of used blocks, minus the free GPUs in these."""
+    """Return two keys per level: -(blocks that the GPU set uses), -(free GPUs in these blocks)."""
     found: list[NDArray[np.int64]] = []
     for level in _levels(feasible.topology):
         used = np.zeros(len(feasible.sets), dtype=np.int64)
