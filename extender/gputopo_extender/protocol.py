@@ -37,7 +37,8 @@ def _has_name(item: object) -> bool:
 class ExtenderArgs(BaseModel):
     """Body of filter and prioritize: the pod, and the nodes that kube-scheduler still considers.
 
-    kube-scheduler sets only ``NodeNames`` with ``nodeCacheCapable: true``, else only ``Nodes``.
+    kube-scheduler sends ``NodeNames`` if its configuration has ``nodeCacheCapable: true``, and
+    ``Nodes`` otherwise.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -66,7 +67,8 @@ class ExtenderArgs(BaseModel):
 class Victims(BaseModel):
     """The UIDs of the pods on one node that kube-scheduler would end for the preemptor.
 
-    A victim is sent as ``{"UID": ...}`` with ``nodeCacheCapable: true``, else as a pod object.
+    kube-scheduler sends a victim as ``{"UID": ...}`` if its configuration has
+    ``nodeCacheCapable: true``, and as a pod object otherwise.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)

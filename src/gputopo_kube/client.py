@@ -205,7 +205,7 @@ class ObjectSource(Generic[Item]):
         return await self.api.found(get())
 
     async def list(self) -> Listing[Item]:
-        """Return the objects. The list is up to date, because the request names no version."""
+        """Return the most recent state of all objects: the request has no ``resourceVersion``."""
 
         async def get() -> Listing[Item]:
             pages = self.client.list(

@@ -1,4 +1,4 @@
-"""Kubernetes objects that are not parsed, and the key that names an object."""
+"""Types for a Kubernetes object as a dict, and for the namespace and name of an object."""
 
 from typing import Any, NamedTuple, TypeAlias
 

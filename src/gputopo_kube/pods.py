@@ -133,11 +133,11 @@ class PodView:
 
     @property
     def most_gpus(self) -> int:
-        """The most GPUs that the pod can use at one time, limited to 64, the most GPUs of a node.
+        """The highest number of GPUs that the pod can use at one time; 64 if it is higher.
 
-        Init containers run one after another, before the application containers. So a sidecar with
-        1 GPU, init containers with 2 and 4 GPUs and an application container with 3 GPUs use at
-        most 1 + max(3, 4) = 5 GPUs.
+        Sidecars run all the time. Init containers run one after another, before the application
+        containers. Example: a sidecar with 1 GPU, init containers with 2 and 4 GPUs and an
+        application container with 3 GPUs use at most 1 + max(2, 4, 3) = 5 GPUs.
         """
         application, sidecars, largest_init = 0, 0, 0
         for each in self.containers:

@@ -134,9 +134,9 @@ class PodStatus(PodPart):
     def is_rejected_for(self, resource: str, requested: AbstractSet[str]) -> bool:
         """Return whether kubelet rejected the pod because of ``resource``.
 
-        ``requested`` are the resources that the pod requests. The result is false if kubelet's
-        message names some of them, but not ``resource``. If the message names none of them, as
-        when a device plugin returned the error, the result is true.
+        ``requested`` are the resources that the pod requests. The result is true if kubelet's
+        message names ``resource``, or names no requested resource at all (as when a device plugin
+        returned the error).
         """
         if self.rejection is None or self.reason != ADMISSION_ERROR:
             return False

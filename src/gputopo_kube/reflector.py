@@ -54,11 +54,11 @@ class ListWatchSource(Protocol[Item]):
 class Reflector(Generic[Item]):
     """Lists the objects of one kind, then watches their changes, until cancelled.
 
-    lightkube's watch has no read timeout. So if the connection is lost, the watch just yields no
-    events. For this reason the reflector lists again after ``silence_seconds`` without an event; a
-    list has a timeout. These lists are cheap: they are rare in a large cluster, which has frequent
-    events, and short in a small cluster. The reflector also lists again after ``relist_seconds``,
-    so that a lost event has no lasting effect.
+    lightkube's watch has no read timeout. So if the connection is lost, the watch yields no events
+    and no error. For this reason the reflector lists again after ``silence_seconds`` without an
+    event; a list has a timeout. In a large cluster this happens rarely, because events are
+    frequent. In a small cluster the list is short. The reflector also lists again after
+    ``relist_seconds``, so that a lost event has no lasting effect.
 
     Attributes:
         lists: number of successful lists since the start.

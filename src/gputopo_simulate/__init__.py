@@ -1,1 +1,1 @@
-"""Simulators of the papers MAPA (GPUs of jobs) and Synergy (CPUs and memory of jobs)."""
+"""Simulators of two papers: MAPA chooses the GPUs of jobs, Synergy their CPUs and memory."""

@@ -58,9 +58,8 @@ def memory_gib_of_model(model: str) -> int:
 def nvlink_version_of_counts(most_on_a_pair: int, most_on_a_gpu: int) -> int:
     """Return the probable NVLink generation of GPUs whose model is unknown; 0 means no NVLink.
 
-    The result is the oldest of the generations 2, 3 and 4 whose GPUs can have that many NVLinks;
-    newer GPUs could have them too. A pair of GPUs with four NVLinks (a bridge or a mesh) exists
-    only from generation 3 on.
+    The result is the oldest of the generations 2, 3 and 4 in which a GPU can have that many
+    NVLinks. Four NVLinks on a pair, as in a bridge or a mesh, are at least generation 3.
 
     Examples: 2 links on a pair and 6 on a GPU give 2 (V100). Through an NVSwitch, a GPU uses all
     its links for each peer: 12 links on a pair and 84 on a GPU (12 * 7 peers) give 3 (A100).

@@ -112,8 +112,8 @@ def _tree(file: _Handwritten) -> dict[str, _Groups]:
     """Return the groups of GPUs by field: ``switches`` first, ``sockets`` last.
 
     Raises:
-        TopologyError: if a GPU is in no socket or in two groups of one field, or if a group is in
-            several groups of a later field, such as a switch in two sockets.
+        TopologyError: if a GPU is in no socket or in two groups of one field, or if the GPUs of one
+            group are in several groups of a higher level, as the GPUs of a switch in two sockets.
     """
     tree = {
         "switches": file.switches,

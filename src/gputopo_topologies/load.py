@@ -21,9 +21,9 @@ _LISTS: Final = ("List", "GPUTopologyList")
 def parse(text: str, name: str) -> NodeTopology:
     """Return the topology in a text. The content of the text decides its format.
 
-    The text is JSON (see :func:`parse_document`) or the output of ``nvidia-smi topo -m``. Together
-    with this output, the text should have that of ``nvidia-smi -L``, which lists models and UUIDs.
-    Missing UUIDs are derived from ``name``.
+    The text is JSON (see :func:`parse_document`) or the output of ``nvidia-smi topo -m``, if
+    possible with the output of ``nvidia-smi -L``, which lists models and UUIDs. UUIDs that the text
+    does not contain are derived from ``name``.
 
     Raises:
         TopologyError: if the text has another format; the message starts with ``name``.

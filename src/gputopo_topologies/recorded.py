@@ -128,10 +128,10 @@ class _Recording:
     def ancestor(self, a: int, b: int) -> Ancestor:
         """Return the nearest PCIe ancestor of two GPUs. If their cell shows NVLinks, infer it.
 
-        Each third device C is compared with both GPUs: let X be the ancestor of ``a`` and C, and Y
-        that of ``b`` and C. If X and Y differ for some C, the farther of them is the result: PIX
-        and SYS give SYS. If X equals Y for every C, the result is the nearest X, but not farther
-        than NODE if both GPUs are on one socket.
+        GPUs on different NUMA nodes give SYS. Otherwise the other devices decide. If a device has
+        different ancestors with ``a`` and ``b``, the farther of the two is the result: PIX with
+        ``a`` and SYS with ``b`` give SYS. If every device has the same ancestor with both GPUs, the
+        result is the nearest of these, but not farther than NODE if both GPUs are on one socket.
         """
         one, other = self.matrix.gpus[a], self.matrix.gpus[b]
         cell = self.matrix.cells[one, other]
@@ -149,7 +149,7 @@ class _Recording:
         return LEVELS[min([*equal, LEVELS.index(farthest)])]
 
     def _levels_of_third_devices(self, one: str, other: str) -> tuple[list[int], list[int]]:
-        """Return two lists for all C of :meth:`ancestor`: max(X, Y) if X != Y, and X if X == Y."""
+        """Return two lists: of differing ancestors, the farther ones; and the equal ancestors."""
         unequal: list[int] = []
         equal: list[int] = []
         for third in self.matrix.devices:

@@ -65,13 +65,13 @@ class BindingWriter:
         """Claim the GPUs of a decision and bind the pod.
 
         Return the pod instead of a result if the caller must choose GPUs again: another extender
-        has written claims, the node has changed, or the pod has ended or has other GPU requests or
-        ``gputopo.io/`` annotations.
+        has written claims, the node has changed, the pod has ended, or the pod's GPU requests or
+        ``gputopo.io/`` annotations have changed.
 
-        If only other fields of the pod have changed, send the Binding again with the new version of
-        the pod, until the event loop's time is ``until``. The claim is then still valid: to
-        invalidate a claim, an extender changes a ``gputopo.io/`` annotation of the pod
-        (docs/adr/0008-claims-fence-bindings.md).
+        After any other change of the pod, the API server rejects the Binding, because the Binding
+        names the pod's old version. This method then sends the Binding again with the new version,
+        until the event loop's clock shows ``until``. The claim stays valid: to invalidate a claim,
+        an extender changes an annotation of the pod (docs/adr/0008-claims-fence-bindings.md).
         """
         try:
             claimed = await self._fence.claim(decision)

@@ -1,7 +1,7 @@
-"""Writes the claims of this extender to the Lease, and resolves the claims of other extenders.
+"""Claims GPUs in the Lease, and drops claims of other extenders whose Bindings have failed.
 
-An extender claims the GPUs of a Binding before it writes the Binding, so that all other extenders
-know these GPUs. The binder loads the claims, and the binding writer adds claims.
+An extender claims the GPUs of a pod before it sends the pod's Binding, so that no other extender
+gives these GPUs to another pod. The binder loads the claims, and the binding writer adds claims.
 docs/adr/0008-claims-fence-bindings.md explains why this is safe even if an extender freezes.
 """
 
@@ -89,8 +89,8 @@ class ClaimFence:
         ``SPACING_SECONDS`` share one write.
 
         Raises:
-            ApiError: it is unknown whether the claims were written. If they were, the next call
-                returns False, because the Lease has a newer version.
+            ApiError: the claims may have been written. If they were, the Lease has a newer version
+                than this extender knows, so ``claim`` returns False until ``load`` is called.
         """
         self._ledger.reservations.reserve(decision)
         if self._next is None:

@@ -30,7 +30,7 @@ class SchedulerPodState:
     """The state of a scheduler pod, as its kubelet reports it.
 
     Attributes:
-        ready: whether both containers are ready and the pod is not being deleted.
+        ready: whether kube-scheduler and extender are ready and the pod is not being deleted.
         extender_ready: whether the extender's container is ready.
         crashes: how often the extender's container has ended since the pod was created.
     """
@@ -99,7 +99,7 @@ class Standby:
         self._ready_since: float | None = None
 
     def reset(self) -> None:
-        """Forget the observed states, so that a time without observations does not count."""
+        """Forget all recorded states, for example after the API server did not respond."""
         self._leader = ("", LeaderHistory(self._tolerated_seconds))
         self._ready_since = None
 

@@ -33,9 +33,9 @@ class Claim:
     """The GPUs of one node that a Binding may give to a pod.
 
     Attributes:
-        version: resource version of the pod that the Binding requires. It makes the claims of two
-            Bindings differ. With equal claims, the second write of the Lease would not change the
-            version of the Lease, and other extenders would not notice this write.
+        version: the Binding succeeds only if the pod has this resource version. Two Bindings of a
+            pod have different versions, so each new claim changes the Lease and thus the Lease's
+            resource version. By this version other extenders notice the new claim.
         gpus: UUIDs in rank order.
     """
 
@@ -82,7 +82,7 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
 
 
 def claimed_pod(claim: Claim) -> PodView:
-    """Make a ``PodView`` of the claim's deleted pod, as if the claim's Binding had succeeded."""
+    """Return a view of the claim's pod, which was deleted, as if the pod had been bound before."""
     gpus = GpusAnnotation(
         uid=claim.uid, node=claim.node, generation=0, containers={"": list(claim.gpus)}
     )

@@ -105,10 +105,10 @@ class EndedPods:
                 heappush(self._due, (paused_until, pod.node))
 
     def add_lost(self, claims: Iterable[Claim], *, version: int | None = None) -> None:
-        """Add the deleted pods of ``claims``. The watch may not have shown that they started.
+        """Add pods that had claims and were deleted: they may have run before their deletion.
 
-        ``version`` is the version of the pod list that does not contain the pods. It is None if a
-        GET request, not a list, showed that the pod is missing.
+        ``version`` is the version of a pod list that lacks these pods. It is None if the API server
+        responded to a GET request that the pod does not exist.
         """
         latest = _LARGEST_VERSION if version is None else version
         for claim in claims:
@@ -122,11 +122,11 @@ class EndedPods:
             self._rejections.started(node, self._clock())
 
     def note_listed(self, node: GpuNode) -> None:
-        """Note the UIDs of the pods that the node's GPUTopology lists as users of GPUs."""
+        """Store the UIDs of the pods that the node's GPUTopology lists as users of GPUs."""
         self._listed.update(user.uid for user in node.users if user.uid)
 
     def forget_listed(self, pods: AbstractSet[str]) -> None:
-        """Forget noted UIDs, except those of existing pods (``pods``) and of ended pods."""
+        """Forget UIDs from ``note_listed``, except those of existing (``pods``) and ended pods."""
         self._listed &= pods | {uid for ended in self._on.values() for uid in ended}
 
     def lower_versions(self, version: int) -> None:
@@ -166,10 +166,10 @@ class EndedPods:
 
 
 def with_history(pod: PodView, before: PodView | None) -> PodView:
-    """Return ``pod``; ``started`` is also true if it was true in ``before``, the previous view.
+    """Return ``pod`` with ``started`` also set if it was set in ``before``, the previous view.
 
-    A restarted kubelet may reject a started pod; it then removes the container statuses, which
-    show the start.
+    ``started`` is derived from the container statuses. A restarted kubelet may reject a pod that
+    had started, and then removes these statuses.
     """
     is_lost = before is not None and before.started and not pod.started
     return replace(pod, started=True) if is_lost else pod

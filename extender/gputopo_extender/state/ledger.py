@@ -1,8 +1,8 @@
 """Derives the usage of each node from topologies, pods, claims and reservations.
 
-The reflectors of pods and topologies write lists and changes into the ledger. The verbs read usage
-and states from the ledger, and bind adds reservations. The usage of a node is always computed from
-all inputs, so a list and a series of changes give the same result.
+The reflectors of pods and topologies write lists and changes into the ledger. The verbs read node
+usages and node states from the ledger, and bind adds reservations. A usage is always computed from
+all current objects. So it is the same whether the objects came from a list or from a watch.
 """
 
 import asyncio

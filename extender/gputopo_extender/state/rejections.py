@@ -27,7 +27,8 @@ class _Pause:
 class KubeletRejections:
     """Keeps, in memory only, which nodes are paused: the extender places no pods on them.
 
-    After a restart of the extender, a node whose kubelet rejects every pod gets one more pod.
+    A restart of the extender ends all pauses. A node whose kubelet rejects every pod is paused
+    again after the next rejected pod.
     """
 
     def __init__(self) -> None:
@@ -36,8 +37,8 @@ class KubeletRejections:
     def add(self, pod: PodView, now: float) -> float | None:
         """Begin a pause for the node of a rejected pod; return when the pause ends.
 
-        If the node is already paused, do nothing and return None, because the pod was bound before
-        the pause. Otherwise one burst of rejected pods would cause the longest pause.
+        If the node is already paused, do nothing and return None. Otherwise each of several pods
+        that were bound before the pause would double it.
         """
         node = str(pod.node)
         remembered = now - _FORGOTTEN_AFTER_SECONDS
@@ -58,7 +59,7 @@ class KubeletRejections:
         return now + seconds
 
     def started(self, node: str, now: float) -> None:
-        """If the node's pause is over, make its next pause short again: a pod has started there."""
+        """Record that a pod started on the node: if no pause lasts now, the next one is short."""
         known = self._pauses.get(node)
         if known is not None and now >= known.until:
             del self._pauses[node]

@@ -26,9 +26,9 @@ class NodeState:
     hundred states. The extender evaluates each state once and compares states by identity.
 
     Attributes:
-        structure: the topology of one of these nodes, with the UUIDs and the name of that node.
+        structure: topology of one of the nodes in this state, with that node's UUIDs and name.
         free: healthy GPUs without a known user.
-        unknown: number of GPUs that pods of other schedulers use and the agent does not report yet.
+        unknown: number of GPUs that pods of other schedulers use, but the agent has not reported.
         blocked: why no GPU of the node may be given to a pod; None if the node is not blocked.
         not_ready: why the node takes no pods now; None if the node is ready.
         deleted: healthy GPUs that only processes of ended pods use.
@@ -59,7 +59,7 @@ class NodeUsage:
         generation: generation of the GPUTopology.
         used: GPUs that are reserved, observed in use, or in a pod's annotation. The GPUs of an
             ended pod stay used until its containers are known to have stopped.
-        unknown: number of GPUs that pods of other schedulers use and the agent does not report yet.
+        unknown: number of GPUs that pods of other schedulers use, but the agent has not reported.
         blocked: why no GPU of the node may be given to a pod; None if the node is not blocked.
         shared: GPUs that belong to more than one live pod or reservation. gputopo never causes
             this, so a shared GPU is an error.
@@ -96,7 +96,8 @@ class NodeUsage:
 class _PodGpus:
     """The GPUs in one pod's annotation, and the GPUs that the agent reports for the pod.
 
-    ``unknown`` is the number of GPUs of another scheduler's pod that the agent does not report yet.
+    ``unknown`` is the number of GPUs that a pod of another scheduler uses, but the agent has not
+    reported.
     """
 
     annotated: GpuMask

@@ -73,11 +73,11 @@ NodeFit = Candidate | Misfit
 class Evaluation:
     """Fit or misfit of each node for one request.
 
-    Thousands of nodes have a few hundred states, so results are stored by state.
+    Thousands of nodes have a few hundred states, so results are stored by state, not by node.
 
     Attributes:
-        keys: for each of ``nodes`` the key of its result, for example the state of the node.
-        results: fit or misfit for each of the ``keys``, and for no other key.
+        keys: for each of ``nodes``, its key in ``results``, usually the state of the node.
+        results: fit or misfit by key. Each key is that of at least one node.
     """
 
     nodes: Sequence[str]
@@ -96,9 +96,9 @@ class Evaluation:
     def best(self, size: int, in_flight: Mapping[str, int], *, sensitive: bool) -> list[str]:
         """Return the best nodes for a pod of ``size`` GPUs, ``sensitive`` to bandwidth or not.
 
-        Of the nodes with the highest score, return those with the highest percentage of used GPUs.
-        As in kube-scheduler's MostAllocated, used GPUs include those of this pod and those of pods
-        that filter sent to the node and bind has not yet bound (``in_flight``, GPUs by node).
+        Of the nodes with the highest score, return those with the highest percentage of used GPUs,
+        as kube-scheduler's MostAllocated does. The GPUs of this pod count as used, and so do the
+        GPUs of pods between filter and bind (``in_flight``: number of these GPUs by node).
         """
         scores = score_nodes(self._candidates(), sensitive=sensitive)
         highest = max(scores.values(), default=0)

@@ -191,9 +191,10 @@ class Verbs:
     def _offered(
         self, pod: PodView, request: PlacementRequest | Misfit, found: Evaluation
     ) -> list[str]:
-        """Return all nodes that fit, or one of the best if many fit and the pod has no preference.
+        """Return all nodes that fit, or only one of the best if many fit.
 
-        If filter returns one node, kube-scheduler saves the time for computing scores.
+        With one node, kube-scheduler need not compute scores. A pod that prefers some nodes, for
+        example by affinity, gets all nodes that fit.
         """
         fitting = found.fitting()
         few = self._offer_one_above == 0 or len(fitting) <= self._offer_one_above

@@ -185,9 +185,10 @@ class _LedgerCollector(Collector):
 
 
 def _gpu_counts(usages: Iterable[NodeUsage]) -> dict[str, int]:
-    """Count each GPU once, in the first state that applies: unhealthy, used, blocked, free.
+    """Return the number of GPUs in each state. A GPU counts in the first state that applies.
 
-    GPUs that only processes of deleted pods use are counted as ``deleted_pods``.
+    The order is: unhealthy, deleted_pods (only processes of deleted pods use the GPU), used,
+    blocked, free.
     """
     counts = {"free": 0, "used": 0, "deleted_pods": 0, "unhealthy": 0, "blocked": 0}
     for usage in usages:

@@ -1,9 +1,10 @@
 """Chooses the nodes on which preemption frees the best GPUs for the preemptor.
 
-The preempt verb calls this module. kube-scheduler sends nodes, each with its victims. All victims
-must end before the preemptor fits, for instance because it needs their CPUs, so this module removes
-no victim. Of nodes with equally important victims, this module returns only those with the best
-links. kube-scheduler then chooses the node with the least important victims.
+The preempt verb calls this module. kube-scheduler sends nodes, each with victims: the pods that
+must end so that the preemptor fits. This module may drop a node, but never one victim of a node,
+because the preemptor may need the victim's CPUs. Of nodes with equally important victims, this
+module returns those with the best links. kube-scheduler then chooses the node with the least
+important victims.
 """
 
 from collections import defaultdict

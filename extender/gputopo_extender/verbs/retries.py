@@ -3,13 +3,15 @@
 If a pod fits on no node and filter returns no error, kube-scheduler may preempt other pods, and
 tries the pod again after a cluster event or after five minutes. After an error, kube-scheduler
 preempts no pods and tries the pod again within seconds. So filter returns an error if the cause may
-end without preemption, for example if processes of a deleted pod use the GPUs. An error also
-removes the pod's nominated node, for which kube-scheduler has preempted pods. The watch shows the
-end of preempted pods with a delay, so filter waits up to 100 ms before it returns an error.
+end without preemption, for example if processes of a deleted pod use the GPUs.
 
-Some causes last long, for instance a process that cannot be killed or an agent that is down. So if
-the pod may preempt other pods, filter returns errors for 60 s. Then it responds once without an
-error, so that kube-scheduler preempts pods, and returns errors for another 60 s.
+An error has a disadvantage: after kube-scheduler has preempted pods on a node, an error makes it
+forget that it has nominated the node for the pod. The extender's watch shows the end of preempted
+pods late. So filter waits up to 100 ms for changes before it returns an error.
+
+Some causes last long, for instance a process that cannot be killed. So if the pod may preempt other
+pods, filter returns errors for only 60 s, then responds once without an error, so that
+kube-scheduler can preempt pods, and then returns errors for 60 s again.
 """
 
 import asyncio
@@ -68,7 +70,7 @@ class FilterRetries:
         self._errors_since: dict[str, float] = {}
 
     def may_be_outdated(self, pod: PodView, found: Evaluation) -> bool:
-        """Return whether the pod may fit when the watch has delivered all changes.
+        """Return whether the ledger may lack changes after which the pod fits.
 
         Return False for a pod with ``spec.schedulingGroup``: filter does not wait for such a pod.
         """

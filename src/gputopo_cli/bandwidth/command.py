@@ -44,9 +44,9 @@ def fit(
 ) -> None:
     """Fit equation 2 of the MAPA paper to your own NCCL measurements.
 
-    SAMPLES.csv has the columns gpus,bandwidth_gbps, with GPUs written as 0-3-4; or the columns
-    double,single,pcie,bandwidth_gbps, with the number of links of each type in the ring. Give
-    the fitted model to other commands with --model.
+    SAMPLES.csv has a column bandwidth_gbps. It also has either a column gpus (such as 0-3-4) or
+    three columns with the number of links of each type in the ring: double, single and pcie.
+    Other commands use the fitted model with --model.
     """
     from gputopo_cli.bandwidth.fit import fit_samples
 

@@ -24,9 +24,9 @@ def who_has(
 
     INTENDED: the scheduler chose the GPU for the pod (annotation gputopo.io/gpus of the pod).
     OBSERVED: kubelet has given the GPU to the pod (status of the GPUTopology). STATE is
-    `starting` until kubelet has admitted the pod, and DIFFERS if INTENDED and OBSERVED disagree
-    in another way. This is normal for some seconds while a pod starts or ends. `gputopo doctor`
-    reports longer differences and what to do.
+    `starting` until kubelet has admitted the pod. STATE is DIFFERS if INTENDED and OBSERVED
+    disagree for another reason. A difference is normal for some seconds while a pod starts or
+    ends. `gputopo doctor` reports differences that last longer, and what to do.
     """
     from gputopo_cli.cluster.who_has import UserQuery, write_users
 

@@ -17,7 +17,7 @@ NO_POD: Final = "kubelet's pod-resources list names a pod that does not exist"
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """One GPU, and one container that uses the GPU or for which the scheduler chose the GPU.
+    """One GPU, and one container that uses this GPU or should use it by the scheduler's choice.
 
     Attributes:
         index: index of the GPU on its node; None if the node has no such GPU.
@@ -26,7 +26,7 @@ class GpuUse:
         namespace, pod, uid, container: the container and its pod; None if the GPU is free, or if
             the value is unknown.
         since: RFC 3339 time at which kubelet accepted the pod.
-        rank: rank of the GPU in the container; None if the scheduler did not choose the GPU for it.
+        rank: rank of the GPU in the container; None if the scheduler did not choose this GPU.
         observed: whether kubelet's pod-resources list has the container with this GPU.
         difference: how the annotation and kubelet's list differ; None if they agree, or if
             kubelet has not admitted the pod yet.

@@ -23,9 +23,9 @@ def list_profiles(
     """List the GPUProfiles with their bandwidth sensitivity, CPU demand and samples.
 
     DECLARED: how much longer the workload runs on the worst links than on the best, as its user
-    declares. MEASURED: the measured value with its 95 % interval. DEMAND: the lowest number of CPUs
-    from which more CPUs raise the speed by less than 10 %. SAMPLES: number of measured speeds.
-    LAST: when the newest of them was measured.
+    declares. MEASURED: this slowdown as measured by gputopo, with a 95 % interval. DEMAND: number
+    of CPUs that the workload needs; any higher number raises its speed by less than 10 %. SAMPLES:
+    number of measured speeds. LAST: when the newest of them was measured.
     """
     from gputopo_cli.profile.show import write_list
 

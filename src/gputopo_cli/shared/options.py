@@ -58,7 +58,7 @@ def new_group(description: str, status: int = 0) -> typer.Typer:
 
 
 def complete(words: Collection[str]) -> Callable[[str], list[str]]:
-    """Return the function with which the shell completes an option to one of ``words``."""
+    """Return a completion function: it returns the ``words`` that start with the typed text."""
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 

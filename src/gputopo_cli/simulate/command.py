@@ -25,8 +25,8 @@ def simulate(
 ) -> None:
     """Run a list of jobs on idle nodes under one policy.
 
-    Jobs queue in the order of their arrival. The list is CSV with a header, JSON, or rows
-    gpus,pattern,arrival,service,sensitive,workload without a header (docs/simulator.md).
+    Jobs queue in the order of their arrival. The list is JSON or CSV. CSV without a header has
+    the columns gpus, pattern, arrival, service, sensitive and workload (docs/simulator.md).
     """
     from gputopo_cli.simulate.simulate import write_simulation
 

@@ -40,10 +40,10 @@ class PolicyStatistics:
     """Statistics of one policy and one group of jobs.
 
     Attributes:
-        summaries: a summary for each job list.
-        effective_gb_per_s: quartiles, each a mean over the job lists; None if no job uses links.
-        execution_time: quartiles, each a mean over the job lists; None if there are no jobs.
-        speed_ups: speed-up over the first policy in each job list with jobs of the group.
+        summaries: one summary for each job list.
+        effective_gb_per_s: mean of each quartile over the job lists; None if no job uses links.
+        execution_time: mean of each quartile over the job lists; None if there are no jobs.
+        speed_ups: speed-up over the first policy, for each job list that has jobs of the group.
     """
 
     summaries: tuple[GroupSummary, ...]

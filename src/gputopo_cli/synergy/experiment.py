@@ -53,7 +53,7 @@ class RunRequest(NamedTuple):
 def list_runs(
     orders: Iterable[str], allocations: Iterable[str], *, as_released: bool
 ) -> list[RunRequest]:
-    """Return a run for each order and mechanism; ``as_released`` adds the released program."""
+    """Return a run per order and mechanism; ``as_released`` adds runs of Synergy's own program."""
     return [
         RunRequest(order, allocation, released)
         for order in orders
@@ -142,7 +142,7 @@ class QueueExperiment:
 
     @property
     def scaled(self) -> tuple[str, ...]:
-        """Jobs (``res50 with 4 GPUs``) whose throughput is computed from that with 1 GPU."""
+        """Jobs such as ``res50 with 4 GPUs`` whose throughput is scaled from that of 1 GPU."""
         kinds = {(job.model.name, job.gpus): job for job in self.jobs}
         return tuple(
             f"{name} with {gpus} GPUs"

@@ -100,7 +100,7 @@ def _comparison_lines(
 
 
 def _comparison_rows(runs: Sequence[CompletedRun]) -> Iterator[tuple[str, ...]]:
-    """Yield a row per run. Speed-up: mean JCT of the queue order's first run / own mean JCT."""
+    """Yield a row per run. Its speed-up in mean JCT is over the first run of the queue order."""
     first: dict[tuple[str, bool], float] = {}
     for run in runs:
         request, mean_jct = run.request, run.figures.mean_jct

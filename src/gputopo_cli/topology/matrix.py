@@ -106,7 +106,8 @@ def _styles(topology: NodeTopology) -> dict[LinkType, str]:
 def _groups(topology: NodeTopology) -> Iterator[tuple[str, tuple[GpuMask, ...]]]:
     """Yield a name such as ``sockets``, and the GPUs below each socket, host bridge or switch.
 
-    A level of the PCIe tree is left out if its groups are those of the level above or single GPUs.
+    A level of the PCIe tree is left out if it has the same groups as the level above it, or if each
+    group is a single GPU.
     """
     before: tuple[GpuMask, ...] = (topology.mask,)
     for level, name in _LEVELS:

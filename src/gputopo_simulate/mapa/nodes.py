@@ -37,9 +37,9 @@ class RunningJob:
 class SimulatedNodes:
     """Nodes and their free GPUs.
 
-    Nodes are scored as in the extender (:mod:`gputopo.placement.score`). Of several nodes with the
-    best score, the lowest fingerprint of the topology decides, then the lowest mask of free GPUs.
-    Nodes with equal fingerprint and mask give a job equal links; the first name is used.
+    Nodes are scored as in the extender (:mod:`gputopo.placement.score`). If several nodes have the
+    best score, a job gets the first of them in this order: by fingerprint of the topology, then by
+    mask of the free GPUs, then by name.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class SimulatedNodes:
         return placement
 
     def match_on_first(self, job: SimulatedJob, freed: NodePlacement | None = None) -> Match:
-        """Return the match of a job on the first node if the GPUs of ``freed`` were free too."""
+        """Return a job's match on the first node, as if the job placed at ``freed`` had ended."""
         fingerprint, free = self._keys[0]
         more = mask_of(freed.match.gpus) if freed else 0
         key = fingerprint, GpuMask(free | more)

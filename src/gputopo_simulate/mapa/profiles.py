@@ -3,9 +3,10 @@
 The run time of a workload is assumed to be linear in ``1 / b``, where ``b`` is the bandwidth that
 :mod:`gputopo.bandwidth.physical` predicts (:mod:`gputopo.profiles.linkcurve` without hidden
 communication). So the run times on the best and on the worst links determine the run time at each
-bandwidth. Example: a workload runs 60 % longer on the worst links (12 GB/s) than on the best links
-(48 GB/s). Then on the best links, communication takes the part c = 0.6 / (48 / 12 - 1) = 0.2 of the
-run time (:class:`.timelaw.SlowdownCurve`).
+bandwidth. Example: a workload runs 60 % longer on the worst links (12 GB/s) than on the best (48
+GB/s). Communication takes 48 / 12 = 4 times as long on the worst links. If it takes the part ``c``
+of the run time on the best links, the run is longer by 3 * c. So c = 0.6 / 3 = 0.2
+(:class:`.timelaw.SlowdownCurve`).
 """
 
 import json

@@ -56,9 +56,10 @@ def should_wait(
     """Return whether a job should wait until the next running job ends.
 
     By waiting, the job saves ``gpus * mean run time * (slowdown now - slowdown after the end)`` of
-    GPU time. In the meantime, ``free`` GPUs are idle. Any running job can end next, with a
-    probability proportional to 1 / residual time. The residual time of a job is estimated as the
-    mean residual time of finished jobs at the same age.
+    GPU time. In the meantime, ``free`` GPUs are idle. It is unknown which running job ends next, so
+    the slowdown after the end is a mean over all ``ends``. The weight of an end is 1 / residual
+    time, because a job with a short residual time probably ends next. The residual time of a job is
+    estimated as the mean residual time of finished jobs at the same age.
 
     ``observed`` has the run times of finished jobs, ascending. ``slowdown`` is the slowdown of the
     job on the GPUs that are free now.

@@ -43,7 +43,7 @@ def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatri
     choice the matrix for one GPU, scaled to this number.
 
     Raises:
-        SimulationError: neither matrix has a throughput for the proportional share or less.
+        SimulationError: every measurement has more CPUs or memory than the proportional share.
     """
     gpus, cpus, memory_gb = job.gpus, cluster.cpus_per_gpu, cluster.memory_gb_per_gpu
     for matrix in (job.model.matrix(gpus), job.model.matrices[1].scaled_to(gpus)):

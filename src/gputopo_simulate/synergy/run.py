@@ -32,9 +32,9 @@ class SynergySettings:
     """Queue order, sizing mechanism and rounds of a run.
 
     Attributes:
-        runnable_only: whether the mechanism gets only the first jobs of the queue whose GPUs fit.
-            This saves time. It is only for mechanisms that run exactly these jobs (all in
-            :data:`.mechanisms.GUARANTEE_SHARES`); others may skip one and run a later job.
+        runnable_only: whether the mechanism gets, instead of the whole queue, only the jobs for
+            which enough GPUs are left in queue order. This saves time. It is only right for
+            mechanisms that run exactly these jobs (:data:`.mechanisms.GUARANTEE_SHARES`).
         round_seconds: length of a round; None for the event-driven mode.
     """
 
@@ -141,9 +141,9 @@ class _SynergySimulation:
     def _requests(self, queue: Sequence[SizingRequest]) -> Sequence[SizingRequest]:
         """Return the requests for the mechanism.
 
-        With the setting ``runnable_only``, the queue order only decides which jobs run: those whose
-        GPUs fit, first jobs first. Their requests are sorted by arrival. So the list, and with it
-        the assignment, stays the same until other jobs run.
+        With ``runnable_only``, these are the jobs for which enough GPUs are left in queue order,
+        sorted by arrival. If the queue order changes but these jobs do not, the list stays the
+        same, so the mechanism does not run again.
         """
         if not self._settings.runnable_only:
             return queue

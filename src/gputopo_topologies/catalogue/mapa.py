@@ -1,15 +1,15 @@
 """The servers of MAPA's evaluation.
 
 The NVLinks are those of MAPA's released program (socal-ucr/MAPA, ``src/GpuTopology.hh``), with GPUs
-numbered from 0. The PCIe trees are those that such servers usually have. In three places the
-program has errors. The catalogue has the links and bandwidths that the program declares:
+numbered from 0. The PCIe trees are those that such servers usually have. The program has three
+errors:
 
 - torus-2d-16 has 31 NVLinks, but a torus of 4 by 4 has 32. The program does not declare the link
-  between GPUs 0 and 4, the first GPUs of two rows.
-- cubemesh-16 has 32 NVLinks. At run time the program overwrites two of them (4-5, 12-13) with PCIe,
-  because it declares them with the higher GPU number first. The catalogue keeps them.
+  between GPUs 0 and 4, the first GPUs of two rows. The catalogue does not have this link either.
+- The program declares 32 NVLinks of cubemesh-16, but at run time it replaces two of them (4-5,
+  12-13) by PCIe. The catalogue has all 32.
 - The program declares four links of cubemesh-16 (0-11, 1-5, 3-8, 9-13) as double, but with the 25
-  GB/s of a single link. They are single here.
+  GB/s of a single link. In the catalogue they are single.
 """
 
 from collections.abc import Mapping

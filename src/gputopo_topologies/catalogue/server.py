@@ -17,9 +17,9 @@ class ServerModel:
 
     Attributes:
         bus_ids: PCI bus IDs of the GPUs of an example server, separated by spaces.
-        together: number of consecutive GPUs below one common ancestor, by type of ancestor, nearest
-            first. With ``{PIX: 2, NODE: 4}``, GPUs 0 and 1 have PIX, 0 and 3 have NODE, 0 and 4
-            have SYS.
+        together: for each type of ancestor, nearest first, how many consecutive GPUs share one
+            ancestor of this type. With ``{PIX: 2, NODE: 4}``, GPUs 0 and 1 have PIX, 0 and 3 have
+            NODE, 0 and 4 have SYS.
         numa_nodes: NUMA nodes of the server. Each has the same number of consecutive GPUs.
         memory_gib: memory of one GPU; 0 if it is part of the model name.
         nvlinks: pairs of GPUs by the number of their direct NVLinks, as ``{2: "0-3 0-4"}``.

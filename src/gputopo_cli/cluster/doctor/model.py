@@ -15,8 +15,9 @@ _MAX_NAMES: Final = 5
 class ObjectKind(StrEnum):
     """A kind of object that ``doctor`` reads from a cluster.
 
-    ``KUBELETS`` has one object for each node with GPUs: its ``name``, and either the active
-    ``kubeletconfig`` or the ``error`` of the request. ``SERVER`` is the API server's version.
+    An object of ``KUBELETS`` has the ``name`` of a node with GPUs, and either kubelet's active
+    configuration (``kubeletconfig``) or, if kubelet did not return it, the reason (``error``).
+    ``SERVER`` is the API server's version.
     """
 
     TOPOLOGIES = "gputopologies"
@@ -59,7 +60,7 @@ class ClusterSnapshot:
 
 
 class Severity(StrEnum):
-    """An error keeps GPUs from pods, gives wrong GPUs or hides their state; a warning may do so."""
+    """Error: pods get no or wrong GPUs, or GPU states are unknown. Warning: this may happen."""
 
     ERROR = "error"
     WARNING = "warning"

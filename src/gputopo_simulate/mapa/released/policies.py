@@ -24,7 +24,7 @@ class PolicyInput:
     Attributes:
         gpu_sets: all sets of as many free GPUs as the job needs; at least one set.
         domain: number of GPUs in each PCIe domain of the server.
-        preserved_gb_per_s: total bandwidth of the NVLinks within each GPU set, by mask of the set.
+        preserved_gb_per_s: total bandwidth of the NVLinks among free GPUs, by mask of these GPUs.
     """
 
     gpu_sets: Sequence[ScoredGpuSet]
@@ -64,11 +64,12 @@ def preserve(given: PolicyInput) -> ScoredRing | None:
     """Return the ring of GPUs for the job, or None if the job waits.
 
     A sensitive job of several GPUs gets the ring with the highest effective bandwidth (equation 2).
-    It waits if this is at most 12.34 GB/s, the value of equation 2 for GPUs without links.
+    It waits if this bandwidth is at most 12.34 GB/s, the value of equation 2 for GPUs without
+    links.
 
-    Any other job gets the ring that leaves the most NVLink bandwidth between the GPUs that stay
-    free; of equal rings, that with the most aggregate bandwidth. The job waits if both are 0. A
-    ring of one GPU has no link, so its job waits if no NVLink would stay between free GPUs.
+    Any other job gets the ring that preserves the most bandwidth of NVLinks among the GPUs that
+    stay free; of equal rings, the ring with the highest aggregate bandwidth. The job waits if
+    preserved and aggregate bandwidth are both 0. The aggregate bandwidth of one GPU is 0.
     """
     if given.sensitive and given.size > 1:
         best = max(given.gpu_sets, key=lambda each: each.by_equation.effective_gb_per_s)

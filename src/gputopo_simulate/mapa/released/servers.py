@@ -1,8 +1,8 @@
 """The servers of the authors' program, with the links that it uses at run time.
 
 GPUs are numbered from 0 here and from 1 in the program. Links differ from those of the catalogue:
-PCIe has weight 10, and cubeMesh-16 lacks the links 4-5 and 12-13. The program declares these two
-with the higher GPU number first, so its later step that adds PCIe links overwrites them.
+PCIe has weight 10, and cubeMesh-16 lacks the NVLinks 4-5 and 12-13, because a later step of the
+program replaces them by PCIe links.
 """
 
 from collections.abc import Mapping

@@ -25,7 +25,8 @@ def demands(
 ) -> list[OptionChoice]:
     """Return for each job its demand or, if idle servers cannot hold it, its proportional share.
 
-    The share is without resources that exceed the demand. Errors: see :func:`check_names`.
+    CPUs or memory of the share that exceed the demand are left out. Errors: see
+    :func:`check_names`.
     """
     check_names(servers, requests)
     cache, idle = OptionsCache(servers), [ServerState.idle(server) for server in servers]

@@ -1,11 +1,12 @@
 """Synergy-Opt: an upper bound for the throughput of all jobs, and a sizing near this bound.
 
-The throughput of each job is relative to that with its proportional share. Section 4.1 and appendix
-A.1 of the paper describe two linear programs. The first treats all servers as one and chooses an
-option (CPUs and memory) for each job; its optimum is the upper bound. The second assigns fractions
-of jobs to servers, and splits at most three jobs per server. The paper does not say how fractions
-become whole GPUs. Here they are rounded, so the jobs of a server may need more CPUs or memory than
-it has. Such jobs get their least options (:attr:`JobOptions.least`) until all fit.
+Section 4.1 and appendix A.1 of the paper describe two linear programs. The first treats all servers
+as one and chooses an option (CPUs and memory) for each job. Its optimum is the upper bound for the
+sum of throughputs, where 1 is a job's throughput with its proportional share. The second program
+assigns fractions of jobs to servers, and splits at most three jobs per server. The paper does not
+say how fractions become whole GPUs. Here they are rounded, so the jobs of a server may need more
+CPUs or memory than it has. Then jobs get their least options (:attr:`JobOptions.least`) until all
+fit.
 """
 
 from collections import Counter

@@ -27,12 +27,14 @@ class SolverMissingError(GputopoError):
 
 @dataclass(frozen=True, slots=True)
 class LinearProgram:
-    """Maximize the sum of ``gains`` * x, with 0 <= x <= 1 and limits for the sum of each row.
+    """Maximize the sum of ``gains`` * x. Each variable x is in 0..1, and each row has limits.
+
+    A row is the sum of coefficient * x over the variables.
 
     Attributes:
         gains: factor of each variable in the sum that is maximized.
         columns: for each variable, its coefficients as pairs (row, coefficient).
-        limits: minimum and maximum of the sum of each row; infinite for no limit.
+        limits: minimum and maximum of each row; infinite for no limit.
         binary: whether every x is 0 or 1.
     """
 

@@ -189,10 +189,11 @@ def _demand(
 ) -> tuple[ResourcesPerGpu, float]:
     """Return a job's demand per GPU, and its speed relative to the proportional share.
 
-    If the GPUs fit on one server, the demand is at most the CPUs and memory of this server, and a
-    reduced demand lowers the speed-up in proportion to the CPUs. If the GPUs need several servers,
-    the speed-up is 1; a demand for more CPUs than one server has becomes the proportional share of
-    CPUs, and likewise for memory.
+    If the job's GPUs fit on one server, the demand is at most the CPUs and memory of this server.
+    If this limit reduces the demand, the speed is interpolated by CPUs between the proportional
+    share (1) and the full demand. If the GPUs need several servers, the speed is 1. If the job
+    then demands more CPUs than one server has, its demand is the proportional share of CPUs. The
+    same applies to memory.
     """
     wanted = ResourcesPerGpu(profile.best_cpus_per_gpu, profile.best_memory_gb_per_gpu)
     limit = ResourcesPerGpu(cluster.cpus / job.gpus, cluster.memory_gb / job.gpus)

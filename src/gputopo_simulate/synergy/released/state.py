@@ -24,10 +24,10 @@ class ReleasedJob:
     """A job in the authors' program.
 
     Attributes:
-        demand: resources with which the job is ``profiled_speed`` times as fast as with its
-            proportional share (below: its share).
+        demand: CPUs and memory for each GPU with which the job has its ``profiled_speed``.
+        profiled_speed: speed with the demand; 1 is the speed with the proportional share.
         step_seconds: time of one step with the proportional share.
-        speed: speed in the last round in which the job ran; 1 is the speed with its share.
+        speed: speed in the last round in which the job ran.
         held: CPUs and memory that the job has now for each GPU.
         parts: number of GPUs on each server, by server number.
         steps_before: steps done when the round began.
