@@ -1,4 +1,4 @@
-"""Claims GPUs in the Lease, and drops claims of other extenders whose Bindings have failed.
+"""Claims GPUs in the Lease, and drops other extenders' claims if their Bindings cannot succeed.
 
 An extender claims the GPUs of a pod before it sends the pod's Binding, so that no other extender
 gives these GPUs to another pod. The binder loads the claims, and the binding writer adds claims.

@@ -33,9 +33,9 @@ class Claim:
     """The GPUs of one node that a Binding may give to a pod.
 
     Attributes:
-        version: the Binding succeeds only if the pod has this resource version. Two Bindings of a
-            pod have different versions, so each new claim changes the Lease and thus the Lease's
-            resource version. By this version other extenders notice the new claim.
+        version: the Binding succeeds only if the pod has this resource version. Claims of two
+            extenders for a pod always have different versions. If the claims were equal, the second
+            write would not change the Lease, and the first extender would not notice this write.
         gpus: UUIDs in rank order.
     """
 
