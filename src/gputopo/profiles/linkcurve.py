@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from math import exp, inf, log, log1p
 from typing import Final, NamedTuple
 
+from gputopo.profiles.nonnegative import nonnegative_minimum
 from gputopo.profiles.regression import Column, dot
 
 HIDDEN: Final = (0.0, 0.25, 0.5, 0.75)
@@ -53,15 +54,20 @@ class LinkSlowdown(NamedTuple):
 
 
 class CurveMisfit(NamedTuple):
-    """The misfit of a curve as a quadratic form: ``v' products v`` with ``v = (1, -log times)``.
+    """The misfit of a curve as a quadratic form: ``v' products v``.
+
+    ``v`` is ``(1, -log times of the curve, -effects)``. The effects are those of neighbours, which
+    are not negative, because no neighbour makes a workload faster. The best effects count.
 
     Attributes:
         slowness: the different values of ``u`` of the samples; ``v`` has the curve at each of them.
         products: matrix from :meth:`gputopo.profiles.regression.Regression.products`.
+        deviations: prior deviation of each effect.
     """
 
     slowness: Sequence[float]
     products: Sequence[Column]
+    deviations: Sequence[float] = ()
 
     @property
     def shapes(self) -> list[float]:
@@ -71,7 +77,19 @@ class CurveMisfit(NamedTuple):
     def of(self, log_slowdown: float, hidden: float) -> float:
         """Return the misfit of the curve with these values of ``log(1 + s)`` and ``h``."""
         curve = [1.0, *(-each for each in log_times(self.slowness, log_slowdown, hidden))]
-        return dot(curve, [dot(row, curve) for row in self.products])
+        rows = [dot(curve, row) for row in self.products]
+        misfit, targets = dot(curve, rows), rows[len(curve) :]
+        if not any(each > 0 for each in targets):  # the best effects are 0
+            return misfit
+        effects = nonnegative_minimum(self._matrix(len(curve)), targets)
+        # An effect above 0 has the slope 0, so c' M c = t' c for effects c, matrix M and targets t.
+        return misfit - dot(targets, effects)
+
+    def _matrix(self, first: int) -> list[Column]:
+        matrix = [list(row[first:]) for row in self.products[first:]]
+        for index, deviation in enumerate(self.deviations):
+            matrix[index][index] += 1 / deviation**2
+        return matrix
 
 
 def log_times(slowness: Sequence[float], log_slowdown: float, hidden: float) -> Column:

@@ -14,7 +14,10 @@ neighbours at the same time. So one model explains all samples::
   run.
 
 Each effect has a normal prior distribution with the mean 0. Those of links and CPUs are so wide
-that they hardly matter. Those of neighbours are as wide as the slowdowns that SC17 measured.
+that they hardly matter. Those of neighbours are as wide as the slowdowns that SC17 measured. No
+neighbour makes a workload faster. So for the interval of the slowdown on slow links, the effects of
+neighbours are not negative (:mod:`gputopo.profiles.linkcurve`). With negative effects, a workload
+that is as fast on bad links beside neighbours as on good links alone could still be sensitive.
 
 The scatter of samples and of runs is estimated. An assumed scatter counts as much as a few values.
 Errors have Student's t distribution, so outliers of samples and of runs have little weight (Lange,

@@ -13,7 +13,7 @@ from gputopo.profiles.linkcurve import CurveMisfit, LinkCurve, log_times
 from gputopo.profiles.regression import Column, Regression, RunErrors
 from gputopo.profiles.runs import RUN_SCATTER, SAMPLE_SCATTER
 from gputopo.profiles.slowness import slowness_of
-from gputopo.profiles.terms import Term, runs_of, terms_of
+from gputopo.profiles.terms import NEIGHBOURS, Term, nested, runs_of, terms_of
 
 RUN_SHARE: Final = 0.7
 """Assumed standard deviation of the error of runs relative to that of samples, in addition to
@@ -25,6 +25,10 @@ RUN_FREEDOM: Final = 2
 
 SAMPLE_FREEDOM: Final = 4
 """The assumed scatter of samples counts as much as the scatter of so many samples."""
+
+MAX_NONNEGATIVE: Final = 16
+"""Number of neighbours whose effects are known not to be negative. More would take too much time;
+the effects of further neighbours can have any sign."""
 
 _T_FREEDOM: Final = 4.0  # of the distribution of errors
 _STEPS: Final = 3
@@ -176,14 +180,16 @@ def _wider(scale: float, square: float) -> float:
 
 def misfit_of(data: RateData, errors: RunErrors) -> CurveMisfit:
     """Return the misfit of curves if all other terms have their most probable effects."""
-    terms = RateModel(
-        [term.column for term in data.terms],
-        [term.deviation for term in data.terms],
-        data.log_times,
+    neighbours = nested([term for term in data.terms if term.kind in NEIGHBOURS])
+    bounded, unbounded = neighbours[:MAX_NONNEGATIVE], neighbours[MAX_NONNEGATIVE:]
+    free = [*(term for term in data.terms if term.kind not in NEIGHBOURS), *unbounded]
+    regression = Regression(
+        [term.column for term in free], [term.deviation for term in free], errors
     )
     levels = sorted(set(data.slowness))
     indicators = [[float(each == level) for each in data.slowness] for level in levels]
-    return CurveMisfit(levels, terms.regression(errors).products([data.log_times, *indicators]))
+    columns = [data.log_times, *indicators, *(term.column for term in bounded)]
+    return CurveMisfit(levels, regression.products(columns), [each.deviation for each in bounded])
 
 
 def _sample_scatter(samples: Sequence[Sample], log_times: Sequence[float]) -> float:

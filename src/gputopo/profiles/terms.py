@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from math import sqrt
+from operator import add
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from gputopo.api.profile import Sample
@@ -11,12 +13,20 @@ from gputopo.profiles.regression import Column
 
 Kind: TypeAlias = Literal["Base", "Drift", "CPUs", "Socket", "Node"]
 
+NEIGHBOURS: Final = frozenset[Kind]({"Socket", "Node"})
+
 ON_SOCKET: Final = 0.15
 """Prior deviation of the effect of a neighbour on the socket: SC17 (section 3) measured slowdowns
 from 0 to 30 %."""
 
 ON_NODE: Final = 0.08
 """The same for a neighbour on other sockets only; SC17 has no value for it."""
+
+SLOWER_ON_SOCKET: Final = 0.10
+"""Deviation of the half-normal prior of the same effect: the 30 % of SC17 are three deviations."""
+
+SLOWER_ON_NODE: Final = 0.05
+"""The same for a neighbour on other sockets only."""
 
 DRIFT_PER_RUN: Final = 0.01
 """Prior deviation of the drift from one run to the next."""
@@ -51,6 +61,25 @@ def terms_of(samples: Sequence[Sample]) -> list[Term]:
     """Return the terms for samples that ascend by time and have the same number of GPUs."""
     base = Term("Base", "", _WIDE, [1.0] * len(samples))
     return [base, *_drift(samples), *_cpus(samples), *_neighbours(samples)]
+
+
+def nested(neighbours: Sequence[Term]) -> list[Term]:
+    """Return terms of neighbours of which none is negative, with half-normal priors.
+
+    A neighbour on the same socket slows a workload at least as much as one on another socket. So
+    the term of another socket counts for both, and that of the same socket is what comes on top.
+    """
+    on_socket = {term.name: term.column for term in neighbours if term.kind == "Socket"}
+    on_node = {term.name for term in neighbours if term.kind == "Node"}
+    result: list[Term] = []
+    for kind, name, _, column in neighbours:
+        if kind == "Node" and name in on_socket:
+            column = list(map(add, column, on_socket[name]))  # noqa: PLW2901
+        on_top = sqrt(SLOWER_ON_SOCKET**2 - SLOWER_ON_NODE**2)
+        alone = SLOWER_ON_NODE if kind == "Node" else SLOWER_ON_SOCKET
+        deviation = on_top if kind == "Socket" and name in on_node else alone
+        result.append(Term(kind, name, deviation, column))
+    return result
 
 
 def runs_of(samples: Sequence[Sample]) -> list[list[int]]:
