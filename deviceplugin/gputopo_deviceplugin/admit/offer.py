@@ -126,7 +126,7 @@ class DeviceOffer:
         )
         if withheld != self.withheld:
             cause = withheld.message if withheld else "none"
-            _log.warning("reason to offer no free GPUs to kubelet changed %s", fields(reason=cause))
+            _log.warning("changed what prevents an offer of free GPUs %s", fields(reason=cause))
             self.withheld = withheld
         self._assigned.add(self._tracker.assigned_gpus())
         # Until kubelet has listed its pods, each GPU may have a container.

@@ -72,7 +72,8 @@ def candidate_gpus(pod: PodView, container: str, node: str) -> tuple[GpuUuid, ..
             later = f"container {lasting.name} after it requests {lasting.gpus}"
         raise PlacementError(
             f"pod {pod.key}: init container {container} requests {requested.gpus} GPUs, but "
-            f"{later}; request at most as many as the next sidecar or application container"
+            f"{later}; an init container may not request more GPUs than the next sidecar or "
+            "application container"
         )
     gpus = intended_gpus(pod, node).get(lasting.name, ())
     if len(set(gpus)) != lasting.gpus:

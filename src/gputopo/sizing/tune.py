@@ -23,8 +23,8 @@ def tune(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) -
     which jobs run. Jobs with the most GPUs are placed first, then those with the highest demand for
     CPUs and memory. Each job is placed by best fit. If a demand does not fit:
 
-    1. A job whose demand exceeds its proportional share gets its trimmed share instead: the share
-       without resources beyond the demand.
+    1. A job whose demand exceeds its proportional share gets its trimmed share instead: of each
+       resource, the smaller of share and demand.
     2. If the trimmed share does not fit either, servers are chosen by GPUs alone. Jobs on these
        servers that exceed their shares get their trimmed shares until the job fits. The job always
        fits if no other job exceeds its share.

@@ -178,7 +178,8 @@ def test_an_init_container_that_requests_too_many_gpus_is_rejected_with_a_remedy
     a = pod("a", {"main": [0]}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
     assert reason_of(run(2, [listed("a", main=uuids())], a)) == (
         "pod default/a: init container warm requests 2 GPUs, but container main after it requests "
-        "1; request at most as many as the next sidecar or application container"
+        "1; an init container may not request more GPUs than the next sidecar or application "
+        "container"
     )
     alone = pod("a", {}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
     assert "no sidecar or application container after it requests any" in reason_of(
