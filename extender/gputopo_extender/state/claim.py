@@ -82,7 +82,7 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
 
 
 def claimed_pod(claim: Claim) -> PodView:
-    """Return a view of the claim's pod, which was deleted, as if the pod had been bound before."""
+    """Return the deleted pod of a claim as it would be if its Binding had come before its end."""
     gpus = GpusAnnotation(
         uid=claim.uid, node=claim.node, generation=0, containers={"": list(claim.gpus)}
     )
