@@ -18,7 +18,9 @@ def reason_to_skip(state: GpuJobState, spec: GPUJobSpec) -> LinksResult | None:
     if spec.suspend and state.link_runs:
         return LinksResult(result="Stopped", message="the job is suspended")
     if accepted is not None and accepted.reason == "JobCreated":
-        return LinksResult(result="Stopped", message="the job was started before")
+        return LinksResult(
+            result="Stopped", message="the operator created the Job of this GPUJob once before"
+        )
     message = ""
     if spec.gpus_per_replica == 1:
         message = "spec.gpusPerReplica: 1 GPU uses no links"

@@ -14,10 +14,10 @@ Example: a step takes 0.10 s with 50 GB/s, the best links, and 0.16 s with 10 GB
 is 0.6. For 25 GB/s, u is (1/25 - 1/50) / (1/10 - 1/50) = 0.25. The time with 25 GB/s is 0.115 s if
 h = 0, and 0.10 s if h = 0.25.
 
-The misfit of a curve is the weighted sum of its squared residuals. The misfit of a value of ``s``
-is that with the best ``h``. The 95 % interval of ``s`` contains the values whose misfit exceeds the
-least misfit by at most the square of a quantile of Student's distribution (profile likelihood;
-Davison, Statistical Models, 2003, section 4.5.2).
+The misfit of a curve is the weighted sum of its squared residuals. For each ``s``, the ``h`` with
+the least misfit counts. The 95 % interval of ``s`` is the profile-likelihood interval (Davison,
+Statistical Models, 2003, section 4.5.2): it contains each ``s`` whose misfit is at most ``q^2``
+above the least misfit of all, where ``q`` is a quantile of Student's distribution.
 """
 
 from collections.abc import Callable, Sequence

@@ -10,7 +10,12 @@ _MOST: Final = log(1e18)  # fits into 64 bits
 
 
 class Rate(NamedTuple):
-    """Micro-steps per second, and half the 95 % interval in thousandths of this rate."""
+    """A rate with its 95 % interval.
+
+    Attributes:
+        micro_steps_per_second: millionths of training steps per second.
+        ci_permille: half of the width of the interval, in thousandths of the rate; 50 is +-5 %.
+    """
 
     micro_steps_per_second: int
     ci_permille: int

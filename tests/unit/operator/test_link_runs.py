@@ -488,7 +488,7 @@ def test_child_job_that_is_created_again_is_not_measured_again(job: LinkSituatio
     job.child, job.runs = None, {}
     job.reconcile()
     assert job.runs == {}
-    assert job.message() == "Links: the job was started before"
+    assert job.message() == "Links: the operator created the Job of this GPUJob once before"
 
 
 def test_deleted_job_of_the_first_run_is_created_again(job: LinkSituation) -> None:

@@ -56,7 +56,7 @@ class ServerScores:
         self._equation: dict[tuple[int, int, int], float] = {}
 
     def gpu_sets(self, size: int) -> tuple[ScoredGpuSet, ...]:
-        """Return all GPU sets of a size, in the program's order."""
+        """Return all GPU sets of a size, in the order in which MAPA's program tries them."""
         if size not in self._gpu_sets:
             sets = combinations(map(GpuIndex, range(self._server.gpus)), size)
             self._gpu_sets[size] = tuple(map(self._score, sorted(sets, key=_miner_order)))
