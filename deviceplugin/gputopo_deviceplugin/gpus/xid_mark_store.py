@@ -72,7 +72,7 @@ class XidMarkStore:
             time_of_reset = xid_marks.parse_time(reset_at)
         except ValueError as error:
             _log.warning(
-                "annotation ignored, set it to a time like 2026-01-31T12:00:00Z %s",
+                "annotation ignored; it must be a time such as 2026-01-31T12:00:00Z; %s",
                 fields(annotation=GPUS_RESET_ANNOTATION, value=reset_at, reason=error),
             )
         else:

@@ -10,12 +10,12 @@ NO_REPORT = NodeReport({}, {}, {})
 
 
 def changes(known: Mapping[str, PodReport], before: NodeReport, after: NodeReport) -> ReportChanges:
-    """Return the GPUJobs (by their pods) and GPUProfiles to update after a new report of a node.
+    """Return the pods whose GPUJob must be updated after a node's new report, and the GPUProfiles.
 
     Args:
-        known: by UID of the pod, its GPUs and rate when this function last returned the pod. The
-            new rate is compared with this rate. A comparison with ``before`` would miss a rate that
-            rises by 1 % in each report, because 1 % is no clear difference.
+        known: the report of each pod, by UID, at the last update of its GPUJob. The new rate of the
+            pod is compared with the rate in this report, and not with that in ``before``. Otherwise
+            a rate that rises by 1 % in each report would never cause an update.
         before: the former report of the node.
         after: the new report of the node.
     """

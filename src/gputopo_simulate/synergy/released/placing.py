@@ -123,7 +123,10 @@ def _by_excess(job: ReleasedJob) -> tuple[int, float, float]:
 
 
 def _reduce_placed(servers: ReleasedServers, job: ReleasedJob) -> None:
-    """Reduce a placed job to its share on the same GPUs. Repeat its current round at speed 1."""
+    """Reduce a placed job to its proportional share on the same GPUs.
+
+    The progress of the job in the current round is computed again, now without a speed-up.
+    """
     parts = servers.release(job)
     job.undo_round()
     servers.assign(job, parts, _reduced(servers, job))
