@@ -101,7 +101,7 @@ class AgentMetrics:
         self._allocations.labels("granted" if granted else "refused").inc()
 
     def set_rates(self, rates: Mapping[tuple[str, str, str], float]) -> None:
-        """Set the steps/s by namespace, pod and container; remove those of other containers."""
+        """Set the rate of each (namespace, pod, container) in steps/s. Remove all other rates."""
         for labels in self._rated - rates.keys():
             self._rates.remove(*labels)
         for labels, rate in rates.items():

@@ -25,8 +25,8 @@ def step(samples: int | None = None) -> None:
 
     Args:
         samples: number of training samples of this step in all ranks, as an ``int``. After a step
-            without this number, gputopo no longer counts samples. A tensor counts as no number,
-            because to read its value could block until the GPU is ready.
+            without this number, gputopo no longer counts samples. A tensor is treated as missing,
+            because reading its value could block until the GPU is ready.
     """
     _reporter.step(samples)
 

@@ -15,8 +15,8 @@ SEND_INTERVAL_SECONDS: Final = 1.0
 class StepCounter:
     """Counts the steps of one process. The caller must hold a lock and catch all errors.
 
-    A run is one count that never decreases. The count is sent at the first step, and then at most
-    once a second, even if sending fails. A lost message does no harm, because the next message
+    A run is a count from 0 that never decreases. The count is sent at the first step, and then at
+    most once a second, even if sending fails. A lost message does no harm, because the next message
     contains the whole count.
 
     Args:

@@ -18,10 +18,10 @@ def is_reporting_rank(environ: Mapping[str, str], modules: Mapping[str, Any]) ->
     """Return whether this process has rank 0 or no rank.
 
     Args:
-        environ: the environment. If ``GPUTOPO_STEPS_RANK_VARIABLES`` is set, it names the only
-            variables from which the rank is read, separated by commas.
-        modules: the imported modules. If that variable is not set, ``torch.distributed`` is used
-            too, because ``torch.multiprocessing`` sets no variable with the rank.
+        environ: the environment variables. If ``GPUTOPO_STEPS_RANK_VARIABLES`` is set, it lists
+            variables, separated by commas. Then the rank is read only from these variables.
+        modules: the imported modules. If that variable is not set, the rank is also read from
+            ``torch.distributed``, because ``torch.multiprocessing`` sets no variable.
     """
     override = environ.get(OVERRIDE)
     if override is not None:

@@ -61,7 +61,7 @@ class Admission:
             pod_resources: reads kubelet's list of pods.
             lock: held during each call from kubelet.
             state: the GPUs that the agent offers to kubelet, with their health.
-            kubelet: counts registrations of the agent; each restart of kubelet adds one.
+            kubelet: shows whether kubelet has restarted since GetPreferredAllocation.
             recorder: records allocations and rejections.
             node: this node's name.
             timeout_seconds: time limit for all reads from the API server in one call.
@@ -147,7 +147,7 @@ class Admission:
     async def _refresh_others(
         self, gpus: Sequence[GpuUuid], expected: AdmissionResult | None
     ) -> None:
-        """Read the pods that use ``gpus`` again, in case they have ended; skip ``expected.pod``."""
+        """Read again the pods that use ``gpus``, except ``expected.pod``: they may have ended."""
         own = expected.pod.uid if isinstance(expected, ContainerAllocation) else None
         intended = intended_users(gpus, own, self._live_pods(), self._node).values()
         users = self._tracker.find_pods(gpus) | {(user.key, user.uid) for user in intended}

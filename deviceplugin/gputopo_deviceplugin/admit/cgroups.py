@@ -109,6 +109,7 @@ def _populated(folder: Path) -> bool:
         if isinstance(error, OSError) and error.errno in _GONE:
             return False
         _log.error(
-            "cgroup not read, its pod is treated as running %s", fields(path=folder, reason=error)
+            "cannot read the cgroup of a pod; the agent treats the pod as running: %s",
+            fields(path=folder, reason=error),
         )
         return True

@@ -33,7 +33,7 @@ class StepsFolders(Protocol):
     """Creates the sockets to which training programs send how many steps they have made."""
 
     def open_for(self, allocation: ContainerAllocation) -> Path | None:
-        """Create the container's socket; return its folder, or None if not needed or on failure."""
+        """Create the container's socket. Return its folder, or None if no socket was created."""
         ...
 
 

@@ -86,8 +86,8 @@ def identify(
         # has lost its record of the pod. The pod gets its GPUs only if no other pod can be in
         # admission.
         return AdmissionRejection(
-            f"the request may be for pod {pod.key}, which runs already, or for another pod that "
-            f"has no GPUs yet: {_join(sorted(waiting_keys))}"
+            f"kubelet does not name the pod of its request: it may be {pod.key}, which runs "
+            f"already, or a pod that may wait for GPUs ({_join(sorted(waiting_keys))})"
         )
     # Kubelets before 1.34 continue to list pods that have ended.
     active = [entry for entry in listed if entry.key not in pods or pods[entry.key].live]
@@ -123,8 +123,8 @@ def _waiting(
     Kubelet allocates GPUs to the containers of a pod in order. For example, a pod has the init
     container A and the application container B. Kubelet's list never shows A, because the list has
     no ordinary init containers. So while the list shows B without GPUs, the next container may be A
-    or B. If A and B request the same number of GPUs, GetPreferredAllocation is for A: kubelet later
-    gives the GPUs of A to B, and calls only Allocate for B.
+    or B. If A and B request the same number of GPUs, the next container is A: kubelet calls
+    GetPreferredAllocation only for A, because B later gets the GPUs of A.
     """
     for entry in listed:
         pod = pods.get(entry.key)

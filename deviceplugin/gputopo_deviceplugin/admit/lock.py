@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 class AdmissionLock:
     """Serializes kubelet's calls, and delays reads of kubelet's pod-resources list.
 
-    After a pod has ended, a read of the list makes kubelet find out again which GPUs are allocated.
-    Kubelet then uses its stored allocations, but it stores those of a container only shortly after
-    Allocate. If the list is read earlier, kubelet treats the GPUs of this container as free.
+    When a pod has ended, the next read of the list makes kubelet compute the free GPUs again, from
+    its stored allocations. Kubelet stores the allocation of a container shortly after Allocate. If
+    the agent read the list before that, kubelet would treat the container's GPUs as free.
     """
 
     def __init__(self) -> None:

@@ -126,7 +126,7 @@ class DeviceOffer:
         )
         if withheld != self.withheld:
             cause = withheld.message if withheld else "none"
-            _log.warning("changed what prevents an offer of free GPUs %s", fields(reason=cause))
+            _log.warning("obstacle to offering free GPUs changed: %s", fields(reason=cause))
             self.withheld = withheld
         self._assigned.add(self._tracker.assigned_gpus())
         # Until kubelet has listed its pods, each GPU may have a container.
@@ -147,5 +147,5 @@ class DeviceOffer:
     def _set_unregistered(self, reason: str | None) -> None:
         if reason != self._state.unregistered_reason:
             cause = reason or "none"
-            _log.info("reason not to register with kubelet changed %s", fields(reason=cause))
+            _log.info("obstacle to registering with kubelet changed: %s", fields(reason=cause))
             self._state.unregistered_reason = reason

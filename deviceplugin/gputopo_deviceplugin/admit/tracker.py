@@ -46,8 +46,8 @@ class PodProcesses(Protocol):
 class UsageTracker:
     """Records which pod uses which GPU of this node.
 
-    The tracker removes a pod that has ended or was deleted when no process of the pod runs. But a
-    deleted pod that kubelet still lists stays in the record, because kubelet may still start it.
+    The tracker removes an ended or deleted pod after the last process of the pod has ended. While
+    kubelet lists a deleted pod, the tracker keeps the pod, because kubelet may still start it.
 
     Attributes:
         pods: the pods of this node, as the API server reports them.
@@ -120,8 +120,8 @@ class UsageTracker:
     def all_users(self) -> dict[GpuUuid, GpuUser]:
         """Return the user of each GPU: live pods, and ended or deleted pods with a running process.
 
-        The live pods come from kubelet's list; before kubelet's first list, from the state file.
-        Kubelets before 1.34 also list ended pods. The method ignores ended pods in the list.
+        The live pods come from kubelet's list. Until the agent has read this list, they come from
+        the state file. Kubelets before 1.34 also list ended pods, which the method ignores.
         """
         stored = self._update_usage()
         self._save()

@@ -86,7 +86,7 @@ def users_in_list(
 def with_listed(
     usage: Usage, users: Mapping[GpuUuid, GpuUser], pods: Mapping[ObjectKey, PodView]
 ) -> Usage:
-    """Return ``usage`` plus the ``users`` in kubelet's list whose pods are in ``pods``."""
+    """Add ``users``, from kubelet's list, to ``usage``. Skip users whose pod is not in ``pods``."""
     known = {key: pod.uid for key, pod in pods.items()}
     added = {
         (user.uid, gpu): user

@@ -25,9 +25,9 @@ def preferred_gpus(
 ) -> tuple[GpuUuid, ...] | AdmissionRejection:
     """Return the GPUs that kubelet should allocate, or why the agent rejects the request.
 
-    Kubelet has already recorded the required GPUs for the container. If GetPreferredAllocation
-    failed, these GPUs would stay marked as used in kubelet's checkpoint. So for a rejected request
-    with required GPUs, this function still returns GPUs, and Allocate rejects the container later.
+    If the agent rejects a request with required GPUs, the result still has GPUs, and Allocate
+    rejects the container later. The reason: kubelet has already recorded the required GPUs. It
+    removes this record if Allocate fails, but keeps it if GetPreferredAllocation fails.
     """
     if isinstance(result, ContainerAllocation):
         return result.gpus
@@ -141,16 +141,16 @@ def _find_reuse(
     uses = [_describe_use(gpu, users[gpu]) for gpu in sorted(gpus) if gpu in users]
     reasons = f" ({'; '.join(uses)})" if uses else ""
     return AdmissionRejection(
-        f"kubelet called Allocate for {_join(gpus)} without GetPreferredAllocation{reasons}: the "
-        "agent registered with kubelet again between the two calls, or another device plugin has "
-        "registered the same resource; create the pod again"
+        f"kubelet called Allocate for {_join(gpus)} without GetPreferredAllocation{reasons}; "
+        "perhaps kubelet or the agent has just restarted, or another device plugin has registered "
+        "the same resource; create the pod again"
     )
 
 
 def _next_container(
     gpus: Sequence[GpuUuid], pod: PodView, node: str, users: Mapping[GpuUuid, GpuUser]
 ) -> ContainerAllocation | None:
-    """Return the pod's next container that may get exactly ``gpus`` from an earlier container."""
+    """Return the next container of ``pod`` if an earlier one passes exactly ``gpus`` on to it."""
     using = {users[gpu].container for gpu in gpus}
     last = max((at for at, each in enumerate(pod.containers) if each.name in using), default=-1)
     for container in pod.containers[last + 1 :]:

@@ -28,8 +28,8 @@ class PodsVersion:
     """The range of resource versions that the agent may publish as ``observedPodsVersion``.
 
     Attributes:
-        newest: highest version, of the last change or list of pods that the agent has received.
-        needed: lowest version, of the last change that may have made GPUs free, because a pod
+        newest: highest version. This is the version of the last change or list that has arrived.
+        needed: lowest version, at which GPUs may have become free for the last time. Either a pod
             with GPUs ended or was deleted, or the agent may have missed changes. The extender gives
             free GPUs to new pods only after the agent has published this version or a higher one.
     """
@@ -40,7 +40,8 @@ class PodsVersion:
     def later(self, version: int) -> "PodsVersion":
         """Return the range from ``needed`` to ``version``, after a change that frees no GPUs.
 
-        If ``version`` is below ``needed``, etcd was restored. Then both ends are ``version``.
+        Versions decrease only when etcd is restored from a backup. So if ``version`` is below
+        ``needed``, the old range is not valid any more, and both ends become ``version``.
         """
         return PodsVersion(version, min(version, self.needed))
 

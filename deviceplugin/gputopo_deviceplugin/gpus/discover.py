@@ -85,7 +85,7 @@ def _to_gpu(gpu: NvmlGpu) -> Gpu:
 
 
 def _previous_link(known: NodeTopology | None, a: GpuIndex, b: GpuIndex) -> Link:
-    """Return the GPUs' link in ``known``, or else a PCIe link of ``_ASSUMED_PCIE_GENERATION``."""
+    """Return the link in ``known``. If there is none, return a PCIe link with assumed values."""
     if known is not None and (link := known.link_of.get((a, b))) is not None:
         return link
     return _pcie(a, b, Ancestor.SYS, _ASSUMED_PCIE_GENERATION, PCIE_LANES)
@@ -99,10 +99,10 @@ def _link(snapshot: NvmlSnapshot, a: NvmlGpu, b: NvmlGpu) -> Link:
 
 
 def _nvlinks_between(a: NvmlGpu, b: NvmlGpu, ancestor: Ancestor) -> Iterator[Link]:
-    """Yield a link for direct NVLinks, if any, and a link for NVLinks to an NVSwitch, if any.
+    """Yield the direct NVLink link of two GPUs and their link through an NVSwitch, if they exist.
 
-    For example, one GPU has 6 active NVLinks to the switch and the other GPU has 5. Then the result
-    is a link of 5 NVLinks.
+    The GPU with fewer NVLinks limits a link. For example, ``a`` has 6 active NVLinks to the
+    NVSwitch and ``b`` has 5. Then the link consists of 5 NVLinks.
     """
     for kind, ends in (
         (LinkKind.NVLINK, (_links_to(a, b), _links_to(b, a))),

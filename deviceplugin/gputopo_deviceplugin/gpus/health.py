@@ -40,7 +40,7 @@ def evaluate_health(
         topology: the GPUs.
         snapshot: the data that NVML reports about the GPUs.
         marks: the XIDs that still make a GPU unhealthy; the caller has removed all others.
-        xid_quiet_seconds: time after which a non-fatal XID expires, for the text of the fault.
+        xid_quiet_seconds: time after which a non-fatal XID expires. The fault's text states it.
     """
     readable = {gpu.uuid: gpu for gpu in snapshot.gpus}
     health: dict[GpuUuid, str | None] = {}

@@ -69,7 +69,7 @@ class NvmlSession:
         try:
             return self._listener.wait(_LISTEN_MILLISECONDS)
         except NvmlError as error:
-            _log.warning("XID events failed, registering with NVML again %s", fields(reason=error))
+            _log.warning("wait for XIDs failed, registering again: %s", fields(reason=error))
             self._listened_gpus = frozenset()
             time.sleep(_LISTEN_MILLISECONDS / 1000)
             return None

@@ -52,9 +52,9 @@ class NvmlSnapshot:
     """All GPUs of a node.
 
     Attributes:
-        failures: NVML's error for each GPU that could not be read, by GPU index.
-        levels: ``NVML_TOPOLOGY_*`` level of the nearest common ancestor of GPUs ``a`` and ``b``,
-            by ``(a, b)`` with ``a < b``. A pair is missing if NVML reports no common ancestor.
+        failures: maps the index of each GPU that could not be read to the error of NVML.
+        levels: maps each pair of GPU indices ``(a, b)`` with ``a < b`` to the ``NVML_TOPOLOGY_*``
+            level of their nearest common ancestor. A pair is missing if NVML reports none.
     """
 
     driver_version: str

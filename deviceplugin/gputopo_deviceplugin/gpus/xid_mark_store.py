@@ -61,8 +61,8 @@ class XidMarkStore:
     def apply_reset(self, reset_at: str) -> None:
         """Remove the marks that are older than ``reset_at``, the value of the Node's annotation.
 
-        The method applies each value once. So an unchanged annotation does not remove later marks,
-        even if the wall clock was set back.
+        The method applies each value only once. Otherwise, after the wall clock was set back, the
+        same value would remove the marks of later XIDs.
         """
         if reset_at == self._reset_at:
             return
@@ -72,7 +72,7 @@ class XidMarkStore:
             time_of_reset = xid_marks.parse_time(reset_at)
         except ValueError as error:
             _log.warning(
-                "annotation ignored; it must be a time such as 2026-01-31T12:00:00Z; %s",
+                "ignored an annotation that is not a time like 2026-01-31T12:00:00Z: %s",
                 fields(annotation=GPUS_RESET_ANNOTATION, value=reset_at, reason=error),
             )
         else:
@@ -92,6 +92,6 @@ class XidMarkStore:
         try:
             self._file.save(document)
         except OSError as error:
-            _log.error("XID marks not written, a restart loses them %s", fields(reason=error))
+            _log.error("XIDs not written; a restart would lose them: %s", fields(reason=error))
         else:
             self._written = document

@@ -75,7 +75,7 @@ def without_recovered(marks: Marks, snapshot: NvmlSnapshot) -> Marks:
 
 
 def without_older_than(marks: Marks, at_seconds: float) -> Marks:
-    """Remove all marks from before ``at_seconds``, a time of the monotonic clock."""
+    """Remove the marks of XIDs that occurred before ``at_seconds`` of the monotonic clock."""
     return {key: mark for key, mark in marks.items() if mark.at_seconds >= at_seconds}
 
 

@@ -15,7 +15,7 @@ class ContainerMeter:
     """Measures one container. Times are seconds of the agent's monotonic clock.
 
     Attributes:
-        newly_dropped: why the last ``add`` dropped the time since the previous count, or empty.
+        newly_dropped: why the last ``add`` ignored steps. Empty if it ignored none.
     """
 
     def __init__(self, rules: PhaseRules) -> None:

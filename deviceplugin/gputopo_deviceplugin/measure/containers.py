@@ -27,8 +27,8 @@ class MeasuredContainer:
     """A container with GPUs whose pod has not ended.
 
     Attributes:
-        fault: why the agent cannot count steps from the source that the pod's annotations name,
-            or what is wrong with these annotations; None without a problem.
+        fault: why the agent cannot measure as the pod's annotations request, for example because
+            an annotation is not valid. None if the agent can.
     """
 
     pod: PodView
@@ -48,8 +48,8 @@ def measured_containers(
 ) -> dict[ContainerKey, MeasuredContainer]:
     """Return the containers to measure: those that keep their GPUs until their pod ends.
 
-    A container that has more or fewer GPUs than it requests is left out, because kubelet's list of
-    allocations must be wrong.
+    If a container has more or fewer GPUs in ``users`` than it requests, ``users`` must be wrong.
+    The result does not contain this container.
 
     Args:
         users: the pod and container that uses each GPU of this node.

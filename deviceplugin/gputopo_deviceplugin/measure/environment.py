@@ -129,7 +129,7 @@ def _workload(user: GpuUser, pods: Mapping[ObjectKey, PodView]) -> str:
 
 
 def _bandwidth(container: MeasuredContainer) -> LinkBandwidth | None:
-    """Return the extender's prediction; None unless the container has exactly the chosen GPUs."""
+    """Return the extender's prediction for the container's GPUs, or None if there is none."""
     try:
         own, placement = own_gpus(container.pod), parse_placement(container.pod.annotations)
     except AnnotationError:

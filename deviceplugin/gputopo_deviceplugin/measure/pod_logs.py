@@ -65,7 +65,7 @@ class PodLogs:
         """Return the counts of steps that these containers have logged since the last call.
 
         The method reads at most 64 KiB of each log. The first call for a container skips the
-        existing entries, because the agent would take their old times for a jump of the clock.
+        existing entries. From their old times, the agent would conclude that the clock has jumped.
         """
         keys = {each.key for each in containers}
         for key in self._open.keys() - keys:

@@ -110,8 +110,8 @@ def _bandwidths(bandwidth: LinkBandwidth | None) -> dict[str, Any]:
 def merge_samples(published: Sequence[NodeSample], new: Sequence[NodeSample]) -> list[NodeSample]:
     """Append new samples to the published ones; keep the last 32 of this list.
 
-    Samples of the same pod, container and time are duplicates. The list is not sorted by time: if
-    the clock was set back, new samples have the earliest times but must not be removed.
+    Samples of the same pod, container and time are duplicates. The list is not sorted by time. When
+    the clock was set back, new samples have the earliest times, and a sorted list would lose them.
     """
     merged = {sample.key: sample for sample in (*published, *new)}
     return [*merged.values()][-MAX_NODE_SAMPLES:]
@@ -120,9 +120,9 @@ def merge_samples(published: Sequence[NodeSample], new: Sequence[NodeSample]) ->
 def next_measurements(
     published: Sequence[Measurement], current: Sequence[Measurement]
 ) -> tuple[Measurement, ...]:
-    """Return ``current``, with the published rate where the new rate differs only by noise.
+    """Return ``current``. Keep a published rate if the new rate differs from it only by noise.
 
-    Without this rule, the agent would write the status twice a minute for each running job.
+    Otherwise the agent would write the status twice a minute for each running job.
     """
     known = {(each.pod_uid, each.container): each for each in published}
     return tuple(_choose(known, each) for each in current)
@@ -134,7 +134,11 @@ def _choose(known: Mapping[tuple[str, str], Measurement], current: Measurement) 
 
 
 def _is_noise(before: Measurement, current: Measurement) -> bool:
-    """Return whether the new interval contains the old rate and has at least half its old width."""
+    """Return whether ``current`` differs from ``before`` only by noise.
+
+    The 95 % interval of the new rate must contain the old rate, and must be at least half as wide
+    as the 95 % interval of the old rate.
+    """
     old, new = before.micro_steps_per_second, current.micro_steps_per_second
     old_ci, new_ci = before.ci_permille, current.ci_permille
     if old is None or new is None or old_ci is None or new_ci is None:

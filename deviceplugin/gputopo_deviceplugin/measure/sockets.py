@@ -125,7 +125,7 @@ class StepsSockets:
 
     def _reject_sender(self, key: ContainerKey, opened: socket.socket) -> None:
         _log.error(
-            "steps socket closed, the steps of this container are no longer received %s",
+            "closed the steps socket of a container; its steps no longer count: %s",
             fields(pod_uid=key.uid, container=key.container, reason="file descriptors were sent"),
         )
         self._open[key] = None

@@ -85,9 +85,9 @@ class AllocationObserver:
     ) -> list[AllocationDifference]:
         """Return the running containers whose GPUs kubelet has forgotten and may allocate again.
 
-        Kubelet can forget GPUs only when it starts. So a container is left out if kubelet has
-        listed GPUs for it since its last start: the container has just ended. Pods that are being
-        deleted are left out too, because the agent rejects requests for their containers.
+        Kubelet can forget GPUs only when it starts. If kubelet has listed GPUs of a container after
+        this start and no longer lists them, the container has ended, and is left out. Pods that
+        are being deleted are left out too, because the agent rejects requests for their containers.
         """
         if self._registration != self._kubelet.registrations:
             self._registration = self._kubelet.registrations

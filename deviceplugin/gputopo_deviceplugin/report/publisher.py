@@ -55,7 +55,7 @@ class TopologyPublisher:
         self._unstored = False  # the API server does not store rates and samples
 
     def stop_loading(self) -> None:
-        """Make ``load`` ignore the GPUTopology from now on: a successor may have written it."""
+        """Make ``load`` return None, so that this agent does not load what the next agent wrote."""
         self._loading_stopped = True
 
     async def load(self) -> NodeTopology | None:
@@ -142,7 +142,7 @@ class TopologyPublisher:
                 raise
             newer = await self._store.topology()
             if newer is None or newer.get("status") != known.get("status"):
-                _log.info("stop of the agent not published: its successor has written the status")
+                _log.info("agent ends without a report: the next agent has written the status")
                 return False
             await self._withdraw(newer)
         return True

@@ -124,10 +124,10 @@ class StatusReporter:
         return published
 
     def _pause_seconds(self) -> float:
-        """Return the seconds until the next report, at most 0.5 soon after a start of kubelet.
+        """Return the seconds until the next report: at most 0.5 in the 30 s after kubelet's start.
 
-        Kubelet may have lost its record of the GPUs of running pods when it starts. Until the agent
-        publishes this loss, the scheduler may bind new pods that the agent then rejects.
+        When kubelet starts, it may have lost the record of which GPUs running pods have. Until the
+        agent publishes this loss, the scheduler may bind new pods, which the agent then rejects.
         """
         usual = self._settings.observe_seconds
         admitted = self._kubelet.watched_seconds >= ADMITTED_SECONDS

@@ -27,8 +27,8 @@ class NodeObservation:
         gpus: health and user of every GPU.
         differing: messages about containers whose GPUs are not the intended GPUs.
         pods_version: the observation includes all changes of pods up to ``pods_version.newest``.
-            None until kubelet has listed its pods; until then the status keeps its former
-            ``observedPodsVersion``.
+            ``pods_version`` is None until kubelet has listed its pods. Until then,
+            ``observedPodsVersion`` of the status does not change.
         processes_visible: False if the agent cannot see processes of deleted pods.
         measured: rates and samples; None until the agent has measured for some time.
     """

@@ -212,8 +212,8 @@ def test_a_running_pod_without_record_is_identified_only_where_no_other_pod_may_
     known = [] if other is None else [other]
     message = reason_of(run(1, entries, runs, *known, rejected=["uid-x"]))
     assert message == (
-        "the request may be for pod default/a, which runs already, or for another pod that has "
-        "no GPUs yet: default/x"
+        "kubelet does not name the pod of its request: it may be default/a, which runs already, "
+        "or a pod that may wait for GPUs (default/x)"
     )
     idle = pod("x", {})
     assert run(1, entries, runs, idle) == ContainerAllocation(runs, "main", (ALL[0],))

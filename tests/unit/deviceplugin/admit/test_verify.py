@@ -120,9 +120,9 @@ def test_gpus_of_an_init_container_need_no_preference_request() -> None:
 def test_other_gpus_are_rejected_without_a_preference_request() -> None:
     message = reason(check([2, 3], None, pod("a", 3, 2)))
     assert message == (
-        f"kubelet called Allocate for {ALL[2]} {ALL[3]} without GetPreferredAllocation: the agent "
-        "registered with kubelet again between the two calls, or another device plugin has "
-        "registered the same resource; create the pod again"
+        f"kubelet called Allocate for {ALL[2]} {ALL[3]} without GetPreferredAllocation; "
+        "perhaps kubelet or the agent has just restarted, or another device plugin has registered "
+        "the same resource; create the pod again"
     )
     a, used = lender("a", 3, 2)
     b, others = lender("b", 0)

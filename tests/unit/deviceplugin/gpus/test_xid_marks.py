@@ -175,7 +175,7 @@ def test_an_annotation_that_is_not_a_time_is_ignored(
     node.marks.apply_reset(value)
     node.marks.apply_reset(value)
     assert node.codes() == [95]
-    warnings = [one for one in caplog.messages if "annotation ignored" in one]
+    warnings = [one for one in caplog.messages if "ignored an annotation" in one]
     assert len(warnings) == 1
 
 
@@ -207,7 +207,7 @@ def test_a_folder_that_cannot_be_written_affects_only_a_restart(
     node.path.parent.write_text("a file where the folder belongs")
     node.marks.add(XidEvent(GPU, 95))
     assert node.codes() == [95]
-    assert "XID marks not written" in caplog.text
+    assert "XIDs not written" in caplog.text
     node.path.parent.unlink()
     assert node.codes() == [95]
     node.restart()
