@@ -162,12 +162,12 @@ class GpuJobState:
 
     Attributes:
         pods: all pods with the label of the GPUJob, also pods that another Job owns.
-        observed: UUIDs of the GPUs that kubelet has given to each pod, by UID of the pod.
-        measured: the agent's newest measurement of each measured pod, by UID of the pod.
+        observed: maps the UID of each pod to the UUIDs of the GPUs that kubelet has given to it.
+        measured: maps the UID of each measured pod to the agent's newest measurement.
         profile: the GPUProfile that the job names; None if it does not exist or is not needed.
         now: RFC 3339 time in UTC, in whole seconds.
         link_runs: the existing Jobs of the short runs that measure links.
-        samples: the samples in the GPUTopology of each pod's node, oldest first, by UID of the pod.
+        samples: maps the UID of each pod to its samples in GPUTopologies, oldest first.
     """
 
     job: GpuJob

@@ -167,7 +167,7 @@ def parse_samples(texts: Iterable[str]) -> tuple[Sample, ...]:
 
 
 def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
-    """Parse from a GPUTopology the UUIDs of the GPUs that each pod uses, by UID of the pod."""
+    """Parse a GPUTopology. The result maps each pod's UID to the UUIDs of the pod's GPUs."""
     used: dict[str, tuple[str, ...]] = {}
     gpus = raw.get("status", {}).get("gpus", [])
     for gpu in GPUTopologyStatus.model_validate({"gpus": gpus}).gpus:
@@ -177,7 +177,7 @@ def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
 
 
 def parse_pod_samples(raw: Document) -> dict[str, list[Sample]]:
-    """Parse from a GPUTopology the samples of each pod, oldest first, by UID of the pod."""
+    """Parse a GPUTopology. The result maps each pod's UID to its samples, oldest first."""
     samples: defaultdict[str, list[Sample]] = defaultdict(list)
     for found in valid_samples(raw.get("status", {}).get("samples", [])):
         samples[found.pod_uid].append(found)
@@ -185,10 +185,10 @@ def parse_pod_samples(raw: Document) -> dict[str, list[Sample]]:
 
 
 def parse_measured(raw: Document) -> dict[str, Measurement]:
-    """Parse from a GPUTopology the measurement of each pod, by UID of the pod.
+    """Parse a GPUTopology. The result maps each measured pod's UID to its measurement.
 
-    Of a pod with several measured containers, the result has the first measurement. Pods of GPUJobs
-    have one container with GPUs, so they have at most one measurement.
+    If a pod has several measured containers, the first measurement counts. Pods of GPUJobs have one
+    container with GPUs, so they have at most one measurement.
     """
     measured: dict[str, Measurement] = {}
     for each in raw.get("status", {}).get("measurements", []):

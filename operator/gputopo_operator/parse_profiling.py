@@ -99,8 +99,8 @@ def profiled_pods(
 ) -> dict[ObjectKey, frozenset[str]]:
     """Return the pods in the status of a GPUTopology that request to measure CPUs.
 
-    The value of each pod is a set of its UID and the times of its samples, which changes with each
-    new sample. If ``namespaces`` is empty, pods of all namespaces are returned.
+    The value of each pod is a set of its UID and the times of its samples. A pod is new, or has a
+    new sample, if this set has a new element. If ``namespaces`` is empty, all pods are returned.
     """
     samples = status.get("samples") or ()
     return {
@@ -117,7 +117,7 @@ def profiled_pods(
 def _annotations(
     view: PodView, labels: Mapping[str, str]
 ) -> tuple[MeasuringRequest, ProfilingState | None, str]:
-    """Return the pod's request, the stored state, and why it cannot be measured ("" if it can)."""
+    """Parse the annotations. The last value is why the pod cannot be measured, or ""."""
     try:
         request = parse_measuring(view.annotations)
     except AnnotationError as error:

@@ -1,4 +1,4 @@
-"""What the GPUTopologies report of pods and workloads, and the GPUProfiles updated from this."""
+"""Types for the reports of GPUTopologies and for the updates of GPUProfiles."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class ReportChanges:
-    """The GPUJobs (by the UIDs of their pods) and GPUProfiles that a new report may change."""
+    """What to update after a new report: ``profiles``, and the GPUJobs of ``pods`` (UIDs)."""
 
     pods: frozenset[str] = frozenset()
     profiles: frozenset[ObjectKey] = frozenset()

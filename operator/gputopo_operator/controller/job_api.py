@@ -118,10 +118,10 @@ class JobApi:
     def create_event(
         self, regarding: Document, event: ObjectEvent, now: str, version: str | None = None
     ) -> None:
-        """Create a Kubernetes Event on an object, but not the same Event twice for one ``version``.
+        """Create a Kubernetes Event on an object. A repeated call creates no second Event.
 
-        The default of ``version`` is the resource version of the object. A hash of ``version``,
-        reason and note is in the Event's name, so the API server rejects the same Event again.
+        The Event's name has a hash of ``version``, reason and note, so the API server rejects an
+        Event that exists. The default of ``version`` is the resource version of the object.
         """
         metadata = regarding["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]

@@ -57,7 +57,7 @@ class Profiler:
         self._clock = clock
 
     def advance(self, key: ObjectKey) -> float | None:
-        """Resize, restore or wait for one pod; return the seconds until the next call, or None.
+        """Do the next step of a pod's measurement; return the seconds until the next call, or None.
 
         Raises:
             ApiError: a request failed; the caller tries again later.
@@ -105,7 +105,7 @@ class Profiler:
     def _with_measured(
         self, situation: ProfilingSituation, node: str, profile: Document | None
     ) -> ProfilingSituation:
-        """Add the samples of the pod and of its GPUProfile, and the node's free CPUs."""
+        """Add samples of the pod and its GPUProfile, and the node's free CPUs to ``situation``."""
         pod = situation.pod
         samples = None if profile is None else parse_profile_samples(profile)
         own = (
@@ -122,11 +122,11 @@ class Profiler:
         )
 
     def _read_cpus(self, node: str, pod: ProfiledPod) -> tuple[int, tuple[int, ...] | None]:
-        """Return the CPU that the pod may use on its node, and the CPU requests of pending pods.
+        """Return how much CPU the pod may use on its node, and the CPU requests of pending pods.
 
-        If the container's request equals its limit, the measurement lowers both, and a pending pod
-        could take the CPUs. If the request is lower, the measurement does not change it, and the
-        second value is empty. Without the right to read nodes or pods, return ``(0, None)``.
+        A pending pod could take the CPUs that a measurement makes free by a lower request. If the
+        measurement does not lower the request, because it is already below the limit, the second
+        value is empty. Without the right to read nodes or pods, return ``(0, None)``.
         """
         lowers_request = pod.cpu is not None and pod.cpu.request == pod.cpu.limit
         try:

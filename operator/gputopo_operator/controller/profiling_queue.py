@@ -36,7 +36,7 @@ class ProfiledPods:
         self._seen: dict[str, dict[ObjectKey, frozenset[str]]] = {}
 
     def changed(self, node: str, status: Mapping[str, Any]) -> list[ObjectKey]:
-        """Return the pods that request to measure CPUs, if they or one of their samples are new."""
+        """Return those pods to measure that are new in ``status`` or have a new sample in it."""
         after = profiled_pods(status, self._namespaces)
         before = self._seen.pop(node, {})
         if after:

@@ -36,7 +36,7 @@ class Queues:
     def add_changed_profiles(self, changed: ReportChanges) -> None:
         """Add the GPUProfiles for which a node has reported a new sample or a new pod.
 
-        A GPUTopology reports pods of all namespaces, so keys of other namespaces are skipped here.
+        Skip GPUProfiles in namespaces that the operator does not serve; nodes report them too.
         """
         for key in changed.profiles:
             if not self._namespaces or key.namespace in self._namespaces:

@@ -36,7 +36,7 @@ class Resync:
         self._namespaces = tuple(namespaces) or (None,)
 
     async def run(self, seconds: float) -> None:
-        """Read everything at this interval until cancelled, also after a failure."""
+        """Read everything once every ``seconds`` until cancelled; go on if a request fails."""
         while True:
             await asyncio.sleep(seconds)
             # Known GPUJobs are added too, because the list does not contain deleted GPUJobs.

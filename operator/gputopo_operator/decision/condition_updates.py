@@ -83,8 +83,8 @@ def profile_ready(state: GpuJobState, name: str | None) -> list[ConditionUpdate]
     if state.errors.profile:
         # The remedy comes first: a long message of the API server is cut at its end.
         message = (
-            f"GPUProfile {name} was not created, so the job runs without it; allow the creation or "
-            f"create the GPUProfile yourself (gputopo tries again): {state.errors.profile}"
+            f"GPUProfile {name} was not created, so the job runs without it; create it yourself, "
+            f"or fix the error (gputopo tries again once a minute): {state.errors.profile}"
         )
         return [ConditionUpdate(PROFILE_READY, False, "ProfileNotCreated", message)]
     if before is not None and before.status == "True":

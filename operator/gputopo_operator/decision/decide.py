@@ -155,7 +155,7 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
 
 
 def _with_profile(state: GpuJobState, spec: GPUJobSpec, plan: ReconcilePlan) -> ReconcilePlan:
-    """Add the creation of a missing GPUProfile; if it has just failed, add a recheck instead.
+    """Add the creation of a missing GPUProfile to the plan, or a recheck if it was rejected.
 
     The job does not wait for the created GPUProfile, because an empty GPUProfile has no effect.
     """

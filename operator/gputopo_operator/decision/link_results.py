@@ -27,8 +27,9 @@ def measured_result(started: str, best: LinkRunResult, worst: LinkRunResult) -> 
     high, low = best.micro_steps_per_second or 1, worst.micro_steps_per_second or 1
     seconds = seconds_since(started, datetime.fromisoformat(worst.time))
     message = (
-        f"{_described(best)}, {_described(worst)}: {round(100 * (high / low - 1))} % slower on the "
-        f"worst links; the job started {seconds} s later because of both runs on node {worst.node}"
+        f"{_described(best)}, {_described(worst)}: the worst links make the job "
+        f"{round(100 * (high / low - 1))} % slower; it waited {seconds} s for both runs on node "
+        f"{worst.node}"
     )
     return LinksResult(result="Done", message=message)
 

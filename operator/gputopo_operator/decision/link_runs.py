@@ -82,7 +82,7 @@ def link_plan(state: GpuJobState, spec: GPUJobSpec) -> LinkPlan | None:
 def _is_stopped(state: GpuJobState, kind: LinkSet, skip: LinksResult | None) -> bool:
     """Return whether to end an active run because of ``skip``, a reason not to measure.
 
-    The reason ``Known`` may come from the first sample of the second run. Then this run continues.
+    The slowdown may be known from a sample of the second run itself. Then this run continues.
     """
     if skip is None or kind is LinkSet.BEST or skip.result != "Known":
         return skip is not None
@@ -136,7 +136,7 @@ def _both(
 
 
 def _active(state: GpuJobState, spec: GPUJobSpec, kind: LinkSet, *, stopped: bool) -> LinkPlan:
-    """End an active run if it has enough samples, cannot be measured or is late; else wait."""
+    """End an active run if it has its samples, cannot get samples or has no time left."""
     run = state.link_runs[kind]
     pod = current_pod([pod for pod in state.pods if pod.job_uid == run.uid], finished=True)
     placed = pod is not None and pod.view.node is not None
@@ -160,9 +160,9 @@ def _active(state: GpuJobState, spec: GPUJobSpec, kind: LinkSet, *, stopped: boo
 def _finding(
     state: GpuJobState, kind: LinkSet, pod: JobPod | None, needed: int
 ) -> RunResult | None:
-    """Return the result of an active run by the state of its pod, or None if it has no result yet.
+    """Return the result of an active run, or None if the run must continue.
 
-    The run is complete with ``needed`` samples.
+    A run whose pod has at least ``needed`` samples has the result ``Measured``.
     """
     if pod is None:
         return None

@@ -19,7 +19,7 @@ def reason_to_skip(state: GpuJobState, spec: GPUJobSpec) -> LinksResult | None:
         return LinksResult(result="Stopped", message="the job is suspended")
     if accepted is not None and accepted.reason == "JobCreated":
         return LinksResult(
-            result="Stopped", message="the operator created the Job of this GPUJob once before"
+            result="Stopped", message="links are measured only before the Job is first created"
         )
     message = ""
     if spec.gpus_per_replica == 1:

@@ -14,10 +14,9 @@ _LINKS_KNOWN = {"Done", "Known"}
 def profiled(
     spec: GPUJobSpec, child: ChildJob, pod: JobPod | None, previous: Sequence[Condition]
 ) -> list[ConditionUpdate]:
-    """Return a list with the condition Profiled of a job with a child Job, or an empty list.
+    """Return a list with the condition Profiled, or an empty list if it must not change.
 
-    The list is empty if the job requests no measurement. It is also empty if the measured pod no
-    longer exists: the status then keeps the condition that it has.
+    It must not change if the job requests no measurement or the measured pod no longer exists.
     """
     state = pod.profiling if pod else None
     before = find(previous, PROFILED)

@@ -10,12 +10,12 @@ NO_REPORT = NodeReport({}, {}, {})
 
 
 def changes(known: Mapping[str, PodReport], before: NodeReport, after: NodeReport) -> ReportChanges:
-    """Return the pods whose GPUJob must be updated after a node's new report, and the GPUProfiles.
+    """Return which GPUJobs and GPUProfiles must be updated after a new report of a node.
 
     Args:
-        known: the report of each pod, by UID, at the last update of its GPUJob. The new rate of the
-            pod is compared with the rate in this report, and not with that in ``before``. Otherwise
-            a rate that rises by 1 % in each report would never cause an update.
+        known: maps the UID of each pod to the report that caused the last update of its GPUJob. A
+            new rate is compared with this report, and not with ``before``. Otherwise a rate that
+            rises by 1 % in each report would never cause an update.
         before: the former report of the node.
         after: the new report of the node.
     """
@@ -33,7 +33,7 @@ def changes(known: Mapping[str, PodReport], before: NodeReport, after: NodeRepor
 def known_pods(
     known: Mapping[str, PodReport], after: NodeReport, changed: ReportChanges
 ) -> dict[str, PodReport]:
-    """Return ``known`` with new reports of ``changed`` pods, and without pods not in ``after``."""
+    """Return a new ``known``: replace reports of changed pods, drop pods that ``after`` lacks."""
     return {uid: pod if uid in changed.pods else known[uid] for uid, pod in after.pods.items()}
 
 

@@ -15,7 +15,7 @@ LEAST_CHANGE: Final = 0.05
 """Smallest relative change of a rate that is shown."""
 
 WIDE_PERMILLE: Final = 20
-"""An interval is replaced by one of half its width while it is wider than this."""
+"""A shown interval wider than this is replaced by an interval of at most half its width."""
 
 _LOWEST_FIXED, _HIGHEST_FIXED = 0.01, 1e5
 """Numbers between these limits, in steps per second, are shown without an exponent."""
@@ -26,15 +26,15 @@ _SIGNIFICANT_DIGITS: Final = 4
 def job_throughput(
     before: GPUJobStatus, placements: Sequence[JobPlacement], measured: Mapping[str, Measurement]
 ) -> JobThroughput | None:
-    """Return the throughput that the new status shows: that of the pod in ``placements``.
+    """Return the throughput of the job's pod for the new status, or None if it is unknown.
 
-    If the agents report no measurement of this pod, the throughput that the current status shows
-    for the pod is kept, also after the job has ended.
+    If the agents do not report the pod, for example because it has ended, return its throughput in
+    the current status.
 
     Args:
         before: the current status.
-        placements: the new value of ``status.placements``.
-        measured: the agents' measurements by UID of the pod.
+        placements: the new value of ``status.placements``, which names the pod.
+        measured: maps the UID of each measured pod to the agent's measurement.
     """
     uids = {place.pod_uid for place in placements}
     kept = uids & {place.pod_uid for place in before.placements}
@@ -46,11 +46,11 @@ def job_throughput(
 
 
 def differs(shown: JobThroughput | Measurement | None, found: Measurement) -> bool:
-    """Return whether a measurement differs clearly from the shown measurement.
+    """Return whether a new measurement differs clearly from the shown measurement.
 
-    It differs if the state or the source has changed, if only the new measurement has a rate, or if
-    - the rates differ by more than ``LEAST_CHANGE`` and their intervals do not overlap; or
-    - the shown interval is wide, and the new interval is at most half as wide.
+    - It differs if its state or its source has changed, or if only the new measurement has a rate.
+    - It differs if the rate has changed by over ``LEAST_CHANGE`` and the intervals do not overlap.
+    - It differs if the shown interval is wide and the new interval is at most half as wide.
 
     For example, 12.0 ±0.4 is shown. 13.0 ±0.4 differs, because the intervals do not overlap.
     12.1 ±0.2 differs, because its interval is half as wide. 13.0 ±0.8 overlaps: no difference.

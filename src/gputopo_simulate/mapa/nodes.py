@@ -96,7 +96,7 @@ class SimulatedNodes:
         return placement
 
     def match_on_first(self, job: SimulatedJob, freed: NodePlacement | None = None) -> Match:
-        """Return a job's match on the first node, as if the job placed at ``freed`` had ended."""
+        """Return a job's match on the first node. The GPUs of ``freed`` count as free."""
         fingerprint, free = self._keys[0]
         more = mask_of(freed.match.gpus) if freed else 0
         key = fingerprint, GpuMask(free | more)

@@ -28,8 +28,8 @@ class PaperClaim:
 
     Attributes:
         topology: name of the server in the catalogue.
-        holds: returns whether the quartiles of a run agree with the statement. A value *equals*
-            or *is near* another value if it is at least 90 % of that value.
+        holds: returns whether the quartiles of a run agree with the statement. If the statement
+            says that x *equals* or *is near* y, x must be at least 90 % of y.
     """
 
     source: str

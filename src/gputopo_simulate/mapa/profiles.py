@@ -4,9 +4,9 @@ The run time of a workload is assumed to be linear in ``1 / b``, where ``b`` is 
 :mod:`gputopo.bandwidth.physical` predicts (:mod:`gputopo.profiles.linkcurve` without hidden
 communication). So the run times on the best and on the worst links determine the run time at each
 bandwidth. Example: a workload runs 60 % longer on the worst links (12 GB/s) than on the best (48
-GB/s). Communication takes 48 / 12 = 4 times as long on the worst links. If it takes the part ``c``
-of the run time on the best links, the run is longer by 3 * c. So c = 0.6 / 3 = 0.2
-(:class:`.timelaw.SlowdownCurve`).
+GB/s). On the best links, communication takes the part ``c`` of the run time. On the worst links it
+takes 48 / 12 = 4 times as long, so the run time grows by 3 * c. This growth is 60 %, so c = 0.6 / 3
+= 0.2 (:class:`.timelaw.SlowdownCurve`).
 """
 
 import json
@@ -46,7 +46,7 @@ class MeasuredWorkload:
 
 @dataclass(frozen=True)
 class MeasuredTime:
-    """Computes run times by the measured curve of a workload; without a curve, by ``others``."""
+    """Computes run times by measured curves. ``others`` is for jobs without a measured curve."""
 
     workloads: Mapping[str, MeasuredWorkload]
     others: TimeLaw

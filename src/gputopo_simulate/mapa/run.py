@@ -97,7 +97,7 @@ class _MapaSimulation:
         self._waiting = WaitingState(settings.waiting, settings.time_law, self._nodes)
 
     def check_fits(self, jobs: Sequence[SimulatedJob]) -> None:
-        """Check that each job fits on an idle node. Errors name the first of several equal jobs."""
+        """Check that the jobs fit on idle nodes; check equal placement requests only once."""
         topologies = {topology.fingerprint: topology for topology in self._topologies.values()}
         for job in {(job.pattern, job.sensitive): job for job in reversed(jobs)}.values():
             self._nodes.check_fits(job)

@@ -11,9 +11,9 @@ Example: c is 0.5, the saturation is 50 GB/s, and the job has 25 GB/s. It runs f
 
 MAPA reports about its workloads:
 
-- VGG-16 on two GPUs is up to 3 times as fast over a double NVLink as over PCIe (figure 2b). The
-  curve with c = 0.5 and a saturation of 50 GB/s is close to this: two GPUs over PCIe have 10.4
-  GB/s by MAPA's equation 2, and 1 - 0.5 + 0.5 * 50 / 10.4 = 2.9.
+- VGG-16 on two GPUs is up to 3 times as fast over a double NVLink as over PCIe (figure 2b). With
+  c = 0.5 and a saturation of 50 GB/s, the slowdown over PCIe is close to this: equation 2 gives two
+  GPUs over PCIe 10.4 GB/s, so the slowdown is 1 - 0.5 + 0.5 * 50 / 10.4 = 2.9.
 - Bandwidth above 50 GB/s makes little difference (section 5.2, figure 16).
 - AlexNet, ResNet-50 and Inception-v3 are like VGG-16; CaffeNet is like GoogLeNet, which hardly
   changes (section 2.3, figure 6). The paper has no numbers for these workloads, only charts. So

@@ -75,7 +75,7 @@ def should_wait(
 
 
 def expected_residual(observed: Sequence[float], age: float) -> float:
-    """Return the mean time after ``age`` of the jobs that ran longer; 0 if no job ran longer.
+    """Return the mean of ``run time - age`` of the jobs that ran longer than ``age``, or 0.
 
     >>> expected_residual([2.0, 6.0, 10.0], 4.0)
     4.0

@@ -17,7 +17,7 @@ class ActiveJob:
 
     Attributes:
         share_throughput: throughput with the proportional share of CPUs and memory.
-        work_left: remaining run time in seconds at a throughput of 1.
+        work_left: remaining work; with a throughput t, it takes ``work_left / t`` seconds.
         throughput: current throughput.
     """
 

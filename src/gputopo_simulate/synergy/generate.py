@@ -77,7 +77,7 @@ def _draw_arrivals(source: random.Random, load: JobLoad) -> Iterator[tuple[int, 
 
 
 def _most_behind(counts: Sequence[int], split: Sequence[int]) -> int:
-    """Return the index of the task (such as speech) with too few jobs for its percentage."""
+    """Return the index of the task (such as speech) furthest below its percentage of jobs."""
     total = sum(counts)
     behind = [
         percent / 100 - count / total if total else 0.0

@@ -117,10 +117,10 @@ def parse_matrices(text: str) -> dict[str, SensitivityMatrix]:
 def parse_models(text: str, measured: Mapping[str, SensitivityMatrix]) -> dict[str, MeasuredModel]:
     """Return the models of a table with the columns of ``synergy_models.csv``.
 
-    The column ``storage_mb_per_s_per_gpu`` is optional. Its default is the value of
-    ``best_mem_gb_per_gpu``, because both are equal in the authors' profiles of one GPU.
+    The column ``storage_mb_per_s_per_gpu`` is optional. Its default is the number in the column
+    ``best_mem_gb_per_gpu``: in the authors' profiles of one GPU, both columns have equal numbers.
 
-    ``measured`` has complete matrices for one GPU. A model gets its matrix from ``measured`` if the
+    ``measured`` has complete matrices for one GPU. A model gets its complete matrix only if the
     highest throughput in this matrix is the ``speedup_at_best`` in the model's row for one GPU. All
     other matrices have only two points: the proportional share and the best share.
 

@@ -105,6 +105,6 @@ def first_round_seconds(arrivals_seconds: Sequence[float]) -> float:
 def next_round_seconds(
     now_seconds: float, arrival_seconds: float, round_seconds: float = ROUND_SECONDS
 ) -> float:
-    """Return the start of the first round at or after an arrival; one starts at ``now_seconds``."""
+    """Return when the first round at or after an arrival starts; round 0 is at ``now_seconds``."""
     rounds = math.ceil((arrival_seconds - now_seconds) / round_seconds)
     return now_seconds + rounds * round_seconds

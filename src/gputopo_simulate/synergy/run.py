@@ -32,9 +32,9 @@ class SynergySettings:
     """Queue order, sizing mechanism and rounds of a run.
 
     Attributes:
-        runnable_only: whether the mechanism gets, instead of the whole queue, only the jobs for
-            which enough GPUs are left in queue order. This saves time. It is only right for
-            mechanisms that run exactly these jobs (:data:`.mechanisms.GUARANTEE_SHARES`).
+        runnable_only: if true, the mechanism gets only the jobs that run now
+            (:func:`gputopo.sizing.requests.runnable`); if false, the whole queue. True saves time,
+            and is allowed for :data:`.mechanisms.GUARANTEE_SHARES`, which run exactly these jobs.
         round_seconds: length of a round; None for the event-driven mode.
     """
 
@@ -141,9 +141,9 @@ class _SynergySimulation:
     def _requests(self, queue: Sequence[SizingRequest]) -> Sequence[SizingRequest]:
         """Return the requests for the mechanism.
 
-        With ``runnable_only``, these are the jobs for which enough GPUs are left in queue order,
-        sorted by arrival. If the queue order changes but these jobs do not, the list stays the
-        same, so the mechanism does not run again.
+        With ``runnable_only``, these are the jobs that run now, sorted by arrival. If the queue
+        order changes but these jobs do not, the list stays the same, so the mechanism does not run
+        again.
         """
         if not self._settings.runnable_only:
             return queue

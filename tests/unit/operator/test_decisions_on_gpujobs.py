@@ -492,8 +492,8 @@ def test_job_without_its_profile_runs_and_reports_the_error() -> None:
     assert case.condition("ProfileReady") == ("False", "ProfileNotCreated")
     [condition] = [each for each in case.status.conditions if each.type == "ProfileReady"]
     assert condition.message == (
-        "GPUProfile resnet50 was not created, so the job runs without it; allow the creation or "
-        "create the GPUProfile yourself (gputopo tries again): 403: exceeded quota: none"
+        "GPUProfile resnet50 was not created, so the job runs without it; create it yourself, "
+        "or fix the error (gputopo tries again once a minute): 403: exceeded quota: none"
     )
     assert [event.reason for event in plan.events] == [
         "JobCreated",

@@ -157,8 +157,8 @@ def test_job_starts_after_two_measured_runs(job: LinkSituation) -> None:
     assert job.is_started()
     assert job.links() == LinksResult(
         result="Done",
-        message="12 steps/s with 48 GB/s, 8 steps/s with 12 GB/s: 50 % slower on the worst links; "
-        "the job started 220 s later because of both runs on node n1",
+        message="12 steps/s with 48 GB/s, 8 steps/s with 12 GB/s: the worst links make the job "
+        "50 % slower; it waited 220 s for both runs on node n1",
     )
     assert job.condition("Profiled") == ("True", "Done")
     assert job.message().startswith("Links: 12 steps/s with 48 GB/s")
@@ -488,7 +488,7 @@ def test_child_job_that_is_created_again_is_not_measured_again(job: LinkSituatio
     job.child, job.runs = None, {}
     job.reconcile()
     assert job.runs == {}
-    assert job.message() == "Links: the operator created the Job of this GPUJob once before"
+    assert job.message() == "Links: links are measured only before the Job is first created"
 
 
 def test_deleted_job_of_the_first_run_is_created_again(job: LinkSituation) -> None:

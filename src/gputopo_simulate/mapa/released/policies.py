@@ -22,9 +22,9 @@ class PolicyInput:
     """A job's size and sensitivity, and the state of the server.
 
     Attributes:
-        gpu_sets: all sets of as many free GPUs as the job needs; at least one set.
+        gpu_sets: all sets of free GPUs with the size of the job; at least one set.
         domain: number of GPUs in each PCIe domain of the server.
-        preserved_gb_per_s: total bandwidth of the NVLinks among free GPUs, by mask of these GPUs.
+        preserved_gb_per_s: for each mask of free GPUs, total bandwidth of the NVLinks among them.
     """
 
     gpu_sets: Sequence[ScoredGpuSet]
@@ -41,10 +41,10 @@ def baseline(given: PolicyInput) -> ScoredRing | None:
 
 
 def topo_aware(given: PolicyInput) -> ScoredRing | None:
-    """Return the first free GPU set within one PCIe domain, as a ring of ascending GPUs.
+    """Return the first GPU set within one PCIe domain, as a ring in ascending order of the GPUs.
 
     Return the result of :func:`baseline` if there is no such set, if the job has one GPU, or if the
-    job needs all GPUs of a domain or more.
+    job has at least as many GPUs as a domain.
     """
     if 1 < given.size < given.domain:
         for each in given.gpu_sets:

@@ -13,8 +13,8 @@ def drf(servers: Sequence[ServerCapacity], requests: Sequence[SizingRequest]) ->
 
     Arguments and result are those of :class:`SizingMechanism`. A job demands a fraction of the
     cluster's GPUs, a fraction of its CPUs and a fraction of its memory. The largest of these three
-    is the dominant share of the job. If each job is a user with one task, DRF's progressive filling
-    has the same order. Of jobs with equal dominant shares, the first in the queue is placed first.
+    is the dominant share of the job. DRF's progressive filling of users has the same order if each
+    user has one job. Of jobs with equal dominant shares, the first in the queue is placed first.
     """
     choices = demands(servers, requests)
     capacity, gpus = total_capacity(servers), sum(server.gpus for server in servers)

@@ -25,7 +25,8 @@ def demands(
 ) -> list[OptionChoice]:
     """Return for each job its demand or, if idle servers cannot hold it, its proportional share.
 
-    CPUs or memory of the share that exceed the demand are left out. Errors: see
+    No amount in a returned share exceeds the demand. For example, with a share of 3 CPUs and 60 GB
+    and a demand of 12 CPUs and 20 GB, 3 CPUs and 20 GB are returned. Errors: see
     :func:`check_names`.
     """
     check_names(servers, requests)

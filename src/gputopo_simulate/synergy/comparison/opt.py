@@ -2,11 +2,11 @@
 
 Section 4.1 and appendix A.1 of the paper describe two linear programs. The first treats all servers
 as one and chooses an option (CPUs and memory) for each job. Its optimum is the upper bound for the
-sum of throughputs, where 1 is a job's throughput with its proportional share. The second program
-assigns fractions of jobs to servers, and splits at most three jobs per server. The paper does not
-say how fractions become whole GPUs. Here they are rounded, so the jobs of a server may need more
-CPUs or memory than it has. Then jobs get their least options (:attr:`JobOptions.least`) until all
-fit.
+sum of throughputs. A job with its proportional share has the throughput 1. The second program
+assigns fractions of jobs to servers. It splits at most 3 n jobs if there are n servers. The paper
+does not say how fractions become whole GPUs. Here they are rounded, so the jobs of a server may
+need more CPUs or memory than it has. Then jobs get their least options (:attr:`JobOptions.least`)
+until all fit.
 """
 
 from collections import Counter
@@ -85,7 +85,8 @@ def _fractions(
 ) -> list[list[float]]:
     """Solve the second program, equations 15 to 19. Return the fraction of each job per server.
 
-    If the servers differ in size, not all jobs may fit. So the sum of the fractions is maximized.
+    It is possible that not all jobs fit on servers of different sizes. So the program maximizes the
+    sum of the fractions.
     """
     if not choices:
         return []
@@ -116,7 +117,7 @@ def _place_rounded(
     choices: Sequence[OptionChoice],
     fractions: Sequence[Sequence[float]],
 ) -> list[PlacedJob]:
-    """Place jobs on whole GPUs. Jobs with the largest fraction on one server are placed first."""
+    """Place jobs on whole GPUs. A job with a larger fraction on one server is placed earlier."""
     placed = []
     jobs = zip(choices, fractions, strict=True)
     for choice, parts in sorted(jobs, key=lambda job: -max(job[1])):
@@ -125,10 +126,10 @@ def _place_rounded(
 
 
 def _whole_gpus(servers: Sequence[ServerState], gpus: int, parts: Sequence[float]) -> Slots:
-    """Turn the fractions ``parts`` of a job by server into whole GPUs by server.
+    """Turn the fraction of a job on each server (``parts``) into whole GPUs of each server.
 
-    The GPUs of each server are rounded down. The GPUs that are then missing are added on the
-    servers with the largest remainders, and then on any server with free GPUs.
+    The numbers of GPUs are rounded down. Then GPUs are added until the job has all of its GPUs:
+    first on the servers with the largest remainders, then on any server with free GPUs.
     """
     taken = [
         min(int(part * gpus + TOLERANCE), server.gpus)

@@ -70,7 +70,7 @@ def _fitting(servers: ReleasedServers, number: int, per_gpu: ResourcesPerGpu, ma
 
 
 def _reduced(servers: ReleasedServers, job: ReleasedJob) -> ResourcesPerGpu:
-    """Return a job's demand if its share covers it; otherwise set speed 1 and return the share."""
+    """Return the demand if the share is enough for it; otherwise set speed 1, return the share."""
     share = servers.share
     if job.demand.cpus <= share.cpus and job.demand.memory_gb <= share.memory_gb:
         return job.demand
@@ -125,7 +125,7 @@ def _by_excess(job: ReleasedJob) -> tuple[int, float, float]:
 def _reduce_placed(servers: ReleasedServers, job: ReleasedJob) -> None:
     """Reduce a placed job to its proportional share on the same GPUs.
 
-    The progress of the job in the current round is computed again, now without a speed-up.
+    The steps of the job in the current round are computed again with speed 1, that of the share.
     """
     parts = servers.release(job)
     job.undo_round()

@@ -85,7 +85,7 @@ def _rounds(
 
 
 def _prepare_round(last: ReleasedServers, queue: Sequence[ReleasedJob], now: float) -> None:
-    """Reset the speeds of reduced jobs, and mark starved jobs, which come first in the queue."""
+    """Undo the last round's speed reductions. Mark starved jobs, which come first in the queue."""
     for job in last.running:
         job.speed = job.profiled_speed
     if now > _STARVED_AFTER_SECONDS:
@@ -150,9 +150,10 @@ def _las(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # 
 
 
 def _ftf(job: ReleasedJob, now: float, by_share: bool) -> tuple[float, ...]:  # noqa: FBT001
-    """Return a sort key: lowest ratio of completion time (with waiting) to run time alone first.
+    """Return a sort key: starved jobs first, then jobs with the lowest finish-time fairness.
 
-    Themis, from which the authors took this ratio (finish-time fairness), has the highest first.
+    Finish-time fairness is the completion time, with waiting, divided by the run time alone. In
+    Themis, from which the authors took this ratio, jobs with the highest ratio come first.
     """
     total = now - job.source.arrival_seconds + job.remaining_seconds(by_share=by_share)
     fairness = total / (job.step_seconds * job.source.iterations)
@@ -191,9 +192,9 @@ def _demand(
 
     If the job's GPUs fit on one server, the demand is at most the CPUs and memory of this server.
     If this limit reduces the demand, the speed is interpolated by CPUs between the proportional
-    share (1) and the full demand. If the GPUs need several servers, the speed is 1. If the job
-    then demands more CPUs than one server has, its demand is the proportional share of CPUs. The
-    same applies to memory.
+    share (1) and the full demand. If the job needs several servers, its speed is 1. Its demand for
+    CPUs is then the proportional share if the whole job would need more CPUs than one server has.
+    The demand for memory follows the same rule.
     """
     wanted = ResourcesPerGpu(profile.best_cpus_per_gpu, profile.best_memory_gb_per_gpu)
     limit = ResourcesPerGpu(cluster.cpus / job.gpus, cluster.memory_gb / job.gpus)

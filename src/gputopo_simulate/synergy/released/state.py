@@ -53,7 +53,7 @@ class ReleasedJob:
         return self.steps >= self.source.iterations
 
     def remaining_seconds(self, *, by_share: bool) -> float:
-        """Return the remaining run time with the share if ``by_share``, else at ``speed``."""
+        """Return the remaining run time at ``speed``, or at speed 1 (the share) if ``by_share``."""
         seconds = self.step_seconds * (self.source.iterations - self.steps)
         return seconds if by_share else seconds / self.speed
 
