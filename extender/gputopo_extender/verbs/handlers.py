@@ -74,8 +74,8 @@ class Verbs:
         pod = parse_gpu_pod(args.pod, self._resource)
         if pod is None:
             return filter_error(
-                f"{self._resource}: no container requests more than 0: if a container requests 0, "
-                "remove the request; if none does, list the resource in managedResources of the "
+                f"{self._resource}: the pod requests none: if a container has a request of 0, "
+                "remove this request; otherwise list the resource in managedResources of the "
                 "scheduler's extender configuration"
             )
         request = self._request(pod)
