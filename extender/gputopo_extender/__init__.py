@@ -1,1 +1,1 @@
-"""The scheduler extender: kube-scheduler's calls filter, prioritize, bind and preempt."""
+"""The scheduler extender. It serves four requests: filter, prioritize, bind and preempt."""

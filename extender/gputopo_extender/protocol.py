@@ -20,7 +20,7 @@ def _either(name: str) -> AliasChoices:
 
 
 def _uid(victim: object) -> object:
-    """Return the UID of a victim, given as ``{"UID": ...}`` or as a pod, without validation."""
+    """Return the UID of a victim, which is ``{"UID": ...}`` or a pod. The UID may be invalid."""
     if not isinstance(victim, dict):
         return None
     metadata = victim.get("metadata")
@@ -65,7 +65,7 @@ class ExtenderArgs(BaseModel):
 
 
 class Victims(BaseModel):
-    """The UIDs of the pods on one node that kube-scheduler would end for the preemptor.
+    """The UIDs of the pods that kube-scheduler would delete on one node for the preemptor.
 
     kube-scheduler sends a victim as ``{"UID": ...}`` if its configuration has
     ``nodeCacheCapable: true``, and as a pod object otherwise.

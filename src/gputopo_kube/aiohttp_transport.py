@@ -25,8 +25,8 @@ def aiohttp_client(config: KubeConfig | None = None) -> AsyncClient:
     """Return a client of the API server. Call this function while an event loop runs.
 
     Args:
-        config: API server and credentials; by default those of the pod's service account or,
-            outside a pod, of the kubeconfig.
+        config: API server and credentials. None selects the pod's service account or, outside
+            a pod, the kubeconfig.
 
     Raises:
         ConfigError: if the configuration has no current context, or the context has no user.

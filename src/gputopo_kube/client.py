@@ -52,7 +52,7 @@ class Listing(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[Item]):
-    """One change in a watch. ``item`` is the object after the change, or before its deletion."""
+    """One change in a watch. ``item`` is the changed object, or the last state of a deleted one."""
 
     item: Item
     deleted: bool

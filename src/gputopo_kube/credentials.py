@@ -59,7 +59,7 @@ def connection_fields() -> dict[str, Any]:
 def _file_or_data(
     config: SingleConfig, field: str, path: str | None, data: str | None
 ) -> dict[str, Any]:
-    """Return inline ``data`` or, without data, the file path, because kopf accepts only one."""
+    """Return ``data`` if it is not None, else the file path: kopf accepts only one of them."""
     if data is not None or path is None:
         return {f"{field}_data": data}
     return {f"{field}_path": config.abs_file(path)}

@@ -107,7 +107,7 @@ def pod_url(ip: str, port: int, path: str) -> str:
     """Return the URL of an endpoint of a pod; ``path`` begins with a slash.
 
     Raises:
-        EndpointError: the address cannot be that of a pod, for instance a loopback address.
+        EndpointError: ``ip`` cannot belong to a pod, for instance if it is a loopback address.
     """
     try:
         address = ip_address(ip)

@@ -27,6 +27,6 @@ def own_gpus(pod: PodView) -> GpusAnnotation | None:
     ):
         if value != own:
             raise AnnotationOwnerError(
-                f"{GPUS_ANNOTATION}: {name}: {value} differs from the pod's value, {own or 'none'}"
+                f"{GPUS_ANNOTATION}: {name} is {value}, but the pod's {name} is {own or 'none'}"
             )
     return annotation

@@ -85,7 +85,7 @@ def parse_thousandths(quantity: object) -> int | None:
 def _container(
     container: Container, status: ContainerStatus | None, shared: Mapping[str, Any]
 ) -> ContainerRuntime:
-    """Return a container's image and limits. If the container has no limit, the pod's applies.
+    """Return a container's image and limits. A container without a limit has the pod's limit.
 
     Limits in the status have priority over those in the spec: after an in-place resize, only the
     status has the limits that kubelet has applied.

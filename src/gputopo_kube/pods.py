@@ -207,7 +207,7 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
 
 
 def version_number(text: str | None) -> int:
-    """Return a resource version as a number; 0 for other text, which was allowed before 1.35."""
+    """Return a resource version as a number, or 0 for other text (valid before Kubernetes 1.35)."""
     return int(text) if text and _is_number(text, _MOST_VERSION_DIGITS) else 0
 
 

@@ -135,8 +135,8 @@ class PodStatus(PodPart):
         """Return whether kubelet rejected the pod because of ``resource``.
 
         ``requested`` are the resources that the pod requests. The result is true if kubelet's
-        message names ``resource``, or names no requested resource at all (as when a device plugin
-        returned the error).
+        message names ``resource``. It is also true if the message names no requested resource, for
+        example because the message is an error of the device plugin.
         """
         if self.rejection is None or self.reason != ADMISSION_ERROR:
             return False

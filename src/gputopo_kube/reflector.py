@@ -152,7 +152,7 @@ class Reflector(Generic[Item]):
     def _reset_delay(self) -> None:
         """Reset the delay before a retry. Call this after a watch has worked, not after a list.
 
-        Otherwise an API server that rejects all watches would get full lists at the shortest delay.
+        So if the API server rejects all watches, the delays between the full lists still grow.
         """
         self._delay_seconds = self._timing.first_delay_seconds
         self._logged_status = None

@@ -47,7 +47,7 @@ class SyncApi:
     def each(
         self, *path: str, selector: str = "", fields: str = "", page_size: int = _PAGE_SIZE
     ) -> Iterator[Document]:
-        """Yield the objects of a list that match the selectors of labels and ``fields``.
+        """Yield the objects of a list that match a label ``selector`` and a selector of ``fields``.
 
         Only one page of ``page_size`` objects is in memory at a time.
         """

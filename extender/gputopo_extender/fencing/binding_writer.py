@@ -70,8 +70,8 @@ class BindingWriter:
 
         After any other change of the pod, the API server rejects the Binding, because the Binding
         names the pod's old version. This method then sends the Binding again with the new version,
-        until the event loop's clock shows ``until``. The claim stays valid: to invalidate a claim,
-        an extender changes an annotation of the pod (docs/adr/0008-claims-fence-bindings.md).
+        until the event loop's clock shows ``until``. The old claim is enough: another extender can
+        drop the claim only after it has changed a ``gputopo.io/`` annotation of the pod (ADR 8).
         """
         try:
             claimed = await self._fence.claim(decision)
@@ -132,7 +132,7 @@ class BindingWriter:
         return await self._api.get_pod(decision.claim.namespace, decision.claim.name)
 
     def _result(self, decision: Decision, pod: PodView | None) -> BindResult | PodView:
-        """Return the Binding's result as ``pod`` shows it, or ``pod`` if the pod is not bound."""
+        """Derive the Binding's result from ``pod``; return ``pod`` itself if it is not bound."""
         claim = decision.claim
         if pod is None or pod.uid != claim.uid:
             self._ledger.end_lost(claim.uid)

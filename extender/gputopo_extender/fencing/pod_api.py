@@ -48,7 +48,7 @@ class PodApi:
 
         Raises:
             RejectedError: this request did not bind the pod.
-            ConflictError: the pod was bound before, or has changed since it was read.
+            ConflictError: the pod is already bound, or has changed since the extender read it.
             UnavailableError: the pod may have been bound.
         """
         claim = decision.claim

@@ -106,7 +106,7 @@ class Standby:
     def failure(
         self, own: SchedulerPodState | None, leader: SchedulerPodState | None, now: float
     ) -> str | None:
-        """Record both states; return why this standby must take the Lease, None if it must not."""
+        """Record both states. If this standby must take the Lease, return the leader's failure."""
         if own is None or not own.ready:
             self._ready_since = None
         elif self._ready_since is None:

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaseCandidate:
-    """The scheduler pod of this extender, and how it competes for the Lease.
+    """The names and times with which this scheduler pod takes the Lease from a failing leader.
 
     Attributes:
         pod: name of this pod, which is the host name of its kube-scheduler.

@@ -33,9 +33,9 @@ class Claim:
     """The GPUs of one node that a Binding may give to a pod.
 
     Attributes:
-        version: the Binding succeeds only if the pod has this resource version. Claims of two
-            extenders for a pod always have different versions. If the claims were equal, the second
-            write would not change the Lease, and the first extender would not notice this write.
+        version: the Binding succeeds only if the pod has this resource version. Two extenders
+            never claim one pod at the same version. So each new claim changes the Lease, and the
+            other extender notices the change.
         gpus: UUIDs in rank order.
     """
 
@@ -82,7 +82,7 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
 
 
 def claimed_pod(claim: Claim) -> PodView:
-    """Return the deleted pod of a claim as it would be if its Binding had come before its end."""
+    """Build the view of a deleted pod from its claim: the pod had the claimed GPUs and ended."""
     gpus = GpusAnnotation(
         uid=claim.uid, node=claim.node, generation=0, containers={"": list(claim.gpus)}
     )

@@ -2,9 +2,9 @@
 
 Forced deletion and PodGC can remove a pod object while its processes still run. So the GPUs of an
 ended pod stay used until kubelet reports that the containers have stopped, or until the node agent
-confirms that the processes ended. The agent confirms this by a GPUTopology status without the pod,
-written after the agent has seen the end of the pod (docs/adr/0009-free-when-processes-are-gone.md).
-Only the ledger calls this module.
+confirms that the processes ended. The agent confirms this in the status of its GPUTopology: the
+status shows that the agent has seen the end of the pod, and no longer lists the pod as a user of
+GPUs (docs/adr/0009-free-when-processes-are-gone.md). Only the ledger calls this module.
 """
 
 from collections.abc import Callable, Iterable
@@ -107,8 +107,8 @@ class EndedPods:
     def add_lost(self, claims: Iterable[Claim], *, version: int | None = None) -> None:
         """Add pods that had claims and were deleted: they may have run before their deletion.
 
-        ``version`` is the version of a pod list that lacks these pods. It is None if the API server
-        responded to a GET request that the pod does not exist.
+        ``version`` is the version of a pod list that lacks these pods. It is None if a GET
+        request to the API server showed that the pod does not exist.
         """
         latest = _LARGEST_VERSION if version is None else version
         for claim in claims:
@@ -126,7 +126,7 @@ class EndedPods:
         self._listed.update(user.uid for user in node.users if user.uid)
 
     def forget_listed(self, pods: AbstractSet[str]) -> None:
-        """Forget UIDs from ``note_listed``, except those of existing (``pods``) and ended pods."""
+        """Of the UIDs from ``note_listed``, keep only those of existing ``pods`` and ended pods."""
         self._listed &= pods | {uid for ended in self._on.values() for uid in ended}
 
     def lower_versions(self, version: int) -> None:
@@ -166,7 +166,7 @@ class EndedPods:
 
 
 def with_history(pod: PodView, before: PodView | None) -> PodView:
-    """Return ``pod`` with ``started`` also set if it was set in ``before``, the previous view.
+    """Return ``pod``; set ``started`` to true if it was true in ``before``, the previous view.
 
     ``started`` is derived from the container statuses. A restarted kubelet may reject a pod that
     had started, and then removes these statuses.

@@ -37,8 +37,8 @@ class KubeletRejections:
     def add(self, pod: PodView, now: float) -> float | None:
         """Begin a pause for the node of a rejected pod; return when the pause ends.
 
-        If the node is already paused, do nothing and return None. Otherwise each of several pods
-        that were bound before the pause would double it.
+        If the node is already paused, do nothing and return None. If kubelet rejects several
+        pods that were bound before the pause, only the first rejection begins a pause.
         """
         node = str(pod.node)
         remembered = now - _FORGOTTEN_AFTER_SECONDS
@@ -59,7 +59,7 @@ class KubeletRejections:
         return now + seconds
 
     def started(self, node: str, now: float) -> None:
-        """Record that a pod started on the node: if no pause lasts now, the next one is short."""
+        """Record that a pod started on the node. If no pause lasts now, the next pause is 15 s."""
         known = self._pauses.get(node)
         if known is not None and now >= known.until:
             del self._pauses[node]

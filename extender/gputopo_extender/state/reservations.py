@@ -144,7 +144,7 @@ class Reservations:
                 self._own[uid] = replace(reservation, progress=BindingProgress.UNKNOWN)
 
     def on_node(self, node: GpuNode, without: AbstractSet[str]) -> list[GpuMask]:
-        """Return a mask of reserved GPUs for each pod on the node, except the pods ``without``."""
+        """Return a mask of reserved GPUs for each pod on the node; skip UIDs in ``without``."""
         reserved: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
         for claim in (*(each.decision.claim for each in self._own.values()), *self._others):
             if claim.node == node.node and claim.uid not in without:

@@ -48,8 +48,8 @@ class GpuNode:
         healthy: GPUs that the agent reports as healthy. GPUs without a report are not healthy.
         users: the observed users of GPUs.
         not_ready: why the agent is not ready; None if the agent is ready or reports no condition.
-        pods_version: resource version of the newest pod change on the node that the agent knew when
-            it wrote the status; None if the agent does not report the version.
+        pods_version: when the agent wrote the status, it had seen all changes of the node's pods up
+            to this resource version; None if the agent does not report the version.
         reported: whether an agent has written the status. A new GPUTopology has no status.
     """
 

@@ -28,7 +28,7 @@ class NodeState:
     Attributes:
         structure: topology of one of the nodes in this state, with that node's UUIDs and name.
         free: healthy GPUs without a known user.
-        unknown: number of GPUs that pods of other schedulers use, but the agent has not reported.
+        unknown: how many GPUs of other schedulers' pods the agent has not identified yet.
         blocked: why no GPU of the node may be given to a pod; None if the node is not blocked.
         not_ready: why the node takes no pods now; None if the node is ready.
         deleted: healthy GPUs that only processes of ended pods use.
@@ -44,7 +44,7 @@ class NodeState:
 
     @property
     def key(self) -> Hashable:
-        """The compared values: nodes whose states have equal keys can take the same pods."""
+        """Identifies equal states: nodes whose states have the same key can take the same pods."""
         return (
             self.structure.fingerprint,
             *(self.healthy, self.free, self.unknown, self.blocked, self.not_ready, self.deleted),
@@ -59,7 +59,7 @@ class NodeUsage:
         generation: generation of the GPUTopology.
         used: GPUs that are reserved, observed in use, or in a pod's annotation. The GPUs of an
             ended pod stay used until its containers are known to have stopped.
-        unknown: number of GPUs that pods of other schedulers use, but the agent has not reported.
+        unknown: how many GPUs of other schedulers' pods the agent has not identified yet.
         blocked: why no GPU of the node may be given to a pod; None if the node is not blocked.
         shared: GPUs that belong to more than one live pod or reservation. gputopo never causes
             this, so a shared GPU is an error.
@@ -96,8 +96,8 @@ class NodeUsage:
 class _PodGpus:
     """The GPUs in one pod's annotation, and the GPUs that the agent reports for the pod.
 
-    ``unknown`` is the number of GPUs that a pod of another scheduler uses, but the agent has not
-    reported.
+    ``unknown`` is how many GPUs of the pod the agent has not identified yet. It is above 0 only for
+    a pod that another scheduler has bound.
     """
 
     annotated: GpuMask
@@ -151,7 +151,7 @@ def node_usage(
 def _observed(node: GpuNode, ended: AbstractSet[str]) -> GpuMask:
     """Return the GPUs on which the agent observed pods, except the pods in ``ended``.
 
-    The result includes GPUs whose pod the API server does not know or the agent cannot identify.
+    The result includes the GPUs of pods that are unknown to the API server or to the agent.
     """
     return mask_of(user.gpu for user in node.users if not user.deleted and user.uid not in ended)
 

@@ -152,7 +152,7 @@ class Binder:
         return await self._writer.write(decision, pod, until=until)
 
     async def _result_without_decision(self, pod: PodView, node: str) -> BindResult | None:
-        """Return a result for a bound, in-flight or ended pod; else load claims and return None."""
+        """Return a result if the pod has a Binding or has ended. Otherwise load the claims."""
         earlier = self._ledger.reservations.get(pod.uid)
         target = pod.node or (earlier.decision.claim.node if earlier else None)
         elsewhere = BindResult(BindOutcome.REJECTED, f"the pod is bound or being bound to {target}")

@@ -76,8 +76,8 @@ class Evaluation:
     Thousands of nodes have a few hundred states, so results are stored by state, not by node.
 
     Attributes:
-        keys: for each of ``nodes``, its key in ``results``, usually the state of the node.
-        results: fit or misfit by key. Each key is that of at least one node.
+        keys: the key of each node, in the order of ``nodes``. A key is usually the node's state.
+        results: fit or misfit for each key that occurs in ``keys``, and for no other key.
     """
 
     nodes: Sequence[str]
@@ -97,8 +97,9 @@ class Evaluation:
         """Return the best nodes for a pod of ``size`` GPUs, ``sensitive`` to bandwidth or not.
 
         Of the nodes with the highest score, return those with the highest percentage of used GPUs,
-        as kube-scheduler's MostAllocated does. The GPUs of this pod count as used, and so do the
-        GPUs of pods between filter and bind (``in_flight``: number of these GPUs by node).
+        as kube-scheduler's MostAllocated does. The GPUs of this pod count as used.
+        ``in_flight`` is, for each node, the number of GPUs of other pods that are between filter
+        and bind. These GPUs count as used too.
         """
         scores = score_nodes(self._candidates(), sensitive=sensitive)
         highest = max(scores.values(), default=0)
@@ -116,7 +117,7 @@ class Evaluation:
         return list(compress(self.nodes, map(fullest.__contains__, self.keys)))
 
     def scores(self, *, sensitive: bool) -> dict[str, int]:
-        """Score each node 0..10 for a pod ``sensitive`` to bandwidth or not; a misfit gets 0."""
+        """Return a score of 0 to 10 for each node. A node that does not fit has 0."""
         scored = score_nodes(self._candidates(), sensitive=sensitive)
         by_key = dict.fromkeys(self.results, 0) | scored
         return dict(zip(self.nodes, map(by_key.__getitem__, self.keys), strict=True))

@@ -24,7 +24,7 @@ class InFlightPods:
         self._pods[uid] = (node, gpus)
 
     def gpus_by_node(self) -> Counter[str]:
-        """Return for each node how many GPUs the pods in flight to that node request."""
+        """Return the number of GPUs that pods in flight will use on each node."""
         self._pods = {uid: target for uid, target in self._pods.items() if self._is_in_flight(uid)}
         gpus = Counter[str]()
         for node, count in self._pods.values():

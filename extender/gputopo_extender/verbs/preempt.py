@@ -1,9 +1,9 @@
 """Chooses the nodes on which preemption frees the best GPUs for the preemptor.
 
 The preempt verb calls this module. kube-scheduler sends nodes, each with victims: the pods that
-must end so that the preemptor fits. This module may drop a node, but never one victim of a node,
-because the preemptor may need the victim's CPUs. Of nodes with equally important victims, this
-module returns those with the best links. kube-scheduler then chooses the node with the least
+must end so that the preemptor fits. This module may leave out a node, but returns all victims
+of a node, because the preemptor may also need their CPUs. Of nodes with equally important victims,
+this module returns those with the best links. kube-scheduler then chooses the node with the least
 important victims.
 """
 

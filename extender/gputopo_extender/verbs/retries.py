@@ -70,7 +70,7 @@ class FilterRetries:
         self._errors_since: dict[str, float] = {}
 
     def may_be_outdated(self, pod: PodView, found: Evaluation) -> bool:
-        """Return whether the ledger may lack changes after which the pod fits.
+        """Return whether the pod may fit after changes that the ledger has not received yet.
 
         Return False for a pod with ``spec.schedulingGroup``: filter does not wait for such a pod.
         """
@@ -127,7 +127,7 @@ class FilterRetries:
         return f"{_listed(named or nodes)}: waiting until they end"
 
     def _remember(self, times: dict[str, float], uid: str, now: float) -> None:
-        """Set a pod's time in ``times``. If ``times`` is full, first drop pods that do not wait."""
+        """Set ``times[uid]`` to ``now``. If ``times`` is full, first drop bound and ended pods."""
         if len(times) >= _MOST_REMEMBERED:
             gone = [each for each in times if not self._ledger.is_waiting(each)]
             for known in gone or [next(iter(times))]:

@@ -163,11 +163,11 @@ async def test_a_gpu_that_a_live_container_uses_is_not_allocated_twice(world: Ag
         ('{"v":2}', "annotation gputopo.io/gpus: v: 2: Input should be 1"),
         (
             annotation_of("a", {"main": ["GPU-1"]}, uid="uid-b"),
-            "uid: uid-b differs from the pod's value",
+            "uid is uid-b, but the pod's uid is",
         ),
         (
             annotation_of("a", {"main": ["GPU-1"]}, node="n9"),
-            "node: n9 differs from the pod's value, n1",
+            "node is n9, but the pod's node is n1",
         ),
         (
             annotation_of("a", {"other": ["GPU-1"]}),

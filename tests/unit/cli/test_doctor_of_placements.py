@@ -44,7 +44,7 @@ DELETE = "kubectl -n default delete pod train (its controller creates a new one)
     [
         (
             _annotate(uid="old"),
-            f"{ALL_THREE}{GPUS_ANNOTATION}: uid: old differs from the pod's value, uid-train",
+            f"{ALL_THREE}{GPUS_ANNOTATION}: uid is old, but the pod's uid is uid-train",
             DELETE,
         ),
         (
@@ -80,7 +80,7 @@ def test_pods_whose_gpus_are_not_as_placed_are_errors(
 def test_stale_annotation_of_an_unbound_pod_is_an_error(api: StaticApi, gputopo: Command) -> None:
     api.lists[PODS].append(healthy_cluster.pod("web", "n1", uuids("n1", 7)))
     del api.lists[PODS][-1]["spec"]["nodeName"]
-    problem = f"{GPUS_ANNOTATION}: node: n1 differs from the pod's value, none"
+    problem = f"{GPUS_ANNOTATION}: node is n1, but the pod's node is none"
     assert findings(gputopo) == [("placements", "error", "Pod default/web", problem)]
 
 

@@ -257,7 +257,7 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
         (
             _copied,
             of_train(
-                of_annotation("uid: uid-other differs from the pod's value, uid-train"),
+                of_annotation("uid is uid-other, but the pod's uid is uid-train"),
                 0,
                 2,
                 3,
@@ -267,7 +267,7 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
         (
             _another_node,
             [
-                ("n2", index, "serve", of_annotation("node: n1 differs from the pod's value, n2"))
+                ("n2", index, "serve", of_annotation("node is n1, but the pod's node is n2"))
                 for index in (5, None)
             ],
         ),
@@ -295,7 +295,7 @@ def unreadable(text: str) -> list[tuple[Any, ...]]:
         ),
         (
             _unbound,
-            [("", None, "forged", of_annotation("node: n1 differs from the pod's value, none"))],
+            [("", None, "forged", of_annotation("node is n1, but the pod's node is none"))],
         ),
     ],
 )

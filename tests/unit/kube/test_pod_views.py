@@ -143,9 +143,9 @@ def test_a_pods_own_annotation_counts() -> None:
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (annotated(uid="uid-b"), "uid: uid-b differs from the pod's value, uid-a$"),
-        (annotated(node="n2"), "node: n1 differs from the pod's value, n2$"),
-        (annotated(node=None), "node: n1 differs from the pod's value, none$"),
+        (annotated(uid="uid-b"), "uid is uid-b, but the pod's uid is uid-a$"),
+        (annotated(node="n2"), "node is n1, but the pod's node is n2$"),
+        (annotated(node=None), "node is n1, but the pod's node is none$"),
     ],
 )
 def test_an_annotation_of_another_pod_or_node_is_rejected(document: Document, reason: str) -> None:

@@ -39,7 +39,7 @@ def test_a_container_that_the_pod_does_not_have_has_no_lasting_container() -> No
         (PodView("uid-a", KEY), "was not placed by gputopo: set schedulerName: gputopo"),
         (
             pod(uid="uid-b"),
-            f"annotation {GPUS_ANNOTATION}: uid: uid-b differs from the pod's value, uid-a; ",
+            f"annotation {GPUS_ANNOTATION}: uid is uid-b, but the pod's uid is uid-a; ",
         ),
         (pod(generation=-1), f"annotation {GPUS_ANNOTATION}: generation: "),
         (replace(pod(node="n2"), node="n2"), "is bound to node n2, not to this node, n1"),
