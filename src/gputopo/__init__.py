@@ -1,1 +1,1 @@
-"""The core of gputopo: computes GPU placements from values, without I/O."""
+"""The core of gputopo: computes GPU placements from topologies and requests, without I/O."""

@@ -69,9 +69,10 @@ class PlacementAnnotation(_JsonAnnotation):
     """``gputopo.io/placement``: why the extender chose the GPUs of a pod, and their bandwidths.
 
     Attributes:
-        policy, pattern: not enums, so that a component can parse names of a newer gputopo.
+        policy, pattern: any text, so that a component can parse the names of a newer gputopo.
         sensitive: whether the extender treated the pod as bandwidth-sensitive; ``reason`` is why.
-        fact: the slowdown in a GPUProfile that decided ``sensitive``, as text; None if none did.
+        fact: the slowdown from which the extender derived ``sensitive``, as text. None if the
+            extender did not use a GPUProfile.
         physical_mb_per_s: effective bandwidth of the chosen GPUs by the physical model.
         physical_worst_mb_per_s, physical_best_mb_per_s: lowest and highest effective bandwidth of
             all GPU sets of this size on the node, by the physical model.

@@ -54,7 +54,9 @@ class LinkRunResult(_LinkAnnotation):
 
 
 class LinksResult(_LinkAnnotation):
-    """The result of both short runs, as an annotation of the Job that runs the GPUJob to its end.
+    """The result of the two short runs, or the reason why they gave no result.
+
+    The operator writes this annotation to the child Job, which runs the program to its end.
 
     Attributes:
         result: reason of the GPUJob's condition Profiled. ``Done``: the runs have measured the

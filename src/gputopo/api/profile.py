@@ -182,8 +182,8 @@ class CpuFact(ApiModel):
     """``GPUProfile.status.facts.cpus[]``: how throughput depends on CPUs, with ``gpus`` GPUs.
 
     Attributes:
-        demand_milli_cpu: the lowest CPU limit such that each higher limit gives less than 10 % more
-            throughput. None if unknown.
+        demand_milli_cpu: the lowest CPU limit above which more CPUs raise throughput by less than
+            10 %. None if unknown.
     """
 
     gpus: Gpus

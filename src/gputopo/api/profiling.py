@@ -64,8 +64,8 @@ class ProfilingState(ApiModel):
         points: measured speeds of this pod.
         result: why the measurement ended; None while it continues.
         message: the result in words.
-        restored: kubelet has applied the original CPUs, or the operator must not change the CPUs
-            because the pod has ended, cannot be measured or was resized by another client.
+        restored: true if the operator has no CPUs to restore: kubelet has applied the original
+            CPUs, or the pod has ended, cannot be measured or was resized by another client.
     """
 
     v: Literal[1] = 1

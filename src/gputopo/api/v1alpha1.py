@@ -1,6 +1,6 @@
-"""pydantic models of the custom resources, equal to the schemas in ``crds/``.
+"""pydantic models of the custom resources, whose schemas are in ``crds/``.
 
-They contain the fields that components read or write. Unknown keys are ignored, so an older
+The models have the fields that components read or write. Unknown keys are ignored, so an older
 version of a component can read objects of a newer version.
 """
 

@@ -5,8 +5,9 @@ two sides have in one direction. It is the sum of three parts:
 
 - Direct NVLinks: the bandwidth of all NVLinks from a GPU of one side to a GPU of the other.
 - NVSwitch: every GPU has a port to it. A side can send at most the total bandwidth of its ports.
-- PCIe: a tree that all GPUs share, with the lanes of each GPU, the uplinks of switches, the
-  processors and the interconnect of the sockets. Its part is the minimum cut of this tree.
+- PCIe: one tree connects all GPUs. It has the lanes of each GPU, the uplinks of switches and the
+  interconnect of the sockets. Removing some of these links separates the two sides. PCIe adds the
+  least bandwidth that has to be removed (the minimum cut).
 
 Example: GPUs 0 and 1 are at a PCIe 3 switch of one socket, GPUs 2 and 3 at a switch of the other.
 Two NVLinks of generation 2 connect GPUs 0 and 1 with 50 GB/s. Each GPU has 12 GB/s to its switch.
@@ -157,7 +158,8 @@ def _rate(link: Link) -> int:
 def _connect(branches: list[Branch], uplink: int) -> Branch:
     """Join branches to one branch with this uplink in MB/s. The root of a tree has uplink 0.
 
-    A single branch below the root is not nested: the lower of its own uplink and ``uplink`` counts.
+    If there is only one branch and ``uplink`` is not 0, the function returns this branch, with the
+    lower of its own uplink and ``uplink``.
     """
     if len(branches) == 1 and uplink:
         only = branches[0]
@@ -173,9 +175,10 @@ def _minimum_cuts(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return two arrays [cuts + 1, sets]: the capacity of each cut in the tree ``branch``, in MB/s.
 
-    A cut puts each GPU on one of two sides. The switches are then put on the sides that give the
-    least capacity. Only the root switch is fixed: in the first array it is on the side of the set's
-    first member, in the second array on the other side. In the last row, one side has all members.
+    A cut puts each GPU on one of two sides. The function puts each switch on the side that gives
+    the least capacity. Only the topmost switch has a given side: in the first array, the side of
+    the set's first member, in the second array, the other side. In the last row of both arrays,
+    one side has all members.
     """
     rates = np.zeros(MAX_INDEX + 1, dtype=np.int32)
     for gpu in branch.branches:

@@ -55,7 +55,7 @@ class FitResult:
     Attributes:
         coefficients: the 14 coefficients of equation 2, in the paper's order.
         sizes: sizes of the rings in the samples, ascending.
-        classes: the link classes of equation 2; None for a class of which no sample has a link.
+        classes: the link classes of equation 2. A class is None if no sample has such a link.
         mixes: number of different link mixes (how many links of each class a ring uses).
         within: errors on the samples of the fit.
         unseen: errors on link mixes that the fit did not use (cross-validation); None if the
@@ -101,8 +101,8 @@ def fit(samples: BandwidthSamples) -> FitResult:
 def _folds(mixes: int) -> NDArray[np.intp]:
     """Return [mixes]: the cross-validation fold of each link mix.
 
-    All samples of one mix are in the same fold. So the errors of a fold are those on mixes that its
-    fit did not use.
+    All samples of one mix are in the same fold. The samples of a fold are predicted by a fit to the
+    other folds. So this fit did not use the mixes that it predicts.
     """
     if mixes <= _MOST_FOLDS_OF_ONE:
         return np.arange(mixes)

@@ -2,10 +2,10 @@
 
 Two limits slow a job down. The first limit is the narrowest cut: if the GPU set is divided into two
 parts, the links between these parts limit the traffic between them. The second limit is the ports:
-the links of each GPU limit its traffic with all other GPUs. Of two GPU sets with equal narrowest
-cuts, the set with slower ports is slower. So both limits have the same weight: effective bandwidth
-is the traffic divided by the mean of two times. One is the time that the traffic takes through the
-narrowest cut, the other is the mean of the times that it takes through the ports of each GPU.
+the links of each GPU limit its traffic with all other GPUs. The model computes a time for each
+limit. The first time is how long the traffic takes through the narrowest cut. The second time is
+how long the traffic takes through the ports of a GPU, as the mean of all GPUs. Effective bandwidth
+is the traffic divided by the mean of the two times.
 
 For Ring, Tree and RingTree, the patterns of NCCL's all-reduce, this is NCCL's "bus bandwidth": the
 sum of the rates of NCCL's rings. NCCL chooses its own rings or trees over all links, so the rank
@@ -13,8 +13,8 @@ order does not matter. Each ring crosses every cut at least once in each directi
 most the capacity of the narrowest cut. The same limit holds for spanning trees (Edmonds, 1973).
 
 In the other patterns, each edge is traffic between the GPUs of its two ranks. The traffic across a
-cut is the sum of the traffic of all edges that cross the cut. Effective bandwidth is then the rate
-at which the GPU with the most traffic sends.
+cut is the sum of the traffic of all edges that cross the cut. Effective bandwidth is computed for
+the GPU with the most traffic: it is the rate at which this GPU sends.
 
 Example: a ring on GPUs 0, 1, 2, 3 of the node in :mod:`gputopo.bandwidth.capacity`. The narrowest
 cut is {0, 1} | {2, 3} with 8 GB/s, so 1 GB takes 1/8 = 0.125 s there. The ports of the GPUs have
@@ -78,9 +78,9 @@ class _Demand:
     For NCCL's all-reduce, the traffic across each cut is 1, because each ring crosses all cuts.
 
     Attributes:
-        cuts: [cuts] traffic across each cut, in the order of :meth:`LinkCapacities.across`.
-        ports: [ranks with edges] index of the cut that separates the rank from all other ranks.
-        port_traffic: [ranks with edges] traffic of each of these ranks.
+        cuts: traffic across each cut, in the order of :meth:`LinkCapacities.across`.
+        ports: for each rank that has an edge, the index of the cut between it and all other ranks.
+        port_traffic: the traffic across each cut of ``ports``.
     """
 
     cuts: NDArray[np.float64]

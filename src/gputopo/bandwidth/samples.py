@@ -57,9 +57,9 @@ def parse_samples(text: str, topology: NodeTopology | None = None) -> BandwidthS
     """Return the samples of a CSV file.
 
     The first line has columns: ``gpus,bandwidth_gbps`` or ``double,single,pcie,bandwidth_gbps``.
-    The column ``gpus`` has the GPUs of the measured ring as ``0-3-4`` or ``"0,3,4"``; of their rank
-    orders, the one with the highest aggregate bandwidth is assumed. ``double``, ``single`` and
-    ``pcie`` are numbers of links. Empty lines and lines that start with ``#`` are skipped.
+    The column ``gpus`` has the GPUs of the measured ring as ``0-3-4`` or ``"0,3,4"``. The function
+    assumes that the ring had the rank order with the highest aggregate bandwidth. ``double``,
+    ``single``, ``pcie`` are numbers of links. Empty lines and ``#`` comment lines are skipped.
 
     ``topology`` describes the measured machine. The column ``gpus`` requires it. If it is None, the
     link classes are those of a DGX-1 V100.
@@ -120,7 +120,7 @@ class _SampleRow:
 
 
 class _RingMixes:
-    """The link mix of each GPU set: that of the ring with the most aggregate bandwidth."""
+    """Computes link mixes of GPU sets. The ring of a set is the one with the most bandwidth."""
 
     def __init__(self, topology: NodeTopology, classes: LinkClasses) -> None:
         if len(topology.gpus) > MAX_NODE_GPUS:
@@ -175,8 +175,8 @@ def _counted(row: _SampleRow) -> tuple[int, int, int]:
         )
     if x + y + z == 2 and 1 in {x, y, z}:  # noqa: PLR2004 - as above
         raise SampleError(
-            f"line {row.line}: double, single, pcie: the link of two GPUs counts twice; set one of"
-            " the columns to 2"
+            f"line {row.line}: double, single, pcie: two columns are 1; two GPUs have one link,"
+            " which counts twice, so set its column to 2 and the others to 0"
         )
     return x, y, z
 

@@ -64,12 +64,13 @@ class _Cases:
     """All ways to place one rank in a GPU set. A member is the number of a GPU in the set, from 0.
 
     An arrangement gives each rank of the frontier a member; :func:`arrangements` numbers the
-    arrangements. Column i of each array has all cases that lead to arrangement i.
+    arrangements. Column i of each array has all cases after which the frontier has arrangement i.
 
     Attributes:
         frontier: the placed ranks that have an edge to an unplaced rank, after the rank is placed.
         member: [cases, arrangements] the member that the rank gets.
-        previous: [cases, arrangements] arrangement before the case, in the set without ``member``.
+        previous: [cases, arrangements] the arrangement of the former frontier, before the rank is
+            placed. It numbers the members of the set without ``member``.
         edges: for each edge from the rank to a placed rank: the weight, and [cases, arrangements]
             the members a and b at the ends of the edge, as the number ``a * (set size) + b``.
     """
@@ -83,7 +84,7 @@ class _Cases:
 def best_embeddings(
     weights: NDArray[np.int64], pattern: Pattern, plan: SearchPlan
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the best embedding into every GPU set; if several are best, that with the lowest code.
+    """Return the best embedding into every GPU set; on equal totals, the one with the lowest code.
 
     Args:
         weights: [gpus, gpus] link bandwidths in MB/s, by GPU position.
@@ -199,8 +200,9 @@ def _best(
         layer: the layer before the rank is placed.
         cases: the ways to place the rank.
         block: the arrangements to compute.
-        without: [members, sets] column of ``layer.totals`` for the GPU set without this member.
-        digits: [members, sets] what is added to the code if the rank is on this member.
+        without: [members, sets] for each member of each new GPU set, the column of ``layer.totals``
+            for the set without the member.
+        digits: [members, sets] number to add to the code if the rank is placed on the member.
         links: [members * members, sets] bandwidth between two members, in MB/s.
     """
     member = cases.member[:, block]

@@ -85,10 +85,11 @@ def _improved(
 
 
 def _starts(traffic: _Numbers, rows: int) -> list[_Start]:
-    """Return starts of the greedy search; each is an order of ranks and the GPU of the first rank.
+    """Return starts of the greedy search: an order of ranks, and the GPU of the first rank.
 
-    The first start has the ranks in ascending order. The others combine each first rank with each
-    GPU, beginning with the rank of most traffic. :data:`_WORK` limits the number of starts.
+    The first start has the ranks in ascending order. Each other start begins with one rank on one
+    GPU. The starts of the rank with the most traffic come first, one for each GPU. :data:`_WORK`
+    limits the number of starts.
     """
     size = len(traffic)
     busiest = np.argsort(-traffic.sum(axis=0), kind="stable").tolist()

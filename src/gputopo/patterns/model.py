@@ -51,7 +51,7 @@ class PatternEdge(NamedTuple):
 class Pattern:
     """Graph of the communication between the ranks ``0..size-1`` of one job; hashable.
 
-    Use :func:`build` or a function of one kind, such as :func:`ring`, to make a pattern.
+    To make a pattern, use :func:`build`, or the function of its kind, such as :func:`ring`.
 
     Raises:
         PatternError: on a size out of range.

@@ -34,8 +34,8 @@ class SearchPlan:
         ranks: all ranks, in the order in which they are placed.
         pinned: whether rank 0 is placed first, on the lowest GPU of its set. A ring needs no other
             start, because a rotated ring has the same edges.
-        steps: number of cases, summed over all ranks. One rank has as many cases as there are sets
-            of used GPUs, times the ways to place the rank and the frontier in a set.
+        steps: number of cases, summed over all ranks. For one rank, it is the number of GPU sets,
+            times the number of ways to place the rank and the frontier in a set.
     """
 
     ranks: tuple[int, ...]

@@ -44,8 +44,8 @@ class PlacementRequest:
         policy: the rule that chooses one of the feasible GPU sets.
         sensitivity_reason: why ``sensitive`` is true or false. Equality ignores this field,
             because it does not change which GPUs are chosen.
-        fact: the slowdown in a GPUProfile that decided ``sensitive``, in words; None if none did.
-            Equality ignores this field.
+        fact: the slowdown in a GPUProfile from which ``sensitive`` was derived, in words. None if
+            no GPUProfile was used. Equality ignores this field.
     """
 
     pattern: Pattern

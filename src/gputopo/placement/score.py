@@ -28,16 +28,14 @@ class Candidate:
 def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, int]:
     """Return a score of 0..10 for each candidate; a better candidate never has a lower score.
 
-    A key of ``candidates`` is a node, or stands for all nodes with the same links and free GPUs.
-    How many nodes it stands for does not change scores.
-
     A bandwidth-sensitive job with several GPUs prefers the highest effective bandwidth, then the
     least lost bandwidth. All other jobs prefer the least lost bandwidth, then the least bandwidth
-    between the GPUs that stay free. Idle nodes have the most such bandwidth, so they stay idle.
+    between the GPUs that stay free. So these jobs avoid idle nodes, where many GPUs stay free.
 
     The best nodes get 10, the next best 9, and so on. Nodes of the eleventh rank and below get 0.
     Scores are ranks: if they were proportional to bandwidth, one node with a very high bandwidth
-    would push the scores of all others to nearly 0.
+    would push the scores of all others to nearly 0. A key of ``candidates`` can stand for several
+    nodes with the same links and free GPUs; the number of these nodes does not change the scores.
     """
     keys = _keys(candidates, sensitive=sensitive)
     ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values()), reverse=True))}

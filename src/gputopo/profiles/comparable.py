@@ -99,7 +99,7 @@ def neighbour_on_socket(sample: Sample) -> str | None:
     """Return the one other workload that had GPUs on the same CPU socket during the sample.
 
     Return ``ALONE`` if no other pod had GPUs on the socket. Return None if there were several
-    workloads, or a pod without GPUProfile (``NAMESPACE/``), whose workload is unknown.
+    workloads, or if the workload is unknown because a pod has no GPUProfile.
     """
     return _only(sample.socket_neighbours)
 
@@ -107,8 +107,8 @@ def neighbour_on_socket(sample: Sample) -> str | None:
 def neighbour_on_node(sample: Sample) -> str | None:
     """Return the one other workload that had GPUs on the same node, but on other CPU sockets.
 
-    Return None if another pod had GPUs on the same socket. Return ``ALONE``, or None for several
-    workloads, as :func:`neighbour_on_socket` does.
+    Return ``ALONE`` if no other pod had GPUs on the node. Return None if another pod had GPUs on
+    the same socket, if there were several workloads, or if the workload is unknown.
     """
     return None if sample.socket_neighbours else _only(sample.node_neighbours)
 

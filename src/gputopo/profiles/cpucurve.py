@@ -103,9 +103,9 @@ def _compared(
 def _scatter(cells: Cells[CpuSetting], losses: Sequence[Estimate]) -> tuple[float, int]:
     """Return how much times scatter within runs, as ``squares`` and ``freedom`` of an Estimate.
 
-    Scatter shows in two ways. Samples of a run with an unchanged limit differ. And ``losses``,
-    ascending by limit, sometimes rise; without scatter they would only fall, because more CPUs
-    make no step slower. A loss compares two limits, so each limit has half of its variance.
+    Scatter is visible in two ways. First, samples of a run with an unchanged limit differ. Second,
+    a higher limit can have a higher loss, although more CPUs make no step slower. A loss is the
+    difference of two times, so half of its variance is the variance of one time.
     """
     squares, repeated = repeats(cells)
     points = [(loss.value, loss.variance / 2) for loss in losses]
@@ -120,9 +120,9 @@ def _scatter(cells: Cells[CpuSetting], losses: Sequence[Estimate]) -> tuple[floa
 def scatter_about_falling(points: Sequence[tuple[float, float]]) -> tuple[float, int]:
     """Return squared residuals from the best falling sequence, and their degrees of freedom.
 
-    Each point is a value and its variance; the squared residual is divided by this variance. The
-    pool-adjacent-violators algorithm (Barlow et al. 1972) replaces neighbouring points that rise by
-    their mean.
+    Each point is a value and its variance; the squared residual is divided by this variance. If a
+    value is higher than the value before it, the pool-adjacent-violators algorithm (Barlow et al.
+    1972) replaces both values by their mean.
 
     >>> scatter_about_falling([(2.0, 1.0), (0.0, 1.0), (1.0, 1.0)])
     (0.5, 1)

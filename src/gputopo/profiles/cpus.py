@@ -1,10 +1,10 @@
 """Computes throughput by number of CPUs, and how many CPUs a workload needs (Synergy).
 
-The *demand* is the lowest CPU limit from which more CPUs raise throughput by less than 10 %, as in
+The *demand* is the lowest CPU limit above which more CPUs raise throughput by less than 10 %, as in
 :mod:`gputopo.sensitivity.planner`. The gain of a limit is the rise of throughput from this limit to
-a reference limit (:mod:`gputopo.profiles.cpucurve`). A limit is the demand only if the 95 %
-interval of its gain is below 10 %, and the intervals of all lower limits begin at 10 % or more. If
-no limit meets this rule, or if throughput still rises above the reference, the demand is unknown.
+a reference limit (:mod:`gputopo.profiles.cpucurve`). A limit is the demand if the whole 95 %
+interval of its gain is below 10 %, and the whole interval of each lower limit is 10 % or more. If
+no limit meets this rule, or a limit above the reference gains 10 % or more, the demand is unknown.
 
 Example: a workload makes 40, 79, 100 and 102 steps per second with 2, 4, 8 and 16 CPUs, each known
 to 1 %. The gains to 16 CPUs are 155 %, 29 % and 2 %, so the demand is 8 CPUs.
@@ -24,8 +24,8 @@ from gputopo.sensitivity.planner import MIN_GAIN
 def cpu_facts(samples: Iterable[Sample]) -> list[CpuFact]:
     """Return throughput by CPU limit, and the demand for CPUs, for each number of GPUs.
 
-    All ``samples`` are of one GPU model and image; those without a CPU limit are ignored. Samples
-    taken beside a neighbour on the socket are excluded if the others have at least two CPU limits.
+    All ``samples`` are of one GPU model and image. Samples without a CPU limit are ignored. Samples
+    beside a neighbour on the socket are used only if all other samples have the same CPU limit.
     """
     limited = [sample for sample in samples if sample.milli_cpu is not None]
     return [_fact(gpus, group) for gpus, group in by_gpus(limited).items()]

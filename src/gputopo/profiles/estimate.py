@@ -3,8 +3,8 @@
 All values are natural logarithms of times. So a scatter (standard deviation) of 0.02 means 2 %, and
 a factor that multiplies all times changes no difference.
 
-How much values scatter is assumed in advance. An estimate contains its variance under this
-assumption, and the squared residuals that were observed. The interval uses both, as in a moderated
+The caller assumes a scatter of the values. An estimate contains the variance that follows from the
+assumed scatter, and the squared residuals of the values. The interval uses both, as in a moderated
 t-test (Smyth 2004, Statistical Applications in Genetics and Molecular Biology 3(1), section 3).
 Without the assumption, a few values that agree by chance would give a too narrow interval.
 

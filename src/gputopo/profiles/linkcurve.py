@@ -7,17 +7,18 @@ with ``1 / bandwidth`` from some bandwidth on; MAPA's figure 16 has such curves:
     time(u) = time(0) * (1 + s * max(0, u - h) / (1 - h))
 
 ``u`` is the slowness: ``1 / bandwidth``, scaled to 0 for the best and to 1 for the worst links of
-the nodes. ``s`` is the slowdown from the best to the worst links, and ``h`` the slowness up to
-which communication is hidden.
+the nodes. ``s`` is the slowdown from the best to the worst links. ``h`` is the highest slowness at
+which the computation still hides all communication.
 
 Example: a step takes 0.10 s with 50 GB/s, the best links, and 0.16 s with 10 GB/s, the worst. So s
 is 0.6. For 25 GB/s, u is (1/25 - 1/50) / (1/10 - 1/50) = 0.25. The time with 25 GB/s is 0.115 s if
 h = 0, and 0.10 s if h = 0.25.
 
-The misfit of a curve is the weighted sum of its squared residuals. For each ``s``, the ``h`` with
-the least misfit counts. The 95 % interval of ``s`` is the profile-likelihood interval (Davison,
-Statistical Models, 2003, section 4.5.2): it contains each ``s`` whose misfit is at most ``q^2``
-above the least misfit of all, where ``q`` is a quantile of Student's distribution.
+The misfit of a curve is the weighted sum of its squared residuals. The misfit of a value of ``s``
+is the least misfit of all curves with this ``s``. The 95 % interval of ``s`` is the
+profile-likelihood interval (Davison, Statistical Models, 2003, section 4.5.2): it contains each
+``s`` whose misfit is at most ``q^2`` above the least misfit, with a quantile ``q`` of Student's
+distribution.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +48,7 @@ class LinkCurve(NamedTuple):
 
 
 class LinkSlowdown(NamedTuple):
-    """``log(1 + s)`` and its 95 % interval; infinite on a side where samples set no limit."""
+    """``log(1 + s)`` and its 95 % interval. An end that samples do not determine is infinite."""
 
     value: float
     interval: tuple[float, float]
@@ -56,11 +57,11 @@ class LinkSlowdown(NamedTuple):
 class CurveMisfit(NamedTuple):
     """The misfit of a curve as a quadratic form: ``v' products v``.
 
-    ``v`` is ``(1, -log times of the curve, -effects)``. The effects are those of neighbours, which
-    are not negative, because no neighbour makes a workload faster. The best effects count.
+    ``v`` is ``(1, -log times of the curve, -effects)``. The effects of neighbours are those
+    with the least misfit, but at least 0, because no neighbour makes a workload faster.
 
     Attributes:
-        slowness: the different values of ``u`` of the samples; ``v`` has the curve at each of them.
+        slowness: the different values of ``u`` in the samples. ``v`` has one log time for each.
         products: matrix from :meth:`gputopo.profiles.regression.Regression.products`.
         deviations: prior deviation of each effect.
     """
@@ -71,7 +72,7 @@ class CurveMisfit(NamedTuple):
 
     @property
     def shapes(self) -> list[float]:
-        """Values of ``h`` below the highest slowness; with others, no sample would be slowed."""
+        """Values of ``h`` below the highest slowness. A curve with a higher ``h`` is constant."""
         return [hidden for hidden in HIDDEN if hidden < max(self.slowness)]
 
     def of(self, log_slowdown: float, hidden: float) -> float:

@@ -5,15 +5,15 @@ pod with GPUs on the same NUMA nodes, and ``Node`` for a pod with GPUs on other 
 regression (:mod:`gputopo.profiles.ratefit`) estimates the effects, so samples beside several
 workloads are used, too.
 
-A slowdown is reported only if the samples make its interval clearly narrower than the interval that
-is assumed without samples (``MOST_LEFT``). Pods without a profile (``NAMESPACE/``) may be of any
-workload, so no slowdown is reported for them. At most ``MAX_NEIGHBOURS`` workloads with the most
-samples have a slowdown in each scope.
+A slowdown is reported only if the samples determine it. Before any sample, it has a prior standard
+deviation, and the samples must reduce it to at most 60 % (``MOST_LEFT``). Pods without a profile
+may be of any workload, so no slowdown is reported for them. In each scope, only the
+``MAX_NEIGHBOURS`` workloads with the most samples have a slowdown.
 
-Example: before any sample, the effect of a neighbour on the socket has the prior standard deviation
-0.15. The regression for 2 GPUs reduces it to 0.05, that for 4 GPUs to 0.06. Each regression
-includes the prior, so the prior is subtracted once: 1 / 0.05^2 + 1 / 0.06^2 - 1 / 0.15^2 = 633. The
-deviation of the combined effect is 1 / sqrt(633) = 0.04.
+Example: the effect of a neighbour on the socket has the prior standard deviation 0.15. The
+regression for 2 GPUs reduces the deviation to 0.05, the regression for 4 GPUs to 0.06. Both
+regressions include the prior, so the prior is subtracted once: 1 / 0.05^2 + 1 / 0.06^2 - 1 / 0.15^2
+= 633. The deviation of the combined effect is 1 / sqrt(633) = 0.04.
 """
 
 from collections import defaultdict

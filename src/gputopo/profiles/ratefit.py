@@ -16,12 +16,13 @@ neighbours at the same time. So one model explains all samples::
 Each effect has a normal prior distribution with the mean 0. Those of links and CPUs are so wide
 that they hardly matter. Those of neighbours are as wide as the slowdowns that SC17 measured. No
 neighbour makes a workload faster. So for the interval of the slowdown on slow links, the effects of
-neighbours are not negative (:mod:`gputopo.profiles.linkcurve`). With negative effects, a workload
-that is as fast on bad links beside neighbours as on good links alone could still be sensitive.
+neighbours are not negative (:mod:`gputopo.profiles.linkcurve`). Example: a workload is equally
+fast on bad links beside neighbours and on good links alone. If neighbours could make the workload
+faster, bad links could still make it slower.
 
-The scatter of samples and of runs is estimated. An assumed scatter counts as much as a few values.
-Errors have Student's t distribution, so outliers of samples and of runs have little weight (Lange,
-Little and Taylor, "Robust Statistical Modeling Using the t Distribution", JASA 84, 1989).
+The scatter of samples and of runs is estimated, with an assumed scatter as a prior. Errors have
+Student's t distribution, so outliers of samples and of runs have little weight (Lange, Little and
+Taylor, "Robust Statistical Modeling Using the t Distribution", JASA 84, 1989).
 
 Example: a run alone on the best links takes 0.10 s per step. Another run takes 0.15 s beside a
 neighbour and on the worst links. Links or neighbour may be the cause, so the intervals of both
@@ -107,7 +108,7 @@ def rate_fits(samples: Iterable[Sample], demands: Demands = UNKNOWN) -> dict[int
 def counted(samples: Sequence[Sample], demand: int | None) -> list[Sample]:
     """Return the samples that the regression for one number of GPUs uses, ascending by time.
 
-    These are the usable samples of the newest runs on fast links, and of those on slow links.
+    They are the usable samples of the newest runs on fast links and of the newest on slow links.
     """
     return in_order(chain.from_iterable(map(newest_runs, sides(usable(samples, demand)))))
 

@@ -43,8 +43,8 @@ class Scatter(NamedTuple):
 
     Attributes:
         scale: squared scale of the t distribution of the errors of runs.
-        runs: variance of each run's error; it is larger for an outlier, which so counts less.
-        samples: variance of each sample's own error; it is larger for an outlier, too.
+        runs: variance of the error of each run. An outlier has a larger variance, so less weight.
+        samples: variance of the own error of each sample, larger for an outlier, too.
     """
 
     scale: float
@@ -115,11 +115,11 @@ def rate_data(samples: Sequence[Sample]) -> RateData:
 
 
 def model_of(data: RateData, curve: LinkCurve | None) -> RateModel:
-    """Return the model of the times relative to ``curve``: the terms and the slowdown.
+    """Return the model of the log times minus ``curve``, with columns of all terms and one more.
 
-    The curve is subtracted from the log times. The column of the slowdown is the derivative of the
-    curve by ``log_slowdown``, so an uncertain slowdown makes the other effects uncertain, too.
-    Without a curve, the logarithm of the time is assumed to be linear in the slowness.
+    The additional column is the derivative of the curve by ``log_slowdown``. With this column, an
+    uncertain slowdown makes the other effects uncertain, too. Without a curve, the additional
+    column is the slowness: the logarithm of the time is assumed to be linear in the slowness.
     """
     columns = [term.column for term in data.terms]
     deviations = [*(term.deviation for term in data.terms), _SLOWDOWN]
@@ -179,7 +179,7 @@ def _wider(scale: float, square: float) -> float:
 
 
 def misfit_of(data: RateData, errors: RunErrors) -> CurveMisfit:
-    """Return the misfit of curves if all other terms have their most probable effects."""
+    """Return the misfit of curves. For each curve, other terms have their most probable effects."""
     neighbours = nested([term for term in data.terms if term.kind in NEIGHBOURS])
     bounded, unbounded = neighbours[:MAX_NONNEGATIVE], neighbours[MAX_NONNEGATIVE:]
     free = [*(term for term in data.terms if term.kind not in NEIGHBOURS), *unbounded]

@@ -22,7 +22,7 @@ Column: TypeAlias = list[float]
 
 
 def dot(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return the inner product; of a longer sequence, the first elements count."""
+    """Return the inner product. Further elements of the longer sequence are ignored."""
     return float(sum(map(mul, one, other)))
 
 

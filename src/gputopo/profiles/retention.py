@@ -31,13 +31,13 @@ def current(samples: Iterable[Sample]) -> list[Sample]:
 def retain(samples: Iterable[Sample]) -> list[Sample]:
     """Return at most ``MAX_SAMPLES`` samples, without duplicates, ascending by time.
 
-    A setting is a combination of GPUs, image, links, CPU limit and neighbours. Samples are kept in
-    this order: the newest one of each setting, then others with the GPU model and image of the
-    newest sample of all, then the rest. In the last two groups, the second sample of each setting
-    comes before the third of any. Within a setting, the newest sample of each run comes before the
-    second newest of any run, because facts need many runs.
+    A setting is a combination of GPUs, image, links, CPU limit and neighbours. Samples have this
+    priority: first the newest sample of each setting, then the samples with the GPU model and image
+    of the newest sample of all, then the rest. In the last two groups, the second samples of all
+    settings come before any third sample. Within a setting, the newest samples of all runs come
+    before any second sample of a run, because facts need many runs.
 
-    A dropped sample is dropped again if an agent reports it again. So the result does not change.
+    If an agent reports a dropped sample again, the function drops the sample again.
     """
     ordered = _unique(samples)
     stays = {_kind(sample) for sample in ordered[-1:]}

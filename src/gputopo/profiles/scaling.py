@@ -1,7 +1,7 @@
 """Computes throughput on good links by number of GPUs, and extrapolates it (FLEET, equation 1).
 
-A rate is that of a run alone on the best links, with the usual CPUs: the base of the regression
-(:mod:`gputopo.profiles.ratefit`). A job with ``m`` GPUs processes ``r(m)`` data per second.
+The rates are for runs without neighbours, on the best links, with the usual CPUs: the base of the
+regression (:mod:`gputopo.profiles.ratefit`). ``r(m)`` is the data per second of ``m`` GPUs.
 ``M`` is the largest measured number of GPUs. FLEET assumes that each further GPU causes the same
 relative loss as the last one::
 
@@ -9,7 +9,7 @@ relative loss as the last one::
 
 In the paper, ``M`` is twice the number of GPUs of a node, even if larger jobs were measured.
 If ``M - 1`` was not measured, but a smaller number ``K``, the loss from ``K`` to ``M`` is divided
-equally among the ``M - K`` further GPUs. ``K`` is at least 2, because one GPU does not communicate.
+by ``M - K`` to get the loss of one GPU. ``K`` is at least 2, because one GPU does not communicate.
 Nothing is extrapolated beyond ``2 * M``, because the error of the loss grows with each GPU.
 
 Samples contain steps per second, and not the amount of data of a step. There are two usual cases.
@@ -55,7 +55,7 @@ def scaling_facts(fits: Mapping[int, RateFit]) -> list[ScalingFact]:
 
 
 def _extrapolated(known: Mapping[int, Effect]) -> Iterator[tuple[int, Effect]]:
-    """Yield the logarithm of the seconds per step beyond the largest number of GPUs."""
+    """Yield numbers of GPUs above all measured ones, each with the log of its seconds per step."""
     counts = sorted(gpus for gpus in known if gpus > 1)
     if len(counts) < 2 or (divided := _one_batch(known)) is None:  # noqa: PLR2004 - two points
         return

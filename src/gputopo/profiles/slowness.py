@@ -8,8 +8,9 @@ from gputopo.api.profile import Sample
 def slowness_of(samples: Sequence[Sample]) -> list[float]:
     """Return the slowness of the links of each sample; 0 for all if their links are equal.
 
-    The best and the worst links have the highest and the lowest of all bandwidths in ``samples``,
-    ``best_mb_per_s`` and ``worst_mb_per_s`` included. A sample without a bandwidth has slowness 0.
+    The best links have the highest bandwidth in ``samples``, and the worst links the lowest. The
+    fields ``best_mb_per_s`` and ``worst_mb_per_s`` of the samples are included in this comparison.
+    A sample without a bandwidth has slowness 0.
 
     Example: with 50 GB/s at best and 10 GB/s at worst, 25 GB/s have the slowness
     (1/25 - 1/50) / (1/10 - 1/50) = 0.25.
@@ -28,7 +29,7 @@ def slowness_of(samples: Sequence[Sample]) -> list[float]:
 
 
 def sides(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
-    """Return the samples on fast and on slow links; the middle of their slowness divides them."""
+    """Split samples halfway between the lowest and the highest slowness: (fast, slow) links."""
     slowness = slowness_of(samples)
     middle = (min(slowness, default=0.0) + max(slowness, default=0.0)) / 2
     found: tuple[list[Sample], list[Sample]] = ([], [])

@@ -64,10 +64,11 @@ def terms_of(samples: Sequence[Sample]) -> list[Term]:
 
 
 def nested(neighbours: Sequence[Term]) -> list[Term]:
-    """Return terms of neighbours of which none is negative, with half-normal priors.
+    """Return terms of neighbours whose effects are at least 0, with half-normal priors.
 
-    A neighbour on the same socket slows a workload at least as much as one on another socket. So
-    the term of another socket counts for both, and that of the same socket is what comes on top.
+    A neighbour on the same socket slows a workload at least as much as a neighbour on another
+    socket. So the term for another socket applies to neighbours on any socket, and the term for the
+    same socket is only the additional slowdown.
     """
     on_socket = {term.name: term.column for term in neighbours if term.kind == "Socket"}
     on_node = {term.name for term in neighbours if term.kind == "Node"}

@@ -147,7 +147,7 @@ def _move(
         message = f"the time limit of {situation.budget_seconds} s is too short for more CPU limits"
         return end(situation, state, "TimeLimit", message)
     if _would_be_taken(situation, state, chosen):
-        message = f"a pending pod would take the CPUs that a limit of {chosen.limit}m frees"
+        message = f"with a limit of {chosen.limit}m CPU, a pending pod would take the freed CPUs"
         return end(situation, state, "CPUsNeeded", message)
     return Resize(resized(situation, state, chosen))
 

@@ -48,10 +48,9 @@ class CpuGrid:
     def plan(self) -> ProfilingPlan:
         """Input of the planner, in units of CPU. ``share_cpus`` is the container's original limit.
 
-        ``least_cpus`` is the lowest limit to measure: one CPU for each GPU, or an eighth of the
-        original limit if that is less. A job with fewer CPUs could be so slow that it seems to have
-        failed. If the container's request is below its limit, ``least_cpus`` is above the request,
-        because the measurement does not lower the request.
+        ``least_cpus`` is the lowest limit to measure: the lesser of one CPU for each GPU and an
+        eighth of the original limit. A job with fewer CPUs could be so slow that it seems to have
+        failed. A request below the limit is not changed, and ``least_cpus`` is above this request.
         """
         unit, share = self.unit_milli_cpu, self._share
         least = -(-min(_MILLI_CPU_PER_GPU * self.gpus, self.original.limit // _LEAST_UNITS) // unit)

@@ -95,10 +95,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Next step: decide again after an event, or after ``seconds`` if these are not None.
+    """Next step: wait for an event, or for ``seconds`` if they are not None; then decide again.
 
     Attributes:
-        reason: the state or event for which the measurement waits.
+        reason: what the measurement waits for.
         warning: whether the operator records a Warning event with the reason.
     """
 

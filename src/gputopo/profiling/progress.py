@@ -60,7 +60,7 @@ class ProfilingProgress:
         )
 
     def timed(self, situation: ProfilingSituation) -> ProfilingState:
-        """Return the state; add the time since the newest resize to the current point."""
+        """Return the state with the time since the newest resize added to the current point."""
         state = self.state
         if situation.pod.cpu != state.target:  # the newest resize was never carried out
             return state

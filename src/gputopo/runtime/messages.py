@@ -30,9 +30,9 @@ def first_error(
 
     Args:
         error: the error that pydantic raised.
-        prefix: path of the validated object, such as ``spec``. Without it, ``value`` is the name
-            of the whole object.
-        fields: known fields of the object, to suggest one for a misspelt field.
+        prefix: path of the validated object, such as ``spec``. If it is empty, an error that is in
+            no single field begins with ``value``.
+        fields: names of the object's fields. The error suggests one of them for a misspelt field.
         skip: parts of pydantic's path that are not fields, such as members of a union.
     """
     detail = error.errors(include_url=False, include_context=False)[0]

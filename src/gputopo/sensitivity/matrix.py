@@ -31,7 +31,7 @@ class SensitivityMatrix:
         memory_gb: amounts of memory for all GPUs together, ascending (10^9 bytes).
         throughput: one row for each number of CPUs, with one entry for each amount of memory. The
             unit is steps per second, or a multiple such as images per second.
-        measured_gpus: number of GPUs of the measured job; a scaled matrix has other ``gpus``.
+        measured_gpus: number of GPUs during the measurement. In a scaled matrix, ``gpus`` differs.
     """
 
     gpus: int
@@ -76,8 +76,8 @@ class SensitivityMatrix:
     def at(self, cpus: float, memory_gb: float) -> float:
         """Return the throughput of the largest cell with at most these CPUs and this memory.
 
-        The value is not interpolated, because the job might not reach an interpolated value. With
-        less than the smallest cell the result is 0, because the job might not run.
+        The value is not interpolated, because the job might not reach an interpolated value. If
+        even the smallest cell has more CPUs or memory, the result is 0: the job might not run.
         """
         row = bisect_right(self.cpus, cpus * ROUNDING) - 1
         column = bisect_right(self.memory_gb, memory_gb * ROUNDING) - 1

@@ -4,9 +4,9 @@ A job is measured with the maximum of memory and with a few numbers of CPUs. A b
 the fewest and the most CPUs chooses these numbers. If throughput rises by less than 10 % over the
 upper half of the interval, the search continues in the lower half. If throughput rises by 10 % or
 more, the search continues in the upper half. So the search finds the number of CPUs above which
-throughput hardly rises. Two more numbers of CPUs are measured: the fewest, and the CPUs of the
-server in proportion to the job's GPUs. :mod:`gputopo.sizing` gives no job less throughput than with
-this share.
+throughput hardly rises. Two more numbers of CPUs are measured: the fewest, and the proportional
+share of the job. For example, the share of a job with 2 of the 8 GPUs of a server is 2/8 of the
+CPUs. :mod:`gputopo.sizing` guarantees the throughput with this share.
 
 Example: throughput is 100 with 24 CPUs and 99 with 12 CPUs. The gain from 12 to 24 is below 10 %,
 so 6 CPUs are measured next.
@@ -32,7 +32,7 @@ class ProfilingPlan:
 
     Attributes:
         most_cpus: CPUs of the server.
-        share_cpus: the server's CPUs in proportion to the job's GPUs, an integer.
+        share_cpus: proportional share of the job: 2/8 of ``most_cpus`` for 2 of 8 GPUs.
         memory_gb: amounts of memory to measure. Only the maximum is needed if the throughput with
             less memory is computed by :mod:`gputopo.sensitivity.memory_axis`.
         least_cpus: the fewest CPUs that the job can get.

@@ -138,10 +138,11 @@ class SizingMechanism(Protocol):
 
 
 def proportional_share(servers: Sequence[ServerCapacity], gpus: int) -> ResourceAmounts:
-    """Return the CPUs, memory and storage bandwidth per GPU of a server, times ``gpus``.
+    """Return the CPUs, memory and storage bandwidth of a server in proportion to ``gpus``.
 
-    This is C_i / G_i * g_j in section 4.1 of the Synergy paper. If servers differ, the smallest
-    amount per GPU is used, so that every server has the share for each of its GPUs.
+    Example: a server has 24 CPUs and 8 GPUs, so the share of 2 GPUs is 6 CPUs (C_i / G_i * g_j in
+    section 4.1 of the Synergy paper). If servers differ, the smallest amount per GPU is used, so
+    that every server has the share for each of its GPUs.
     """
     return ResourceAmounts(
         min(server.cpus / server.gpus for server in servers) * gpus,
@@ -169,5 +170,5 @@ def throughput_with(request: SizingRequest, resources: ResourceAmounts) -> float
 
 
 def proportional_throughput(servers: Sequence[ServerCapacity], request: SizingRequest) -> float:
-    """Return the throughput that sizing guarantees to the job: that with its proportional share."""
+    """Return the throughput with the proportional share, which sizing guarantees to the job."""
     return throughput_with(request, proportional_share(servers, request.gpus))

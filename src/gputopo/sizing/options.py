@@ -21,8 +21,8 @@ class Option(NamedTuple):
 
     Attributes:
         throughput: predicted throughput, in the unit of the job's matrix.
-        value: throughput divided by that with the proportional share, to compare jobs. If the share
-            gives no throughput, the divisor is the job's best throughput.
+        value: throughput divided by the throughput with the proportional share, to compare jobs.
+            If the throughput with the share is 0, the divisor is the job's best throughput.
     """
 
     cpus: float
@@ -37,14 +37,15 @@ class JobOptions:
     """The options of one job: its proportional share, its demand, and useful sizes between them.
 
     Example: the share is 3 CPUs and 60 GB. With 12 CPUs and 20 GB the job has its best throughput,
-    twice that of the share. Then share = (3, 60), trimmed share = (3, 20), demand = (12, 20).
+    twice the throughput with the share. Then share = (3, 60), trimmed share = (3, 20) and
+    demand = (12, 20).
 
     Attributes:
         share: the resources of a server in proportion to the job's GPUs, but no more storage
             bandwidth than the job can use. Sizing guarantees the throughput with the share.
         trimmed_share: the share without the amounts that exceed the demand. It gives the same
             throughput as the share.
-        demand: the least resources with the best throughput. No amount is below ``trimmed_share``.
+        demand: the least resources with the best throughput, but at least ``trimmed_share``.
         efficient: the Pareto-optimal cells of the matrix with at least the throughput of the share,
             by ascending throughput. The first of these options does not exceed the share.
     """
@@ -141,9 +142,9 @@ def _efficient(request: SizingRequest, share: Option, scale: float) -> tuple[Opt
 
 
 def _corners(matrix: SensitivityMatrix, max_throughput: float) -> Iterator[Point]:
-    """Yield the cells whose throughput is lower both with fewer CPUs and with less memory.
+    """Yield the cells that need all of their CPUs and memory: with less, throughput is lower.
 
-    Throughputs above ``max_throughput`` are reduced to it before they are compared.
+    Before the comparison, throughputs above ``max_throughput`` are reduced to ``max_throughput``.
     """
     columns = range(len(matrix.memory_gb))
     fewer_cpus = [0.0] * len(columns)

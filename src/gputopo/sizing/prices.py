@@ -1,7 +1,7 @@
 """Prices of CPUs, memory and storage bandwidth, for the marginal mechanism.
 
 All servers are treated as one. Each job takes the option with the highest value minus cost. The
-lowest prices are searched at which all jobs together do not exceed the capacity. This method
+module finds the lowest prices at which all jobs together do not exceed the capacity. This method
 relaxes the first linear program of Synergy-Opt (section 4.1, equations 1 to 5): the prices are the
 Lagrange multipliers of its capacity limits (equations 2 and 3).
 
@@ -41,7 +41,7 @@ class Prices(NamedTuple):
         )
 
     def best_option(self, options: Iterable[Option]) -> Option:
-        """Return the option with the highest value minus cost; if several have it, the first."""
+        """Return the option with the highest value minus cost; of equal options, the first."""
         return max(options, key=lambda option: option.value - self.cost_of(option))
 
 

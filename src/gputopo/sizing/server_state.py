@@ -20,7 +20,7 @@ TOLERANCE: Final = 1e-6
 class ServerState:
     """Free resources of one server, and the jobs on it.
 
-    A free amount is negative while the jobs together have more of a resource than the server.
+    A free amount can be negative: if jobs with 10 CPUs are on a server with 8, ``cpus`` is -2.
     """
 
     __slots__ = ("cpus", "gpus", "jobs", "memory_gb", "name", "storage_mb_per_s")

@@ -16,7 +16,8 @@ _MIN_COST: Final = 1e-4
 def assign_spare(jobs: Sequence[PlacedJob], prices: Prices) -> None:
     """Change the options of jobs to better ones, as far as resources are free on their servers.
 
-    The change with the highest gain in value per cost of additional resources is made first.
+    The function divides the gain in value of each change by the cost of its additional resources.
+    The change with the highest quotient is made first.
     """
     heap = [step for index in range(len(jobs)) for step in _best_change(jobs, index, prices)]
     heapify(heap)
@@ -62,7 +63,7 @@ def reduce_overcommitted(servers: Sequence[ServerState], prices: Prices) -> None
 
 
 def _loss(job: PlacedJob, prices: Prices) -> float:
-    """Return the value that a job loses with its least option, per cost of the freed resources."""
+    """Return the value that a job loses with its least option, divided by the cost it saves."""
     least, now = job.options.least, job.option
     freed = prices.cost_of(now) - prices.cost_of(least)
     return (now.value - least.value) / freed if freed > 0 else math.inf

@@ -35,7 +35,7 @@ Excess: TypeAlias = tuple[float, float, float]
 
 
 class ServerBalance:
-    """By how much the jobs on each server exceed the average resources (see the module)."""
+    """The excess of each server: the sum of the excesses of its jobs (see the module)."""
 
     def __init__(
         self, servers: Sequence[ServerState], choices: Sequence[OptionChoice], prices: Prices
@@ -67,7 +67,7 @@ class ServerBalance:
     def most_opposite(
         self, servers: Sequence[ServerState], excess: Excess, count: int
     ) -> list[ServerState]:
-        """Return the ``count`` servers whose excess is most opposite to that of the job."""
+        """Return the ``count`` servers whose excess has the lowest dot product with the job's."""
         cpus, memory_gb, storage = excess
         products = []
         for index, server in enumerate(servers):  # explicit sum for speed: it runs for each job
@@ -79,8 +79,9 @@ class ServerBalance:
     def imbalance(self, server: ServerState, gpus: int, excess: Excess) -> float:
         """Return a number that is high if later jobs will hardly bring the server's excess to 0.
 
-        The result is the sum of a / b over the resources: a is the square of the server's excess
-        with the job, and b is the variance of the excess of random jobs on the remaining free GPUs.
+        The result is the sum of a / b over the resources. a is the square of the server's excess
+        with the job. b is how much later jobs can change the excess: the variance of the excess per
+        GPU, times the number of GPUs that stay free.
         """
         own, left = self._excess_of[server], server.gpus - gpus + 0.5
         return sum(
@@ -159,9 +160,10 @@ def _find_option(
 def _find_slots(
     servers: Sequence[ServerState], request: SizingRequest, option: Option, balance: ServerBalance
 ) -> Slots | None:
-    """Return the fewest servers that stay balanced with the job; else the most balanced servers.
+    """Return servers for the job. Few servers are preferred, but each server must stay balanced.
 
-    For a job of 8 GPUs, the function tries 8 GPUs per server, then 4, 2 and 1.
+    For a job of 8 GPUs, the function tries 8 GPUs per server, then 4, 2 and 1, until all servers
+    stay balanced. If they never do, it returns the most balanced servers.
     """
     excess = balance.excess(request, option)
     found: list[tuple[float, int, Slots]] = []

@@ -88,6 +88,6 @@ def _freed_by(job: PlacedJob, server: ServerState) -> list[float]:
 
 
 def _covered(freed: Sequence[float], missing: Sequence[float]) -> float:
-    """Add up the freed part of each missing resource: all CPUs and half the memory give 1.5."""
+    """Return how many missing resources are freed. Half of the missing memory counts as 0.5."""
     pairs = zip(freed, missing, strict=True)
     return sum(min(amount / lack, 1) for amount, lack in pairs if lack > 0)

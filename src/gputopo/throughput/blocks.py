@@ -33,10 +33,11 @@ class Block:
     """Consecutive steps of one container.
 
     Attributes:
-        segment: number of restarts and clock jumps of the sender before this block.
+        segment: number of the segment, from 0. A restart of the sender or a jump of its clock
+            begins a new segment.
         began: time when the agent received the count of steps at the begin of the block, in seconds
             of the agent's monotonic clock.
-        ended: the same time for the count at the end of the block.
+        ended: time when the agent received the count of steps at the end of the block.
         steps: number of steps, at least 1.
         seconds: duration by the clock of the sender (the training process), positive.
     """
@@ -51,10 +52,10 @@ class Block:
 def without_outliers(blocks: Sequence[Block]) -> list[Block] | None:
     """Return the blocks without outliers, or None if more than a quarter of them are outliers.
 
-    The expected time of a block is its steps times the median time per step. The time of an outlier
-    differs from the expected time by more than each of three limits: 2 %, 3.5 standard deviations
-    of such differences, and the time of 1.5 steps. The last limit is for counts that the agent
-    polls: with 2.48 steps per second, it sees 12 or 13 steps in 5 s.
+    The expected time of a block is its steps times the median time per step. A block is an outlier
+    if its time differs from the expected time by more than each of three limits: 2 %, 3.5 standard
+    deviations of such differences, and the time of 1.5 steps. The last limit is for counts that the
+    agent polls: at a constant 2.48 steps per second, it sees 12 or 13 new steps every 5 s.
 
     Example: ten blocks of 30 steps take 3 s each, with a standard deviation of 0.1 s. A checkpoint
     of 3 s in one of them is 30 standard deviations, so this block is an outlier.

@@ -4,11 +4,10 @@ The *environment* is the container's CPUs, memory and GPUs, and the other contai
 *phase* is a time in which the environment does not change. A sample never contains blocks of two
 phases.
 
-Example with the default rules: a job makes its first step. The next 30 s are dropped. Each 60 s
-after that give a sample, until there are three. Then each further 600 s give one more. Later a
-neighbour starts. The agent may notice the neighbour 10 s later, so the last 10 s are dropped. If
-the other blocks since the last sample have at least 60 s, they give one more sample. A new phase
-begins.
+Example with the default rules: a job makes its first step. The next 30 s are dropped. After that,
+three samples of 60 s each are taken, and then one sample every 600 s. Later a neighbour starts. The
+agent may notice the neighbour up to 10 s later, so the last 10 s are dropped. If at least 60 s
+remain since the last sample, they give one more sample. Then a new phase begins.
 """
 
 import math
@@ -60,10 +59,10 @@ class PhaseRules:
 
     Attributes:
         warm_up_seconds: time that is dropped after the first block of a phase or process.
-        sample_seconds: shortest time that gives one of the first three samples of a phase.
-        resample_seconds: shortest time that gives one of the later samples of a phase.
+        sample_seconds: least duration of each of the first three samples of a phase.
+        resample_seconds: least duration of each later sample of a phase.
         guard_seconds: longest time until the agent notices a change of the environment. A block is
-            used only if the agent has noticed no change in this time after the block.
+            used only if the agent notices no change until this time after the end of the block.
         max_ci_permille: a sample with a wider interval is not taken, and measuring continues.
     """
 
@@ -140,7 +139,7 @@ class PhaseTracker(Generic[Environment]):
         return sample
 
     def _confirm(self, now: float) -> None:
-        """Use blocks older than ``guard_seconds``: the agent knows all changes before their end."""
+        """Use blocks older than ``guard_seconds``: the agent has noticed all changes in them."""
         while self._fresh and self._fresh[0].ended <= now - self._rules.guard_seconds:
             block = self._fresh.popleft()
             self._window.append(block)

@@ -35,7 +35,7 @@ _NEWEST_PCIE_BESIDE_NVLINK: Final = 5
 
 
 def pcie_version_beside(nvlink_version: int) -> int:
-    """Return the PCIe generation of servers with this NVLink generation; 0 means no NVLinks.
+    """Return the PCIe generation of servers with this NVLink generation (0: without NVLinks).
 
     >>> pcie_version_beside(4)
     5

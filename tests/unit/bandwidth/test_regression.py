@@ -93,7 +93,7 @@ def test_a_wrong_file_is_rejected_with_line_column_and_value(text: str, message:
         ("-1,1,3,5", "line 2: double: '-1' is not a number of links"),
         ("1,0,0,5", "line 2: double, single, pcie: the sum is 1; a ring has as many links as GPUs"),
         ("9,9,9,5", "line 2: double, single, pcie: the sum is 27; a ring has as many links"),
-        ("1,1,0,5", "line 2: double, single, pcie: the link of two GPUs counts twice"),
+        ("1,1,0,5", "line 2: double, single, pcie: two columns are 1; two GPUs have one link"),
     ],
 )
 def test_counts_of_no_ring_are_rejected(row: str, message: str) -> None:
