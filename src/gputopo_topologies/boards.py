@@ -58,11 +58,11 @@ def memory_gib_of_model(model: str) -> int:
 def nvlink_version_of_counts(most_on_a_pair: int, most_on_a_gpu: int) -> int:
     """Return the probable NVLink generation of GPUs whose model is unknown; 0 means no NVLink.
 
-    The result is the oldest of the generations 2, 3 and 4 in which a GPU can have that many
-    NVLinks. Four NVLinks on a pair, as in a bridge or a mesh, are at least generation 3.
+    A GPU of generation 2, 3 or 4 has at most 6, 12 or 18 NVLinks. The result is the oldest of these
+    generations with enough NVLinks. Four NVLinks on a pair (bridge or mesh) show at least 3.
 
-    Examples: 2 links on a pair and 6 on a GPU give 2 (V100). Through an NVSwitch, a GPU uses all
-    its links for each peer: 12 links on a pair and 84 on a GPU (12 * 7 peers) give 3 (A100).
+    Examples: 2 links on a pair and 6 on a GPU give 2 (V100). A GPU at an NVSwitch has all its links
+    to each peer: 12 links on a pair and 84 on a GPU (12 links * 7 peers) give 3 (A100).
 
     Args:
         most_on_a_pair: highest number of NVLinks of a pair.

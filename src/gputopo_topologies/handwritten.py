@@ -112,8 +112,8 @@ def _tree(file: _Handwritten) -> dict[str, _Groups]:
     """Return the groups of GPUs by field: ``switches`` first, ``sockets`` last.
 
     Raises:
-        TopologyError: if a GPU is in no socket or in two groups of one field, or if the GPUs of one
-            group are in several groups of a higher level, as the GPUs of a switch in two sockets.
+        TopologyError: if a GPU is in no socket or in two groups of one field, or if a higher level
+            splits a group: for example, the GPUs of one switch are in two sockets.
     """
     tree = {
         "switches": file.switches,
@@ -149,7 +149,7 @@ def _ancestor(tree: Mapping[str, _Groups], a: int, b: int) -> Ancestor:
 
 
 def _nvlinks(file: _Handwritten) -> dict[tuple[int, int], int]:
-    """Return the number of direct NVLinks by pair ``(a, b)``, ``a < b``, of GPUs that have some."""
+    """Return the number of NVLinks of each pair ``(a, b)`` that has direct NVLinks; ``a < b``."""
     if file.nvlink is None:
         return {}
     if file.nvswitch is not None:

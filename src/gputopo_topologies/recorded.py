@@ -128,10 +128,11 @@ class _Recording:
     def ancestor(self, a: int, b: int) -> Ancestor:
         """Return the nearest PCIe ancestor of two GPUs. If their cell shows NVLinks, infer it.
 
-        GPUs on different NUMA nodes give SYS. Otherwise the other devices decide. If a device has
-        different ancestors with ``a`` and ``b``, the farther of the two is the result: PIX with
-        ``a`` and SYS with ``b`` give SYS. If every device has the same ancestor with both GPUs, the
-        result is the nearest of these, but not farther than NODE if both GPUs are on one socket.
+        For GPUs on different NUMA nodes the result is SYS. Otherwise it depends on the third
+        devices, such as NICs. For example, a NIC has PIX with ``a`` and SYS with ``b``. So it is
+        near ``a`` and far from ``b``, and the result is the farther of the two: SYS. If every
+        third device has equal ancestors with ``a`` and ``b``, the result is the nearest of these
+        ancestors, but not farther than NODE if both GPUs are on one socket.
         """
         one, other = self.matrix.gpus[a], self.matrix.gpus[b]
         cell = self.matrix.cells[one, other]
@@ -149,7 +150,10 @@ class _Recording:
         return LEVELS[min([*equal, LEVELS.index(farthest)])]
 
     def _levels_of_third_devices(self, one: str, other: str) -> tuple[list[int], list[int]]:
-        """Return two lists: of differing ancestors, the farther ones; and the equal ancestors."""
+        """Return two lists: the levels of devices that differ for the GPUs, and the equal levels.
+
+        A device that has two different levels counts with the farther one.
+        """
         unequal: list[int] = []
         equal: list[int] = []
         for third in self.matrix.devices:

@@ -39,12 +39,12 @@ _NUMA_NODE: Final = re.compile(r"[0-9]{1,3}")
 
 @dataclass(frozen=True, slots=True)
 class TopoMatrix:
-    """The parsed matrix; it is complete and symmetric.
+    """The parsed matrix; each GPU has a cell with each other device.
 
     Attributes:
         gpus: name of each GPU, by its index, ascending.
         devices: names of all columns, NICs included.
-        cells: cell of each pair of devices, for both orders; pairs of NICs may be missing.
+        cells: cell of each pair of devices, equal in both orders; two NICs may have no cell.
         cpu_affinity: CPUs near each GPU, as printed; empty if none are printed.
         numa_affinity: NUMA node near each GPU; None if none or several are printed.
     """

@@ -104,7 +104,7 @@ def _uses_of_node(node: PublishedNode, live: Sequence[PlacedPod], pods: _Pods) -
 
 
 def _intended_users(live: Sequence[PlacedPod]) -> Mapping[str, _Ranks]:
-    """Return for each GPU the containers to which annotations assign it, with the GPU's ranks."""
+    """Return for each GPU UUID the containers that get it by an annotation, and its rank there."""
     intended: dict[str, dict[_User, int]] = defaultdict(dict)
     for pod in live:
         for container, uuids in pod.gpus.items():

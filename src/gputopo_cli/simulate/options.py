@@ -47,8 +47,8 @@ class SimulationOptions:
         typer.Option(
             metavar="fixed|bandwidth|FILE",
             autocompletion=options.complete(("bandwidth", "fixed")),
-            help="How long a job runs. fixed: its service time; bandwidth: longer with less"
-            " bandwidth; FILE: longer, by slowdown curves in a JSON file (docs/simulator.md).",
+            help="How long a job runs. fixed: its service time. bandwidth: longer on slow links."
+            " FILE: the same, with slowdown curves from a JSON file (docs/simulator.md).",
         ),
     ] = "bandwidth"
     profiles: Annotated[

@@ -67,7 +67,7 @@ def compare(
         bool,
         typer.Option(
             "--as-released",
-            help="Also simulate the program of Synergy's authors, with those rules that it has.",
+            help="Also simulate the program of Synergy's authors, with each rule that it supports.",
         ),
     ] = False,
     plots: PlotsOption = None,

@@ -38,7 +38,7 @@ from gputopo_simulate.synergy.run import SynergySettings, run
 
 
 class RunRequest(NamedTuple):
-    """Queue order and sizing mechanism of a run; whether to simulate Synergy's released program."""
+    """The order and mechanism of a run, and whether it simulates Synergy's released program."""
 
     order: str
     allocation: str

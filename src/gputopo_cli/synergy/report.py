@@ -100,7 +100,7 @@ def _comparison_lines(
 
 
 def _comparison_rows(runs: Sequence[CompletedRun]) -> Iterator[tuple[str, ...]]:
-    """Yield a row per run. Its speed-up in mean JCT is over the first run of the queue order."""
+    """Yield a row per run. It ends with the speed-up over the first run with the same order."""
     first: dict[tuple[str, bool], float] = {}
     for run in runs:
         request, mean_jct = run.request, run.figures.mean_jct

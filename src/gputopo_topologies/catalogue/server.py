@@ -17,12 +17,13 @@ class ServerModel:
 
     Attributes:
         bus_ids: PCI bus IDs of the GPUs of an example server, separated by spaces.
-        together: for each type of ancestor, nearest first, how many consecutive GPUs share one
-            ancestor of this type. With ``{PIX: 2, NODE: 4}``, GPUs 0 and 1 have PIX, 0 and 3 have
-            NODE, 0 and 4 have SYS.
+        together: sizes of the groups of consecutive GPUs in the PCIe tree, smallest first. For
+            example, ``{PIX: 2, NODE: 4}``: two GPUs share a PCIe switch (PIX), and four share a
+            NUMA node (NODE). GPUs 0 and 1 have PIX, 0 and 3 have NODE, 0 and 4 have SYS.
         numa_nodes: NUMA nodes of the server. Each has the same number of consecutive GPUs.
         memory_gib: memory of one GPU; 0 if it is part of the model name.
-        nvlinks: pairs of GPUs by the number of their direct NVLinks, as ``{2: "0-3 0-4"}``.
+        nvlinks: pairs of GPUs with direct NVLinks, by the number of NVLinks of a pair. With
+            ``{2: "0-3 0-4"}``, the pairs 0-3 and 0-4 have two NVLinks each.
         to_nvswitch: NVLinks of each GPU to the NVSwitch; 0 without an NVSwitch.
     """
 

@@ -64,7 +64,7 @@ class ConfigurationError(GputopoError):
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationSource:
-    """The key of a ConfigMap that the scheduler's Deployment mounts as its configuration."""
+    """The ConfigMap, and the key in it, that has the configuration of a scheduler Deployment."""
 
     deployment: Document
     config_map: str

@@ -43,7 +43,7 @@ _PROGRAMS: Final = ("operator", "extender", "deviceplugin")  # names of our cont
 
 
 def check_definitions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
-    """Yield CRDs that are missing, or do not serve and store this program's API version."""
+    """Yield CRDs that are missing, or in which our API version is not served or not stored."""
     existing = {
         document["metadata"]["name"]: document for document in snapshot[ObjectKind.DEFINITIONS]
     }

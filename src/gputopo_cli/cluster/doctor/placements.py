@@ -37,7 +37,7 @@ def check_placements(snapshot: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def _gpus(together: Iterable[GpuUse]) -> str:
-    """Return the begin of a message, such as ``GPU 0, GPU 3 of its node: ``, if GPUs are known."""
+    """Return the GPUs as text: ``GPU 0, GPU 3 of its node: ``; empty if no GPU is known."""
     gpus = [f"GPU {use.uuid if use.index is None else use.index}" for use in together if use.uuid]
     return f"{join_names(gpus)} of its node: " if gpus else ""
 
@@ -51,11 +51,11 @@ def _todo(pod: str, node: str, difference: str) -> str:
     return f"kubectl -n {namespace} delete pod {name} (its controller creates a new one)"
 
 
-def _reported_by_agents(nodes: Iterable[PublishedNode], done: set[str]) -> Iterator[Finding]:
-    """Yield nodes, except ``done``, whose agent reports pods with other GPUs than chosen."""
+def _reported_by_agents(nodes: Iterable[PublishedNode], omit: set[str]) -> Iterator[Finding]:
+    """Yield the nodes whose agent reports pods with wrong GPUs, except the nodes in ``omit``."""
     for node in nodes:
         condition = node.conditions.get("AllocationsAsPlaced")
-        if condition is not None and condition.status != "True" and node.name not in done:
+        if condition is not None and condition.status != "True" and node.name not in omit:
             todo = "delete the pods that this message names: their controllers create new pods"
             yield error(f"GPUTopology {node.name}", condition.message, todo)
 

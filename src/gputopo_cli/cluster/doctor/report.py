@@ -93,7 +93,7 @@ def _group(findings: Iterable[Finding]) -> Iterable[Sequence[Finding]]:
 
 
 def _worst(result: CheckResult) -> str:
-    """Return the highest severity of a check's findings, or ``ok`` or ``not checked`` if none."""
+    """Return the highest severity, else ``not checked`` if objects are unread, else ``ok``."""
     default = "ok" if result.unread is None else "not checked"
     return next((each.value for each in Severity if result.count(each)), default)
 
