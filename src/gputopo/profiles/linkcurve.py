@@ -4,32 +4,60 @@ A step computes and communicates. Communication takes ``v / bandwidth``, and the
 computation hides takes no time. So the time per step is constant for fast links, and rises linearly
 with ``1 / bandwidth`` from some bandwidth on; MAPA's figure 16 has such curves::
 
-    time(u) = time(0) * (1 + s * max(0, u - h) / (1 - h))
+    time(u) = time(0) * (1 + s * max(0, u^p - h) / (1 - h))
 
 ``u`` is the slowness: ``1 / bandwidth``, scaled to 0 for the best and to 1 for the worst links of
 the nodes. ``s`` is the slowdown from the best to the worst links. ``h`` is the highest slowness at
-which the computation still hides all communication.
+which the computation still hides all communication. The power ``p`` is 1 if the predicted
+bandwidths are right. The true bandwidth of links in between can differ by a third from the
+prediction, so other powers are possible, too. They matter only without samples on the worst links.
 
 Example: a step takes 0.10 s with 50 GB/s, the best links, and 0.16 s with 10 GB/s, the worst. So s
 is 0.6. For 25 GB/s, u is (1/25 - 1/50) / (1/10 - 1/50) = 0.25. The time with 25 GB/s is 0.115 s if
 h = 0, and 0.10 s if h = 0.25.
 
-The misfit of a curve is the weighted sum of its squared residuals. The misfit of a value of ``s``
-is the least misfit of all curves with this ``s``. The 95 % interval of ``s`` is the
-profile-likelihood interval (Davison, Statistical Models, 2003, section 4.5.2): it contains each
-``s`` whose misfit is at most ``q^2`` above the least misfit, with a quantile ``q`` of Student's
+The misfit of a curve is the weighted sum of its squared residuals. The result is the ``s`` with the
+least misfit, with any ``h`` and ``p = 1``. Its 95 % interval is the profile-likelihood interval
+(Davison, Statistical Models, 2003, section 4.5.2): it contains each ``s`` whose misfit, with any
+``h`` and ``p``, is at most ``q^2`` above the least misfit. ``q`` is a quantile of Student's
 distribution.
 """
 
 from collections.abc import Callable, Sequence
-from math import exp, inf, log, log1p
+from functools import partial
+from math import copysign, exp, inf, log, log1p
 from typing import Final, NamedTuple
 
 from gputopo.profiles.nonnegative import nonnegative_minimum
 from gputopo.profiles.regression import Column, dot
 
-HIDDEN: Final = (0.0, 0.25, 0.5, 0.75)
-"""Values of ``h``; more values would not change the interval much."""
+
+class CurveShape(NamedTuple):
+    """``h`` and ``p``."""
+
+    hidden: float
+    power: float = 1.0
+
+    def rise(self, slowness: float) -> float:
+        """Return how much of the slowdown there is with this slowness: 0 to 1."""
+        return max(0.0, float(slowness**self.power) - self.hidden) / (1 - self.hidden)
+
+
+LINEAR: Final = CurveShape(0.0)
+
+SHAPES: Final = (
+    LINEAR,
+    CurveShape(0.0, 0.7),
+    CurveShape(0.0, 1.4),
+    CurveShape(0.25),
+    CurveShape(0.5),
+    CurveShape(0.75),
+)
+"""More shapes would not change the interval much.
+
+Example: links with 35 GB/s are predicted between 62 and 8 GB/s, so u is 0.11. With 25 GB/s in
+reality, u would be 0.22, which is u^0.7.
+"""
 
 _LOWEST: Final = log(0.5)
 _HIGHEST: Final = log(50.0)
@@ -38,13 +66,14 @@ _GRID: Final = [_LOWEST + _STEP * index for index in range(round((_HIGHEST - _LO
 """Values of ``log(1 + s)``."""
 
 _HALVINGS: Final = 14
+_EQUAL: Final = 0.01  # with a smaller difference of misfits, the lower h is taken
 
 
 class LinkCurve(NamedTuple):
-    """``log(1 + s)`` and ``h``."""
+    """``log(1 + s)``, and the shape of the curve."""
 
     log_slowdown: float
-    hidden: float
+    shape: CurveShape
 
 
 class LinkSlowdown(NamedTuple):
@@ -71,13 +100,13 @@ class CurveMisfit(NamedTuple):
     deviations: Sequence[float] = ()
 
     @property
-    def shapes(self) -> list[float]:
-        """Values of ``h`` below the highest slowness. A curve with a higher ``h`` is constant."""
-        return [hidden for hidden in HIDDEN if hidden < max(self.slowness)]
+    def shapes(self) -> list[CurveShape]:
+        """Shapes with which at least one sample is slowed."""
+        return [shape for shape in SHAPES if shape.rise(max(self.slowness)) > 0]
 
-    def of(self, log_slowdown: float, hidden: float) -> float:
-        """Return the misfit of the curve with these values of ``log(1 + s)`` and ``h``."""
-        curve = [1.0, *(-each for each in log_times(self.slowness, log_slowdown, hidden))]
+    def of(self, log_slowdown: float, shape: CurveShape) -> float:
+        """Return the misfit of the curve with this ``log(1 + s)`` and this shape."""
+        curve = [1.0, *(-each for each in log_times(self.slowness, log_slowdown, shape))]
         rows = [dot(curve, row) for row in self.products]
         misfit, targets = dot(curve, rows), rows[len(curve) :]
         if not any(each > 0 for each in targets):  # the best effects are 0
@@ -93,20 +122,23 @@ class CurveMisfit(NamedTuple):
         return matrix
 
 
-def log_times(slowness: Sequence[float], log_slowdown: float, hidden: float) -> Column:
+def log_times(slowness: Sequence[float], log_slowdown: float, shape: CurveShape) -> Column:
     """Return the logarithms of the times of a curve, relative to the best links."""
-    rise = (exp(log_slowdown) - 1) / (1 - hidden)
-    return [log1p(rise * max(0.0, each - hidden)) for each in slowness]
+    slowdown = exp(log_slowdown) - 1
+    return [log1p(slowdown * shape.rise(each)) for each in slowness]
 
 
 def best_curve(misfit: CurveMisfit) -> LinkCurve:
-    """Return the curve with the least misfit. At least one slowness must be above 0."""
-    value, hidden = min(
-        ((each, hidden) for hidden in misfit.shapes for each in _GRID),
-        key=lambda curve: misfit.of(*curve),
-    )
+    """Return the curve with the least misfit and ``p = 1``. At least one slowness must exceed 0."""
+    curves = [_best_with(misfit, shape) for shape in misfit.shapes if shape.power == 1]
+    least = min(misfit.of(*curve) for curve in curves)
+    return next(curve for curve in curves if misfit.of(*curve) <= least + _EQUAL)
+
+
+def _best_with(misfit: CurveMisfit, shape: CurveShape) -> LinkCurve:
+    value = min(_GRID, key=lambda each: misfit.of(each, shape))
     return LinkCurve(
-        _minimum(lambda each: misfit.of(each, hidden), value - _STEP, value + _STEP), hidden
+        _minimum(lambda each: misfit.of(each, shape), value - _STEP, value + _STEP), shape
     )
 
 
@@ -121,16 +153,26 @@ def slowdown_interval(misfit: CurveMisfit, curve: LinkCurve, most: float) -> tup
     An end of the interval is infinite if even the lowest or highest slowdown of ``_GRID`` fits.
     """
     limit = misfit.of(*curve) + most
+    ends = []
+    for value, shape in (curve, *(_best_with(misfit, shape) for shape in misfit.shapes)):
+        is_inside = partial(_fits, misfit, shape, limit)
+        if is_inside(value):
+            ends.append((_end(is_inside, value, -_STEP), _end(is_inside, value, _STEP)))
+    lows, highs = zip(*ends, strict=True)
+    return min(lows), max(highs)
 
-    def is_inside(log_slowdown: float) -> bool:
-        return any(misfit.of(log_slowdown, hidden) <= limit for hidden in misfit.shapes)
 
-    inside = [curve.log_slowdown, *filter(is_inside, _GRID)]
-    low, high = min(inside), max(inside)
-    return (
-        -inf if low <= _GRID[0] else _edge(is_inside, low, low - _STEP),
-        inf if high >= _GRID[-1] else _edge(is_inside, high, high + _STEP),
-    )
+def _fits(misfit: CurveMisfit, shape: CurveShape, limit: float, log_slowdown: float) -> bool:
+    return misfit.of(log_slowdown, shape) <= limit
+
+
+def _end(is_inside: Callable[[float], bool], value: float, step: float) -> float:
+    """Return the end of an interval around ``value`` in the direction of ``step``."""
+    while is_inside(value + step):
+        value += step
+        if not _LOWEST < value < _HIGHEST:
+            return copysign(inf, step)
+    return _edge(is_inside, value, value + step)
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:

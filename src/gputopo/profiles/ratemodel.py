@@ -127,7 +127,7 @@ def model_of(data: RateData, curve: LinkCurve | None) -> RateModel:
         return RateModel([*columns, data.slowness], deviations, data.log_times)
     expected = log_times(data.slowness, *curve)
     changes = [
-        exp(curve.log_slowdown - time) * max(0.0, slowness - curve.hidden) / (1 - curve.hidden)
+        exp(curve.log_slowdown - time) * curve.shape.rise(slowness)
         for slowness, time in zip(data.slowness, expected, strict=True)
     ]
     return RateModel([*columns, changes], deviations, list(map(sub, data.log_times, expected)))

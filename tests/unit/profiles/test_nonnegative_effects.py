@@ -8,7 +8,7 @@ import pytest
 
 from gputopo.api.profile import LinkFact
 from gputopo.profiles.facts import workload_facts
-from gputopo.profiles.linkcurve import CurveMisfit
+from gputopo.profiles.linkcurve import LINEAR, CurveMisfit
 from gputopo.profiles.nonnegative import nonnegative_minimum
 from gputopo.profiles.ratemodel import MAX_NONNEGATIVE
 from gputopo.profiles.terms import (
@@ -56,7 +56,7 @@ def test_an_effect_explains_longer_times_but_not_shorter_ones() -> None:
     def misfit_of(change: float) -> float:
         columns = [[change * each for each in neighbour], [0.0] * 4, neighbour]
         products = [[1e4 * float(np.dot(a, b)) for b in columns] for a in columns]
-        return CurveMisfit([0.0], products, [ON_SOCKET]).of(0.0, 0.0)
+        return CurveMisfit([0.0], products, [ON_SOCKET]).of(0.0, LINEAR)
 
     prior = 1e4 * 0.1**2 / (1 + 1e4 * ON_SOCKET**2)
     assert misfit_of(0.1) == pytest.approx(prior)
