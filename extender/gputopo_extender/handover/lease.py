@@ -66,7 +66,7 @@ class LeaseHandover:
             try:
                 await self._check()
             except ApiError as error:
-                _log.debug("leader not checked %s", fields(reason=str(error)))
+                _log.debug("could not read which scheduler leads: %s", fields(reason=str(error)))
                 self._standby.reset()
 
     async def _check(self) -> None:

@@ -59,7 +59,10 @@ def search_plan(pattern: Pattern, gpus: int) -> SearchPlan:
 
 
 def _frontier_sizes(pattern: Pattern, *, pinned: bool) -> NDArray[np.int64]:
-    """Return [2^size]: the size of the frontier. The index is the mask of the placed ranks."""
+    """Return how many ranks are in the frontier, for each set of placed ranks.
+
+    The result is an array with 2^size entries. Its index is the bit mask of the placed ranks.
+    """
     sets = np.arange(1 << pattern.size)
     neighbours = [0] * pattern.size
     for edge in pattern.edges:
@@ -72,7 +75,7 @@ def _frontier_sizes(pattern: Pattern, *, pinned: bool) -> NDArray[np.int64]:
 
 
 def _costs(frontier: NDArray[np.int64], size: int, gpus: int, *, pinned: bool) -> NDArray[np.int64]:
-    """Return [2^size]: number of cases to place the next rank, by the mask of placed ranks."""
+    """Return in how many cases the next rank is placed, for each bit mask of placed ranks."""
     placed = np.bitwise_count(np.arange(1 << size)).astype(np.int64)
     cases = np.array(
         [
