@@ -24,7 +24,8 @@ distribution.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from math import copysign, exp, inf, log, log1p
 from typing import Final, NamedTuple
 
@@ -83,7 +84,8 @@ class LinkSlowdown(NamedTuple):
     interval: tuple[float, float]
 
 
-class CurveMisfit(NamedTuple):
+@dataclass(frozen=True)
+class CurveMisfit:
     """The misfit of a curve as a quadratic form: ``v' products v``.
 
     ``v`` is ``(1, -log times of the curve, -effects)``. The effects of neighbours are those
@@ -111,11 +113,19 @@ class CurveMisfit(NamedTuple):
         misfit, targets = dot(curve, rows), rows[len(curve) :]
         if not any(each > 0 for each in targets):  # the best effects are 0
             return misfit
-        effects = nonnegative_minimum(self._matrix(len(curve)), targets)
+        effects = nonnegative_minimum(self._effects, targets)
         # An effect above 0 has the slope 0, so c' M c = t' c for effects c, matrix M and targets t.
         return misfit - dot(targets, effects)
 
-    def _matrix(self, first: int) -> list[Column]:
+    @cached_property
+    def curves(self) -> list[LinkCurve]:
+        """The curve with the least misfit of each shape."""
+        return [_best_with(self, shape) for shape in self.shapes]
+
+    @cached_property
+    def _effects(self) -> list[Column]:
+        """The part of ``products`` for the effects, with their prior."""
+        first = 1 + len(self.slowness)
         matrix = [list(row[first:]) for row in self.products[first:]]
         for index, deviation in enumerate(self.deviations):
             matrix[index][index] += 1 / deviation**2
@@ -130,7 +140,7 @@ def log_times(slowness: Sequence[float], log_slowdown: float, shape: CurveShape)
 
 def best_curve(misfit: CurveMisfit) -> LinkCurve:
     """Return the curve with the least misfit and ``p = 1``. At least one slowness must exceed 0."""
-    curves = [_best_with(misfit, shape) for shape in misfit.shapes if shape.power == 1]
+    curves = [curve for curve in misfit.curves if curve.shape.power == 1]
     least = min(misfit.of(*curve) for curve in curves)
     return next(curve for curve in curves if misfit.of(*curve) <= least + _EQUAL)
 
@@ -154,7 +164,7 @@ def slowdown_interval(misfit: CurveMisfit, curve: LinkCurve, most: float) -> tup
     """
     limit = misfit.of(*curve) + most
     ends = []
-    for value, shape in (curve, *(_best_with(misfit, shape) for shape in misfit.shapes)):
+    for value, shape in misfit.curves:
         is_inside = partial(_fits, misfit, shape, limit)
         if is_inside(value):
             ends.append((_end(is_inside, value, -_STEP), _end(is_inside, value, _STEP)))

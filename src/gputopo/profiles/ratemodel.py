@@ -11,7 +11,12 @@ from gputopo.api.profile import Sample
 from gputopo.profiles.estimate import student_t
 from gputopo.profiles.linkcurve import CurveMisfit, LinkCurve, log_times
 from gputopo.profiles.regression import Column, Regression, RunErrors
-from gputopo.profiles.runs import RUN_SCATTER, SAMPLE_SCATTER
+from gputopo.profiles.runs import (
+    CI_TO_DEVIATION,
+    DEVIATION_PER_MAD,
+    RUN_SCATTER,
+    SAMPLE_SCATTER,
+)
 from gputopo.profiles.slowness import slowness_of
 from gputopo.profiles.terms import NEIGHBOURS, Term, nested, runs_of, terms_of
 
@@ -33,8 +38,6 @@ the effects of further neighbours can have any sign."""
 _T_FREEDOM: Final = 4.0  # of the distribution of errors
 _STEPS: Final = 3
 _SLOWDOWN: Final = 2.0  # prior deviation of a logarithm, a factor of 7
-_DEVIATION: Final = 1.4826  # from the median of absolute values, for a normal distribution
-_CI_TO_DEVIATION: Final = 1 / 1960  # from half the width of a 95 % interval, in permille
 _MOST_SCATTER: Final = 1.0
 
 
@@ -204,7 +207,7 @@ def _sample_scatter(samples: Sequence[Sample], log_times: Sequence[float]) -> fl
         if len(cell) > 1
         for each in cell
     ]
-    found = _DEVIATION * median(distances) if distances else 0.0
-    reported = _CI_TO_DEVIATION * median(sample.ci_permille for sample in samples)
+    found = DEVIATION_PER_MAD * median(distances) if distances else 0.0
+    reported = CI_TO_DEVIATION * median(sample.ci_permille for sample in samples)
     squares = SAMPLE_FREEDOM * (SAMPLE_SCATTER**2 + reported**2) + len(distances) * found**2
     return min(_MOST_SCATTER, sqrt(squares / (SAMPLE_FREEDOM + len(distances))))

@@ -32,8 +32,8 @@ _LEAST_OUTLIER: Final = 0.15
 _MIN_CELL: Final = 3  # observations
 _MAX_OUTLIERS: Final = 0.25  # share of all runs
 _MIN_RUNS: Final = 6  # fewer runs do not show which of them is the outlier
-_DEVIATION: Final = 1.4826  # from the median of absolute values, for a normal distribution
-_CI_TO_DEVIATION: Final = 1 / 1960  # from half the width of a 95 % interval, in permille
+DEVIATION_PER_MAD: Final = 1.4826  # from the median of absolute values, for a normal distribution
+CI_TO_DEVIATION: Final = 1 / 1960  # from half the width of a 95 % interval, in permille
 
 _LOG_MICRO: Final = log(1e6)
 
@@ -70,7 +70,7 @@ def cells_of(samples: Iterable[tuple[Sample, Setting]]) -> Cells[Setting]:
         cells[sample.pod_uid, setting].append(
             Observation(
                 _LOG_MICRO - log(sample.micro_steps_per_second),
-                sample.ci_permille * _CI_TO_DEVIATION,
+                sample.ci_permille * CI_TO_DEVIATION,
             )
         )
     distances = {
@@ -144,7 +144,7 @@ def without_outliers(residuals: Sequence[float]) -> list[bool]:
 
 
 def _limit(median_distance: float) -> float:
-    return max(_LEAST_OUTLIER, _OUTLIER * _DEVIATION * median_distance)
+    return max(_LEAST_OUTLIER, _OUTLIER * DEVIATION_PER_MAD * median_distance)
 
 
 def _distances(values: Sequence[Observation]) -> list[float]:
