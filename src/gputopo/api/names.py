@@ -32,6 +32,12 @@ FACTS_ANNOTATION: Final = "gputopo.io/facts"
 """What is known of the pod's workload: a copy of ``GPUProfile.status.podAnnotation``, which the
 operator or an admission policy writes when the pod is created."""
 
+RESOURCES_MODE_ANNOTATION: Final = "gputopo.io/resources-mode"
+RESOURCES_MAX_ANNOTATION: Final = "gputopo.io/resources-max"
+
+RESOURCES_ANNOTATION: Final = "gputopo.io/resources"
+"""Set on a pod by the operator before it resizes the pod."""
+
 # Set on a pod by the operator while it measures the CPUs of the pod.
 PROFILING_STATE_ANNOTATION: Final = "gputopo.io/profiling-state"
 PROFILING_LABEL: Final = "gputopo.io/profiling-active"

@@ -10,21 +10,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from gputopo.api.profile import WorkloadFacts
-
-
-class ResourcesMode(StrEnum):
-    """``resources.mode`` of a pod: who decides about its CPUs and memory."""
-
-    FIXED = "Fixed"
-    PROPORTIONAL = "Proportional"
-    AUTO = "Auto"
-
-
-class Amounts(NamedTuple):
-    """CPUs and memory of one container."""
-
-    milli_cpu: int
-    memory: int
+from gputopo.api.tuning import Amounts, ResourcesMode, TunedRecord
 
 
 class ContainerAmounts(NamedTuple):
@@ -55,42 +41,16 @@ class ResizeState:
     """What kubelet reports about the newest resize of a pod.
 
     Attributes:
-        allocated: amounts for which kubelet has reserved room on the node; None if not reported.
-        applied: amounts that are in effect in the container; None if not reported.
+        allocated: requests that kubelet counts for the pod on its node; None if not reported.
+        applied: requests that are in effect in the container; None if not reported.
         problem: ``Deferred``, ``Infeasible`` or ``Error``; None if there is no problem.
+        message: kubelet's text of the problem.
     """
 
     allocated: Amounts | None = None
     applied: Amounts | None = None
     problem: Literal["Deferred", "Infeasible", "Error"] | None = None
     message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TunedRecord:
-    """The annotation ``gputopo.io/resources``, which the operator writes before each resize.
-
-    Attributes:
-        floor: amounts with which the pod was created; it never gets less.
-        last: amounts before the newest resize.
-        target: amounts of the newest resize.
-        since: time of the newest resize.
-        reason: why the pod has these amounts, in words.
-        before_micro_steps_per_second: measured rate before the newest resize; 0 if unknown.
-        pinned: another client has resized the pod; the operator leaves the pod alone.
-        least_memory: memory below which the pod ran out of memory or rejected a cut; 0 if none.
-        most_milli_cpu: CPUs above which a raise was infeasible; None if none was.
-    """
-
-    floor: Amounts
-    last: Amounts
-    target: Amounts
-    since: datetime
-    reason: str = ""
-    before_micro_steps_per_second: int = 0
-    pinned: bool = False
-    least_memory: int = 0
-    most_milli_cpu: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +62,16 @@ class TunedPod:
         mode: ``Proportional`` or ``Auto``.
         gpus: number of GPUs of the container.
         spec: amounts in the spec of the pod.
+        record: the pod's annotation ``gputopo.io/resources``; None if it has none.
         most: upper bounds that the user has set; None without a bound.
         facts: facts of the pod's GPUProfile; None if there are none.
         dataset: None if the GPUProfile does not describe a data set: memory is then not tuned.
         measured_micro_steps_per_second: the pod's current steady rate; 0 if unknown.
         measuring: the operator measures the pod with several CPU limits now; leave it alone.
         obstacle: why the pod cannot be resized, with the remedy; empty if it can.
-        out_of_memory_at: memory limit at which a container of the pod was last killed for memory.
+        rejection: the API server's message if it has rejected the newest resize, else empty.
+        out_of_memory_at: memory limit at which the container was last killed for memory; 0 if it
+            was not.
     """
 
     uid: str
@@ -125,6 +88,7 @@ class TunedPod:
     measured_micro_steps_per_second: int = 0
     measuring: bool = False
     obstacle: str = ""
+    rejection: str = ""
     out_of_memory_at: int = 0
 
 
@@ -152,7 +116,7 @@ class TunedNode:
         allocatable: CPUs and memory that kubelet offers to pods.
         others: sum of what all other pods on the node hold: the larger of spec and allocated.
         pods: the tuned pods of the node.
-        pending: pods for which room should be made, most important first.
+        pending: pods for which capacity should be made available, most important first.
     """
 
     now: datetime
@@ -176,23 +140,39 @@ class Target(NamedTuple):
     value: float = 1.0
 
 
+class TuningEvent(StrEnum):
+    """Reasons of the events that the operator records for a pod."""
+
+    RESIZED = "Resized"
+    RESIZE_REJECTED = "ResizeRejected"
+    RESIZED_BY_OTHER = "ResizedByOther"
+    MEMORY_GIVEN_BACK = "MemoryGivenBack"
+
+
 @dataclass(frozen=True, slots=True)
-class Resize:
-    """Write ``record`` into the pod's annotation, then set the pod's amounts to ``spec``."""
+class RecordUpdate:
+    """Write ``record`` into the pod's annotation, and leave the pod's amounts unchanged.
+
+    Attributes:
+        event: event to record for the pod after the write; None for no event.
+        message: text of the event.
+    """
+
+    uid: str
+    record: TunedRecord
+    event: TuningEvent | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodResize:
+    """Write the annotation and the event as :class:`RecordUpdate`, then set the pod to ``spec``."""
 
     uid: str
     record: TunedRecord
     spec: ContainerAmounts
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Write ``record`` into the pod's annotation, and leave its amounts unchanged."""
-
-    uid: str
-    record: TunedRecord
-    event: str
-    message: str
+    event: TuningEvent | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +180,12 @@ class NodePlan:
     """What the operator does about one node now, in this order.
 
     Attributes:
-        steps: raises come first: the scheduler then counts the raised amounts at once, so no other
-            pod takes what the cuts free. Kubelet defers each raise until the cuts are in effect.
+        steps: raises come before cuts: the scheduler then counts the raised amounts at once, so no
+            other pod takes what the cuts free. Kubelet defers each raise until the cuts are in
+            effect.
         check_after_seconds: time of the next decision if no event comes earlier; None if nothing
             is in progress.
     """
 
-    steps: tuple[Resize | Note, ...] = ()
+    steps: tuple[PodResize | RecordUpdate, ...] = ()
     check_after_seconds: float | None = None
