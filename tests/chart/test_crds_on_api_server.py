@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gputopo.api.profile import GPUProfileSpec
 from gputopo.api.topology import to_spec
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.patterns.model import PatternKind
@@ -99,20 +100,45 @@ REJECTED = {
     "a field that does not exist": ({"gpus": 3}, 'unknown field "spec.gpus"'),
     "no template": ({"template": None}, "spec.template: Required value"),
     "two replicas": ({"replicas": 2}, "replicas: not yet supported other than 1"),
-    "a mode to come": (
-        {"resources": {"mode": "Proportional"}},
-        (
-            'spec.resources.mode: Invalid value: "Proportional": '
-            "resources.mode: not yet supported other than Fixed"
-        ),
+    "an unknown mode": (
+        {"resources": {"mode": "Greedy"}},
+        'spec.resources.mode: Unsupported value: "Greedy": supported values: "Fixed", "Pro',
     ),
-    "a least amount": (
+    "a least amount of a fixed job": (
         {"resources": {"min": {"cpu": 1}}},
-        "resources.min: not yet supported",
+        "resources: min and max are allowed with mode Proportional or Auto only, not with Fixed",
     ),
-    "a largest amount": (
-        {"resources": {"max": {"memory": "1Gi"}}},
-        "resources.max: not yet supported",
+    "a largest amount of a fixed job": (
+        {"resources": {"mode": "Fixed", "max": {"memory": "1Gi"}}},
+        "resources: min and max are allowed with mode Proportional or Auto only, not with Fixed",
+    ),
+    "less CPU at most than at least": (
+        {"resources": {"mode": "Auto", "min": {"cpu": 2}, "max": {"cpu": "1500m"}}},
+        "resources.max.cpu: 1500m is less than resources.min.cpu 2; raise max or lower min",
+    ),
+    "less memory at most than at least": (
+        {"resources": {"mode": "Auto", "min": {"memory": "1Gi"}, "max": {"memory": "1G"}}},
+        "resources.max.memory: 1G is less than resources.min.memory 1Gi; raise max or lower min",
+    ),
+    "no CPU at least": (
+        {"resources": {"mode": "Auto", "min": {"cpu": "0m"}}},
+        "resources.min.cpu: 0m is not more than 0; set a positive quantity or remove the field",
+    ),
+    "no memory at most": (
+        {"resources": {"mode": "Auto", "max": {"memory": 0}}},
+        "resources.max.memory: 0 is not more than 0; set a positive quantity or remove the field",
+    ),
+    "a negative amount": (
+        {"resources": {"mode": "Auto", "max": {"cpu": -1}}},
+        "resources.max.cpu: -1 is not more than 0",
+    ),
+    "half a byte": (
+        {"resources": {"mode": "Auto", "min": {"memory": "0.5"}}},
+        'spec.resources.min.memory: Invalid value: "0.5"',
+    ),
+    "a word as an amount": (
+        {"resources": {"mode": "Auto", "min": {"cpu": "four"}}},
+        'spec.resources.min.cpu: Invalid value: "four"',
     ),
     "an expectation": ({"expected": {"durationSeconds": 60}}, "expected: not yet supported"),
     "throughput": (
@@ -176,6 +202,29 @@ def test_minimal_gpujob_gets_the_defaults_of_the_models(server: ApiServer) -> No
     }
 
 
+AUTO = {"mode": "Auto", "min": {"cpu": 1, "memory": "4Gi"}, "max": {"cpu": "2500m"}}
+
+
+def test_least_and_largest_amounts_may_be_changed_but_not_the_mode(server: ApiServer) -> None:
+    created = server.create(JOBS, gpu_job({"resources": AUTO}))
+    assert created.accepted, created.message
+    spec = GPUJobSpec.model_validate(created.body["spec"])
+    assert spec.resources.to_json() == AUTO
+    path = f"{JOBS}/{created.body['metadata']['name']}"
+    for change in (
+        {"max": {"cpu": 8, "memory": "64Gi"}},
+        {"min": {"cpu": "1500m"}},
+        {"min": None},
+        {"max": None},
+    ):
+        changed = server.merge(path, {"spec": {"resources": change}})
+        assert changed.accepted, changed.message
+    assert changed.body["spec"]["resources"] == {"mode": "Auto"}
+    for mode in ("Proportional", "Fixed", None):
+        rejected = server.merge(path, {"spec": {"resources": {"mode": mode}}})
+        assert "resources: mode and container are immutable" in rejected.message
+
+
 CHANGES: dict[str, dict[str, Any]] = {
     "gpusPerReplica": {"gpusPerReplica": 2},
     "workload": {"workload": {"profile": "other"}},
@@ -236,6 +285,7 @@ STATUS = {
             "aggregateMBps": 125000,
         }
     ],
+    "resources": {"milliCPU": 4500, "memory": "16Gi", "reason": "share", "gainPercent": -3},
 }
 
 
@@ -259,6 +309,11 @@ def test_a_table_of_jobs_shows_node_and_bandwidth(server: ApiServer) -> None:
     shown = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
     assert shown == ["Name", "Phase", "GPUs", "Node", "EffectiveMBps", "Age"]
     assert table["rows"][0]["cells"][1:5] == ["Running", 3, "n1", 57857]
+    wide = {
+        column["name"]: cell
+        for column, cell in zip(table["columnDefinitions"], table["rows"][0]["cells"], strict=True)
+    }
+    assert wide["CPU"] == 4500
 
 
 def test_short_names_and_the_category_find_the_kinds(server: ApiServer) -> None:
@@ -323,16 +378,41 @@ def test_profile_may_be_empty_and_changed_later(server: ApiServer) -> None:
     assert "spec.bandwidthSensitivityPercent: Invalid value: 101" in response.message
 
 
+def test_unsupported_field_of_a_profile_is_rejected(server: ApiServer) -> None:
+    response = server.create(PROFILES, profile({"communication": {"pattern": "Ring"}}))
+    assert "communication: not yet supported" in response.message
+
+
+DATASET = {"size": "150Gi", "storageMBps": 500}
+
+
+def test_profile_may_describe_its_data_set(server: ApiServer) -> None:
+    spec = {"memoryFloor": "4Gi", "dataset": DATASET}
+    response = server.create(PROFILES, profile(spec))
+    assert response.accepted, response.message
+    assert GPUProfileSpec.model_validate(response.body["spec"]).to_json() == spec
+
+
 @pytest.mark.parametrize(
-    ("field", "value"),
+    ("spec", "message"),
     [
-        ("communication", {"pattern": "Ring"}),
-        ("memoryFloor", "4Gi"),
-        ("dataset", {"size": "150Gi"}),
+        ({"memoryFloor": "4Gi"}, "dataset: required with memoryFloor; set both fields or none"),
+        ({"dataset": DATASET}, "memoryFloor: required with dataset; set both fields or none"),
+        (
+            {"memoryFloor": "4Gi", "dataset": {**DATASET, "size": "0"}},
+            "dataset.size: 0 is not more than 0",
+        ),
+        ({"memoryFloor": "4Gi", "dataset": {"size": "1Gi"}}, "dataset.storageMBps: Required"),
+        (
+            {"memoryFloor": "4Gi", "dataset": {**DATASET, "storageMBps": 0}},
+            "spec.dataset.storageMBps: Invalid value: 0",
+        ),
+        ({"memoryFloor": "4.5Gi", "dataset": DATASET}, 'spec.memoryFloor: Invalid value: "4.5Gi"'),
     ],
 )
-def test_unsupported_field_of_a_profile_is_rejected(
-    server: ApiServer, field: str, value: object
+def test_wrong_data_set_of_a_profile_is_rejected(
+    server: ApiServer, spec: dict[str, Any], message: str
 ) -> None:
-    response = server.create(PROFILES, profile({field: value}))
-    assert f"{field}: not yet supported" in response.message
+    response = server.create(PROFILES, profile(spec))
+    assert not response.accepted
+    assert message in response.message

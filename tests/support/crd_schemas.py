@@ -20,6 +20,9 @@ CRDS = Path(__file__).parents[2] / "crds"
 
 Schema = dict[str, Any]
 
+INT_OR_STRING = "int-or-string"
+"""Type of a quantity in the common form: a number or a text."""
+
 _NOT_YET = [{"rule": "false"}]
 _LARGEST = 2**31 - 1
 _KEPT = (
@@ -55,6 +58,8 @@ def of_model(model: type[BaseModel]) -> Schema:
 
 def _from_crd(schema: Mapping[str, Any]) -> Schema:
     common = {key: schema[key] for key in _KEPT if key in schema}
+    if schema.get("x-kubernetes-int-or-string"):
+        common["type"] = INT_OR_STRING
     if any(rule["rule"] == "self == 1" for rule in schema.get("x-kubernetes-validations", [])):
         common["maximum"] = 1
     if "properties" in schema:
@@ -79,6 +84,8 @@ def _is_to_come(schema: Mapping[str, Any]) -> bool:
 
 def _from_model(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
     schema = _without_null(schema)
+    if "anyOf" in schema and (quantity := _int_or_string(schema)):
+        return quantity
     if "$ref" in schema:
         schema = {**definitions[schema["$ref"].rpartition("/")[2]], **_beside(schema)}
     common = {key: schema[key] for key in _KEPT if key in schema}
@@ -101,6 +108,16 @@ def _from_model(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sc
     return common
 
 
+def _int_or_string(schema: Mapping[str, Any]) -> Schema:
+    """Return the common form of a choice between an integer and a text, else an empty object."""
+    texts = [each for each in schema["anyOf"] if each.get("type") == "string"]
+    others = [each for each in schema["anyOf"] if each.get("type") not in {"string", "null"}]
+    if len(texts) != 1 or others != [{"type": "integer"}]:
+        return {}
+    kept = {key: texts[0][key] for key in _KEPT if key in texts[0]}
+    return {**kept, "type": INT_OR_STRING}
+
+
 def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     choices = [each for each in schema.get("anyOf", []) if each.get("type") != "null"]
     return {**schema, **choices[0]} if choices else schema
@@ -119,6 +136,8 @@ def instances(schema: Schema) -> st.SearchStrategy[Any]:
             return st.integers(schema["minimum"], schema.get("maximum", _LARGEST))
         case "string":
             return _texts(schema)
+        case "int-or-string":
+            return st.one_of(st.integers(0, _LARGEST), _texts(schema))
         case "array":
             return st.lists(instances(schema["items"]), max_size=min(schema["maxItems"], 3))
         case _:
@@ -161,7 +180,7 @@ def broken(schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _wrong_values(schema: Schema, value: object) -> Iterator[object]:
-    yield "words" if not isinstance(value, str) else ["words"]
+    yield "No words" if not isinstance(value, str) else ["words"]
     if "enum" in schema:
         yield "NoSuchWord"
     if "minimum" in schema:

@@ -24,6 +24,11 @@ Uuid = Annotated[str, Field(min_length=1, max_length=63)]
 Memory = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$")]
 """A whole number of bytes as a Kubernetes quantity."""
 
+AnyInteger = Annotated[int, Field(strict=True)]
+CpuAmount = AnyInteger | Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?m?$")]
+MemoryAmount = AnyInteger | Memory
+"""Quantities that a user writes: a number such as ``cpu: 4`` is allowed too."""
+
 _SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
 Generation = Annotated[int, Field(ge=0)]

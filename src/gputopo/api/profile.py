@@ -12,6 +12,7 @@ from gputopo.api.model import (
     ContainerName,
     Generation,
     MegabytesPerSecond,
+    Memory,
     ObjectName,
     PodUid,
     ProfileName,
@@ -235,10 +236,28 @@ class WorkloadFacts(ApiModel):
     scaling: Annotated[list[ScalingFact], Field(max_length=MAX_GPUS_PER_POD)] = []
 
 
+class DatasetSpec(ApiModel):
+    """``GPUProfile.spec.dataset``: the data that a job reads again in each epoch.
+
+    Attributes:
+        storage_mb_per_s: read bandwidth of the storage for one job.
+    """
+
+    size: Memory
+    storage_mb_per_s: Annotated[int, Field(alias="storageMBps", ge=1)]
+
+
 class GPUProfileSpec(ApiModel):
-    """``GPUProfile.spec``: properties of a workload, set by the user."""
+    """``GPUProfile.spec``: properties of a workload, set by the user.
+
+    Attributes:
+        memory_floor: memory that the processes of a job need without any cached data. The API
+            server accepts it only together with ``dataset``.
+    """
 
     bandwidth_sensitivity_percent: Annotated[int, Field(ge=0, le=100)] | None = None
+    memory_floor: Memory | None = None
+    dataset: DatasetSpec | None = None
 
 
 class GPUProfileStatus(ApiModel):

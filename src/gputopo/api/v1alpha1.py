@@ -12,9 +12,11 @@ from gputopo.api.model import (
     ApiModel,
     Conditions,
     ContainerName,
+    CpuAmount,
     Generation,
     MegabytesPerSecond,
     Memory,
+    MemoryAmount,
     NumaNodeId,
     ObjectName,
     PodUid,
@@ -144,11 +146,25 @@ class Workload(ApiModel):
     profile: ProfileName | None = None
 
 
+class ResourceBound(ApiModel):
+    """``GPUJob.spec.resources.min`` or ``max``, as Kubernetes quantities; None without a bound."""
+
+    cpu: CpuAmount | None = None
+    memory: MemoryAmount | None = None
+
+
 class ResourcesSpec(ApiModel):
-    """``GPUJob.spec.resources``: which container of the pod template gets the GPUs."""
+    """``GPUJob.spec.resources``: the container that gets the GPUs, and its CPU and memory.
+
+    Attributes:
+        min: requests and limits with which the pod is created, instead of those of the template.
+        max: the most that the container gets while it runs.
+    """
 
     mode: Literal["Fixed", "Proportional", "Auto"] = "Fixed"
     container: ContainerName | None = None
+    min: ResourceBound | None = None
+    max: ResourceBound | None = None
 
 
 class Limits(ApiModel):
@@ -238,6 +254,22 @@ class JobThroughput(ApiModel):
     steps_per_second: Annotated[str, Field(max_length=32)] | None = None
 
 
+class JobResources(ApiModel):
+    """``GPUJob.status.resources``: CPU and memory of the current pod, if the operator sets them.
+
+    Attributes:
+        milli_cpu: CPU limit that kubelet has applied.
+        memory: memory limit that kubelet has applied; None without a limit.
+        reason: why the container has these amounts, in words.
+        gain_percent: how much faster the pod is than before its last resize; None if unknown.
+    """
+
+    milli_cpu: Annotated[int, Field(alias="milliCPU", ge=1)]
+    memory: Memory | None = None
+    reason: Annotated[str, Field(max_length=1024)]
+    gain_percent: Annotated[int, Field(ge=-100)] | None = None
+
+
 class GPUJobStatus(ApiModel):
     """``GPUJob.status``; the phase is derived from the conditions.
 
@@ -253,3 +285,4 @@ class GPUJobStatus(ApiModel):
     failed_pod_uids: Annotated[list[PodUid], Field(alias="failedPodUIDs", max_length=2048)] = []
     placements: Annotated[list[JobPlacement], Field(max_length=16)] = []
     throughput: JobThroughput | None = None
+    resources: JobResources | None = None
