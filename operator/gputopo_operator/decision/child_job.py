@@ -7,11 +7,9 @@ from gputopo.api.names import API_VERSION, JOB_LABEL, LINK_RESULT_ANNOTATION
 from gputopo.api.profile import GPUProfile
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_kube.document import Document
-from gputopo_operator.decision.pod_template import SpecError, pod_template
+from gputopo_operator.decision.pod_template import pod_template
 from gputopo_operator.model import GpuJob, PodDefaults
 from gputopo_operator.parse import QUEUE_LABEL
-
-__all__ = ["SPARE_FAILURES", "SpecError", "backoff_limit", "child_job"]
 
 SPARE_FAILURES: Final = 10
 """Number of failures that a child Job allows in addition to the limits of its GPUJob.
@@ -33,12 +31,8 @@ def child_job(
     """Return the Job to create. An annotation stores ``links``, the result of measuring links.
 
     Raises:
-        SpecError: the template sets a field that gputopo sets, or the spec uses a feature that is
-            not yet supported.
+        SpecError: the template contradicts the spec of the GPUJob.
     """
-    if spec.resources.mode != "Fixed":
-        mode = spec.resources.mode
-        raise SpecError(f"spec.resources.mode: {mode!r} is not yet supported; use Fixed")
     queue_labels = {k: v for k, v in job.labels.items() if k.startswith(_KUEUE_PREFIX)}
     child_spec: Document = {
         "parallelism": 1,

@@ -11,7 +11,7 @@ from typing import Final
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, JobPlacement
 from gputopo_kube.document import Document
 from gputopo_operator.decision import condition_updates
-from gputopo_operator.decision.child_job import SpecError, child_job
+from gputopo_operator.decision.child_job import child_job
 from gputopo_operator.decision.conditions import (
     ACCEPTED,
     COMPLETE,
@@ -30,6 +30,7 @@ from gputopo_operator.decision.link_run_job import ended_patch, link_run_job
 from gputopo_operator.decision.link_runs import LinkPlan, link_plan
 from gputopo_operator.decision.placements import current_pod, job_placement
 from gputopo_operator.decision.profiled import profiled
+from gputopo_operator.decision.spec_error import SpecError
 from gputopo_operator.decision.throughput import job_throughput
 from gputopo_operator.model import (
     ChildJob,

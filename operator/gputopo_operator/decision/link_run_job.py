@@ -47,8 +47,7 @@ def link_run_job(
     The pod has no priority class, so that it preempts no other pod.
 
     Raises:
-        SpecError: the template sets a field that gputopo sets, or the spec uses a feature that is
-            not yet supported.
+        SpecError: the template contradicts the spec of the GPUJob.
     """
     run = child_job(job, _spec_of_run(spec, kind), profile, defaults)
     run["metadata"]["name"] = link_run_name(job.key.name, kind)
@@ -80,7 +79,11 @@ def ended_patch(run: LinkRun, result: LinkRunResult) -> Document:
 
 
 def _spec_of_run(spec: GPUJobSpec, kind: LinkSet) -> GPUJobSpec:
-    """Return the GPUJob's spec with a policy that chooses GPUs with the best or the worst links."""
+    """Return the GPUJob's spec with a policy that chooses GPUs with the best or the worst links.
+
+    Both runs have the CPU and memory of the template for their whole time. With those of
+    ``resources.min``, a program could wait for CPUs and so be equally slow on all links.
+    """
     changes: dict[str, Any] = {
         "priority_class_name": None,
         "placement": spec.placement.model_copy(update={"policy": _POLICIES[kind]}),
@@ -88,5 +91,6 @@ def _spec_of_run(spec: GPUJobSpec, kind: LinkSet) -> GPUJobSpec:
             update={"bandwidth_sensitivity": Sensitivity.SENSITIVE}
         ),
         "profiling": spec.profiling.model_copy(update={"measure": []}),
+        "resources": spec.resources.model_copy(update={"mode": "Fixed"}),
     }
     return spec.model_copy(update=changes)

@@ -20,18 +20,12 @@ from gputopo.api.names import (
 )
 from gputopo.api.profile import GPUProfile
 from gputopo.api.v1alpha1 import GPUJobSpec
-from gputopo.errors import InvalidInputError
 from gputopo_kube.document import Document
+from gputopo_operator.decision.initial_amounts import set_initial_amounts, sizing_annotations
+from gputopo_operator.decision.spec_error import SpecError
 from gputopo_operator.model import PodDefaults
 
 _AMOUNTS = ("requests", "limits")
-
-
-class SpecError(InvalidInputError):
-    """The spec of a GPUJob contradicts itself, or uses a feature that is not yet supported.
-
-    The message names the field, its value and the remedy.
-    """
 
 
 def pod_template(
@@ -40,7 +34,8 @@ def pod_template(
     """Return the pod template of the GPUJob with the name ``job``.
 
     Raises:
-        SpecError: the user's template sets a field that gputopo sets.
+        SpecError: the user's template sets a field that gputopo sets, or has no CPU request and
+            limit with a mode that needs both.
     """
     template = copy.deepcopy(spec.template)
     pod = _mapping(template, "spec", "spec.template")
@@ -56,6 +51,7 @@ def pod_template(
     annotations.update(format_request(request))
     annotations.update(format_measuring(_measuring(spec)))
     annotations.update(_facts(profile, spec.workload.profile))
+    annotations.update(sizing_annotations(spec.resources))
     _mapping(metadata, "labels", "spec.template.metadata")[JOB_LABEL] = job
     pod["schedulerName"] = defaults.scheduler_name
     pod["restartPolicy"] = "Never"
@@ -131,7 +127,7 @@ def _set_priority_class(pod: Document, spec: GPUJobSpec) -> None:
 
 
 def _request_gpus(pod: Document, spec: GPUJobSpec, resource: str) -> None:
-    """Add the GPUs to one container; check GPU requests and variables of all containers."""
+    """Add GPUs, CPU and memory to one container; check requests and variables of all containers."""
     containers = _containers(pod, "containers", resource)
     init_containers = _containers(pod, "initContainers", resource)
     chosen = _gpu_container(containers, spec.resources.container)
@@ -142,6 +138,7 @@ def _request_gpus(pod: Document, spec: GPUJobSpec, resource: str) -> None:
     resources = _mapping(chosen, "resources", "")
     for kind in _AMOUNTS:
         _mapping(resources, kind, "")[resource] = str(spec.gpus_per_replica)
+    set_initial_amounts(chosen, spec.resources)
 
 
 def _reject_visible_devices(container: Document, where: str, *, has_gpus: bool) -> None:

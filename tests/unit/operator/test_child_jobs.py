@@ -8,11 +8,13 @@ from gputopo.api.annotations import FactsAnnotation, KnownSlowdown, parse_reques
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint, parse_measuring
 from gputopo.api.names import FACTS_ANNOTATION, PROFILE_ANNOTATION
 from gputopo.api.profile import GPUProfile, GPUProfileSpec, GPUProfileStatus
+from gputopo.api.tuning import ResourcesMode, TuningRequest, parse_tuning_request
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.document import Document
-from gputopo_operator.decision.child_job import SpecError, child_job
+from gputopo_operator.decision.child_job import child_job
+from gputopo_operator.decision.spec_error import SpecError
 from gputopo_operator.model import PodDefaults
 from gputopo_operator.parse import QUEUE_LABEL, parse_child_job, parse_gpu_job, parse_profile
 from support.builders.gpujobs import container, gpu_job, requested_gpus, template
@@ -137,6 +139,84 @@ def test_queued_job_starts_suspended_with_the_labels_of_kueue() -> None:
     assert "team" not in child["metadata"]["labels"]
 
 
+def _resources_of_main(child: Document) -> dict[str, dict[str, str]]:
+    resources: dict[str, dict[str, str]] = child["spec"]["template"]["spec"]["containers"][0][
+        "resources"
+    ]
+    return {
+        kind: {name: amount for name, amount in amounts.items() if name in {"cpu", "memory"}}
+        for kind, amounts in resources.items()
+    }
+
+
+TEMPLATE_AMOUNTS = {"requests": {"cpu": "2", "memory": "8Gi"}, "limits": {"cpu": "4"}}
+LEAST = {"cpu": "500m", "memory": "4Gi"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "least", "expected"),
+    [
+        ("Auto", LEAST, {"requests": LEAST, "limits": LEAST}),
+        ("Proportional", LEAST, {"requests": LEAST, "limits": LEAST}),
+        (
+            "Auto",
+            {"cpu": 1},
+            {"requests": {"cpu": "1", "memory": "8Gi"}, "limits": {"cpu": "1"}},
+        ),
+        (
+            "Auto",
+            {"memory": 2**32},
+            {
+                "requests": {"cpu": "2", "memory": "4294967296"},
+                "limits": {"cpu": "4", "memory": "4294967296"},
+            },
+        ),
+        ("Auto", None, TEMPLATE_AMOUNTS),
+    ],
+)
+def test_pod_starts_with_its_least_amounts_else_with_those_of_the_template(
+    mode: str, least: dict[str, Any] | None, expected: dict[str, dict[str, str]]
+) -> None:
+    mine = template(container("main", resources=TEMPLATE_AMOUNTS))
+    resources = {"mode": mode} | ({"min": least} if least else {})
+    child = _child(template=mine, resources=resources)
+    assert _resources_of_main(child) == expected
+    assert requested_gpus(child) == {"main": "3"}
+
+
+def test_least_amounts_suffice_without_amounts_in_the_template() -> None:
+    two = template(container("logger"), container("main"))
+    child = _child(template=two, resources={"mode": "Auto", "container": "main", "min": LEAST})
+    first, second = child["spec"]["template"]["spec"]["containers"]
+    assert first["resources"] == {"requests": {}, "limits": {}}
+    assert second["resources"]["requests"] == {**LEAST, "gputopo.io/gpu": "3"}
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        (None, TuningRequest(ResourcesMode.AUTO)),
+        ({"cpu": 8}, TuningRequest(ResourcesMode.AUTO, 8000)),
+        ({"memory": "64Gi"}, TuningRequest(ResourcesMode.AUTO, None, 64 * 2**30)),
+        ({"cpu": "0.5m", "memory": 7}, TuningRequest(ResourcesMode.AUTO, 1, 7)),
+    ],
+)
+def test_pod_says_who_decides_about_its_cpus_and_the_most_that_it_may_get(
+    most: dict[str, Any] | None, expected: TuningRequest
+) -> None:
+    mine = template(container("main", resources={"limits": {"cpu": "1m"}}))
+    child = _child(template=mine, resources={"mode": "Auto"} | ({"max": most} if most else {}))
+    annotations = child["spec"]["template"]["metadata"]["annotations"]
+    assert parse_tuning_request(annotations) == expected
+
+
+def test_fixed_job_has_the_amounts_of_its_template_and_no_annotation() -> None:
+    child = _child(template=template(container("main", resources={"limits": {"cpu": "4"}})))
+    assert _resources_of_main(child) == {"requests": {}, "limits": {"cpu": "4"}}
+    annotations = child["spec"]["template"]["metadata"]["annotations"]
+    assert not [name for name in annotations if "resources" in name]
+
+
 def _with_limits(kind: str) -> dict[str, Any]:
     return {"template": template(container("main", resources={kind: {"gputopo.io/gpu": 2}}))}
 
@@ -150,6 +230,15 @@ ALL = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 HIDDEN = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
 ORDER = {"name": "CUDA_VISIBLE_DEVICES", "value": "1,0"}
 FROM_FIELD = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+
+
+def _tuned(most: dict[str, Any] | None = None, **resources: Any) -> dict[str, Any]:
+    """Return a job with the mode Proportional, and with these amounts in its template."""
+    return {
+        "template": template(container("main", resources=resources)),
+        "resources": {"mode": "Proportional", **({"max": most} if most else {})},
+    }
+
 
 REJECTED: dict[str, dict[str, Any]] = {
     "spec.template.spec.containers[0].resources.limits[gputopo.io/gpu]: 2": _with_limits("limits"),
@@ -177,7 +266,24 @@ REJECTED: dict[str, dict[str, Any]] = {
     "spec.resources.container: 'sidecar' is not a container of the template; use one of main": {
         "resources": {"container": "sidecar"}
     },
-    "spec.resources.mode: 'Auto' is not yet supported": {"resources": {"mode": "Auto"}},
+    "spec.resources.mode: 'Auto' needs a CPU request and a CPU limit, but container 'main' has "
+    "the CPU limit None; set spec.resources.min.cpu": {"resources": {"mode": "Auto"}},
+    "container 'main' has the CPU limit None": _tuned(requests={"cpu": "4"}),
+    "container 'main' has the CPU limit 0": _tuned(limits={"cpu": 0}),
+    "container 'main' has the CPU request 'many'": _tuned(
+        requests={"cpu": "many"}, limits={"cpu": 4}
+    ),
+    "spec.resources.max.cpu: '2' is less than '4', the limit with which the pod is created; raise "
+    "it, or set a lower spec.resources.min.cpu": _tuned(limits={"cpu": "4"}, most={"cpu": 2}),
+    "spec.resources.max.memory: '1Gi' is less than '2Gi'": _tuned(
+        limits={"cpu": "4", "memory": "2Gi"}, most={"memory": "1Gi"}
+    ),
+    "spec.resources.max.cpu: 1000000 is not a quantity that a node can have": _tuned(
+        limits={"cpu": "4"}, most={"cpu": 1_000_000}
+    ),
+    "spec.resources.max.memory: '999999999999999999999' is not a quantity": _tuned(
+        limits={"cpu": "4"}, most={"memory": "9" * 21}
+    ),
     "spec.template.spec.containers: [] is empty; add a container": {"template": {"spec": {}}},
     "spec.template.spec.containers: 'main' is not a list": {
         "template": {"spec": {"containers": "main"}}

@@ -194,7 +194,7 @@ TABLE: dict[str, tuple[Callable[[], Situation], str, Expected]] = {
         "Succeeded",
         {"Complete": ("True", "CompletionsReached")},
     ),
-    "a mode that is not yet supported": (
+    "a mode that needs CPUs in the template": (
         lambda: Situation(resources={"mode": "Auto"}),
         "Refused",
         {"Accepted": ("False", "SpecRefused")},

@@ -16,6 +16,8 @@ from gputopo.api.names import (
     POLICY_ANNOTATION,
     PROFILE_ANNOTATION,
     PROFILING_ANNOTATION,
+    RESOURCES_MAX_ANNOTATION,
+    RESOURCES_MODE_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
 from gputopo.api.profile import GPUProfile, GPUProfileSpec, GPUProfileStatus, Sample
@@ -208,6 +210,18 @@ def test_runs_differ_from_the_job_only_in_what_they_measure(job: LinkSituation) 
     assert worst["spec"]["template"]["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "n1"}
     assert best["spec"]["suspend"] is True
     assert worst["spec"]["suspend"] is False
+
+
+def test_runs_have_the_cpus_of_the_template_until_they_end() -> None:
+    own = template(container("main", resources={"limits": {"cpu": "8"}}))
+    resources = {"mode": "Auto", "min": {"cpu": "500m"}, "max": {"cpu": 16}}
+    job = LinkSituation(template=own, resources=resources)
+    job.reconcile()
+    pod = job.runs[BEST]["spec"]["template"]
+    assert pod["spec"]["containers"][0]["resources"]["limits"]["cpu"] == "8"
+    assert not {RESOURCES_MODE_ANNOTATION, RESOURCES_MAX_ANNOTATION} & set(
+        pod["metadata"]["annotations"]
+    )
 
 
 def test_ended_run_that_a_queue_resumes_ends_after_a_second(job: LinkSituation) -> None:

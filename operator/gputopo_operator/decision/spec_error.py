@@ -1,0 +1,10 @@
+"""The error about the spec of a GPUJob from which no pod can be made."""
+
+from gputopo.errors import InvalidInputError
+
+
+class SpecError(InvalidInputError):
+    """The spec of a GPUJob contradicts itself, or uses a feature that is not yet supported.
+
+    The message names the field, its value and the remedy.
+    """
