@@ -13,6 +13,9 @@ from gputopo.api.names import (
     PROFILING_ANNOTATION,
     PROFILING_LABEL,
     PROFILING_STATE_ANNOTATION,
+    RESOURCES_ANNOTATION,
+    RESOURCES_MAX_ANNOTATION,
+    RESOURCES_MODE_ANNOTATION,
 )
 from gputopo.api.profiling import ProfilingState
 from support.builders.gpujobs import gpu_job
@@ -26,6 +29,7 @@ from support.control_plane.measured_pods import (
     wait_for_limit,
 )
 from support.control_plane.scheduler_pairs import wait_until
+from support.profiling.cluster import measured_container
 
 BATCH = "/apis/batch/v1/namespaces/default/jobs"
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
@@ -147,8 +151,28 @@ def test_operator_changes_only_pods_that_request_a_measurement(pods: ApiServer) 
     for subresource in ("status", "resize"):
         denied = pods.merge(f"{PODS}/other/{subresource}", state, OPERATOR)
         assert not denied.accepted
-        assert "annotations[gputopo.io/profiling]: missing" in denied.message
+        assert (
+            "annotations[gputopo.io/profiling]: missing, and gputopo.io/resources-mode is Fi"
+            in (denied.message)
+        )
     assert pods.merge(f"{PODS}/other/status", state).accepted
+
+
+@pytest.mark.parametrize("mode", ["Auto", "Proportional", "Fixed"])
+def test_operator_changes_pods_that_it_should_resize(nodes: ApiServer, mode: str) -> None:
+    metadata = {"name": "tuned", "annotations": {RESOURCES_MODE_ANNOTATION: mode}}
+    container = measured_container(cpu="4")
+    spec = {"schedulerName": "gputopo", "containers": [container]}
+    assert nodes.create(PODS, {"metadata": metadata, "spec": spec}).accepted
+    try:
+        for annotation in (RESOURCES_ANNOTATION, RESOURCES_MAX_ANNOTATION):
+            record = {"metadata": {"annotations": {annotation: "cpu=8"}}}
+            response = nodes.merge(f"{PODS}/tuned/status", record, OPERATOR)
+            assert response.accepted is (mode != "Fixed"), response.message
+        other = {"metadata": {"annotations": {RESOURCES_MODE_ANNOTATION: "Auto", "a": "b"}}}
+        assert not nodes.merge(f"{PODS}/tuned/status", other, OPERATOR).accepted
+    finally:
+        nodes.delete(f"{PODS}/tuned")
 
 
 def test_operator_may_restore_a_pod_whose_request_was_removed(pods: ApiServer) -> None:

@@ -176,10 +176,12 @@ def wait_for_policies(server: ApiServer) -> None:
     """Wait until the chart's policies are enforced: the server compiles them at some time after."""
     container = {"name": "main", "image": "busybox"}
     forged = {"name": "probe", "annotations": {"gputopo.io/gpus": "x"}}
+    recorded = {"name": "probe", "annotations": {"gputopo.io/resources": "x"}}
     agent = service_account("gputopo-deviceplugin", "other")
     topology = {"apiVersion": "gputopo.io/v1alpha1", "kind": "GPUTopology", "spec": {}}
     probes = [
         (PODS, {"metadata": forged, "spec": {"containers": [container]}}, ADMIN),
+        (PODS, {"metadata": recorded, "spec": {"containers": [container]}}, ADMIN),
         (
             PODS,
             {

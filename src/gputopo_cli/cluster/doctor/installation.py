@@ -28,6 +28,7 @@ POLICIES: Final = (
     "scheduler-name",
     "environment",
     "measured-pods",
+    "resources-annotations",
 )
 _INSTALL: Final = "install the chart: docs/install.md"
 _APPLY: Final = "kubectl apply --server-side -f crds/"
