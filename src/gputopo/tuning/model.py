@@ -29,11 +29,13 @@ class Dataset:
         size: bytes of the data set.
         storage_mb_per_s: read bandwidth of the storage for this workload.
         memory_floor: bytes that the processes need without any cached data.
+        bytes_per_step: bytes that one GPU of the job reads for one training step.
     """
 
     size: int
     storage_mb_per_s: int
     memory_floor: int
+    bytes_per_step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class TunedPod:
         dataset: None if the GPUProfile does not describe a data set: memory is then not tuned.
         measured_micro_steps_per_second: the pod's current steady rate; 0 if unknown.
         measuring: the operator measures the pod with several CPU limits now; leave it alone.
+        own_milli_cpu: CPU request that the pod gets back after this measurement; 0 if unknown.
         obstacle: why the pod cannot be resized, with the remedy; empty if it can.
         rejection: the API server's message if it has rejected the newest resize, else empty.
         out_of_memory_at: memory limit at which the container was last killed for memory; 0 if it
@@ -87,6 +90,7 @@ class TunedPod:
     dataset: Dataset | None = None
     measured_micro_steps_per_second: int = 0
     measuring: bool = False
+    own_milli_cpu: int = 0
     obstacle: str = ""
     rejection: str = ""
     out_of_memory_at: int = 0

@@ -1,0 +1,115 @@
+"""Makes the sensitivity matrix of a running pod from the facts of its workload.
+
+Facts have the throughput with a few CPU limits. Between two limits the matrix is interpolated
+linearly. Below the lowest limit it falls linearly to 0, above the highest it does not rise.
+Throughput with less memory is computed from the data set (Synergy, section 3.1).
+
+Example: a workload makes 10, 20 and 20.1 steps per second with 1, 2 and 4 CPUs. The last rise is
+too small to be certain. So the matrix has 15 steps per second with 1.5 CPUs, and 20 with 2 or more.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import isfinite
+from typing import Final, NamedTuple
+
+from gputopo.api.profile import CpuFact
+from gputopo.api.tuning import Amounts, ResourcesMode
+from gputopo.sensitivity.matrix import SensitivityMatrix
+from gputopo.sensitivity.memory_axis import MinIOCache
+from gputopo.tuning.model import Dataset, TunedPod
+from gputopo.tuning.pods import tunes_memory
+from gputopo.tuning.shares import MEBIBYTE
+
+_STEPS_MILLI_CPU: Final = (10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 4000, 8000)
+_MAX_CPU_STEPS: Final = 48
+_MEMORY_STEPS: Final = 16
+_LEAST_RISE: Final = 0.02
+"""Smaller rises of throughput are ignored: they are within the error of most measurements.
+
+Otherwise a job that does not need its CPUs would keep them for a rise of 0.1 %.
+"""
+
+
+class CurvePoint(NamedTuple):
+    """Steps per second with one CPU limit."""
+
+    milli_cpu: int
+    rate: float
+
+
+def sensitivity_of(pod: TunedPod, also: Iterable[Amounts] = ()) -> SensitivityMatrix | None:
+    """Return the throughput of a pod by CPUs and memory, or None if it is unknown.
+
+    It is unknown unless the facts have rates with two CPU limits for the pod's number of GPUs. The
+    matrix has cells with the CPUs and the memory of each of the amounts ``also``. If the memory of
+    the pod is not tuned, the matrix has one column, for any amount of memory.
+    """
+    if pod.mode is not ResourcesMode.AUTO or pod.facts is None:
+        return None
+    fact = next((each for each in pod.facts.cpus if each.gpus == pod.gpus), None)
+    curve = _rising_curve(fact) if fact is not None else ()
+    if len(curve) < 2 or curve[-1].rate == 0:  # noqa: PLR2004 (the two ends of a line)
+        return None
+    also = list(also)
+    limits = sorted({*_grid(curve), *(amounts.milli_cpu for amounts in also)})
+    rates = [_interpolated(curve, limit) for limit in limits if limit > 0]
+    cpus = [limit / 1000 for limit in limits if limit > 0]
+    if pod.dataset is None or not tunes_memory(pod):
+        return SensitivityMatrix.rising(pod.gpus, cpus, [1e-9], [[rate] for rate in rates])
+    memory = _memory_levels(pod.dataset, also)
+    rows = _rows(rates, memory, pod.gpus, pod.dataset)
+    return SensitivityMatrix.rising(pod.gpus, cpus, [level / 1e9 for level in memory], rows)
+
+
+def _rising_curve(fact: CpuFact) -> Sequence[CurvePoint]:
+    """Return the measured points by ascending limit, without falls and without small rises."""
+    rates = [
+        (point.milli_cpu, point.micro_steps_per_second / 1e6)
+        for point in fact.points
+        if isfinite(point.micro_steps_per_second)
+    ]
+    curve: dict[int, float] = {}
+    level = 0.0
+    for milli_cpu, rate in sorted(rates):
+        if rate > level * (1 + _LEAST_RISE):
+            level = rate
+        curve[milli_cpu] = level
+    return [CurvePoint(*point) for point in curve.items()]
+
+
+def _grid(curve: Sequence[CurvePoint]) -> Iterable[int]:
+    """Return the measured limits, and the multiples of a round amount between them."""
+    first, last = curve[0].milli_cpu, curve[-1].milli_cpu
+    fine = (last - first) / _MAX_CPU_STEPS
+    step = next((each for each in _STEPS_MILLI_CPU if each >= fine), max(_STEPS_MILLI_CPU))
+    between = range(first // step * step + step, last, step)
+    return (*between, *(point.milli_cpu for point in curve))
+
+
+def _interpolated(curve: Sequence[CurvePoint], milli_cpu: int) -> float:
+    for low, high in pairwise((CurvePoint(0, 0.0), *curve)):
+        if milli_cpu <= high.milli_cpu:
+            part = (milli_cpu - low.milli_cpu) / (high.milli_cpu - low.milli_cpu)
+            return low.rate + part * (high.rate - low.rate)
+    return curve[-1].rate
+
+
+def _memory_levels(dataset: Dataset, also: Iterable[Amounts]) -> list[int]:
+    """Return amounts of memory in bytes: from an empty cache to one that contains all data."""
+    steps = (dataset.size * step // _MEMORY_STEPS for step in range(_MEMORY_STEPS + 1))
+    whole = {-(-(dataset.memory_floor + step) // MEBIBYTE) * MEBIBYTE for step in steps}
+    return sorted(whole | {amounts.memory for amounts in also if amounts.memory > 0})
+
+
+def _rows(
+    rates: Sequence[float], memory: Sequence[int], gpus: int, dataset: Dataset
+) -> list[list[float]]:
+    cache = MinIOCache(
+        dataset_gb=dataset.size / 1e9,
+        floor_gb=dataset.memory_floor / 1e9,
+        storage_mb_per_s=dataset.storage_mb_per_s,
+        mb_per_step=dataset.bytes_per_step * gpus / 1e6,
+    )
+    fetched = [cache.fetched_per_s(level / 1e9) for level in memory]
+    return [[min(rate, most) for most in fetched] for rate in rates]

@@ -1,0 +1,83 @@
+"""What a tuned pod has on its node, and whether gputopo may resize it."""
+
+from gputopo.api.tuning import Amounts, ResourcesMode
+from gputopo.tuning.model import TunedPod
+
+
+def left_alone_because(pod: TunedPod) -> str:
+    """Return why gputopo does not resize the pod now; empty if it does."""
+    if pod.obstacle:
+        return pod.obstacle
+    if pod.measuring:
+        return "gputopo measures the pod with several CPU limits"
+    if pod.record is not None and pod.record.pinned:
+        return pod.record.reason or "another client has resized the pod"
+    if pod.mode is ResourcesMode.FIXED:
+        return "its mode is Fixed"
+    if pod.spec.limit_milli_cpu is None:
+        return "the container has no CPU limit; set request and limit"
+    return ""
+
+
+def amounts_of(pod: TunedPod) -> Amounts:
+    """Return the amounts that the spec of the pod guarantees to it: its requests.
+
+    After a resize, the CPU request of a Burstable pod is 1m below its limit, so that its QoS class
+    stays the same. Then the result has the limit, for which the operator has resized the pod.
+    """
+    request, limit = pod.spec.request, pod.spec.limit_milli_cpu
+    if limit is not None and request.milli_cpu == limit - 1:
+        return Amounts(limit, request.memory)
+    return request
+
+
+def floor_of(pod: TunedPod) -> Amounts:
+    """Return the least amounts that the pod may have.
+
+    These are the amounts with which it was created; more memory if it ran out of memory with them.
+    """
+    now = amounts_of(pod)
+    if pod.record is None:
+        return now
+    memory = max(pod.record.floor.memory, pod.record.least_memory)
+    return Amounts(pod.record.floor.milli_cpu, memory if tunes_memory(pod) else now.memory)
+
+
+def most_of(pod: TunedPod, allocatable: Amounts) -> Amounts:
+    """Return the most that the pod may have: at least its floor.
+
+    The user limits it, and a raise that was infeasible on this node.
+    """
+    floor, record = floor_of(pod), pod.record
+    cpus = [pod.most_milli_cpu, allocatable.milli_cpu]
+    memory = [pod.most_memory, allocatable.memory]
+    if record is not None:
+        cpus.append(record.most_milli_cpu)
+        memory.append(record.most_memory)
+    return Amounts(
+        max(floor.milli_cpu, min(limit for limit in cpus if limit is not None)),
+        max(floor.memory, min(limit for limit in memory if limit is not None))
+        if tunes_memory(pod)
+        else floor.memory,
+    )
+
+
+def held_by(pod: TunedPod) -> Amounts:
+    """Return what the scheduler counts for a pod that gputopo does not resize now.
+
+    While a pod is measured, this is at least what it gets back afterwards.
+    """
+    spec = pod.spec.request
+    allocated = pod.state.allocated or spec
+    own = pod.own_milli_cpu if pod.measuring else 0
+    return Amounts(
+        max(spec.milli_cpu, allocated.milli_cpu, own), max(spec.memory, allocated.memory)
+    )
+
+
+def tunes_memory(pod: TunedPod) -> bool:
+    """Return whether gputopo decides about the memory of the pod, and not only about its CPUs."""
+    data = pod.dataset
+    if data is None or pod.spec.limit_memory is None or pod.spec.request.memory <= 0:
+        return False
+    return min(data.size, data.storage_mb_per_s, data.memory_floor, data.bytes_per_step) > 0

@@ -1,0 +1,183 @@
+"""Computes what each pod of a node is guaranteed, before the rest of the node is divided."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from gputopo.api.tuning import Amounts, TunedRecord
+from gputopo.runtime.times import seconds_since
+from gputopo.sensitivity.matrix import SensitivityMatrix
+from gputopo.tuning.matrix import sensitivity_of
+from gputopo.tuning.model import PendingPod, TunedNode, TunedPod
+from gputopo.tuning.pods import (
+    amounts_of,
+    floor_of,
+    held_by,
+    left_alone_because,
+    most_of,
+    tunes_memory,
+)
+from gputopo.tuning.shares import MEBIBYTE, Bounds, share_per_gpu
+
+NOTHING: Final = Amounts(0, 0)
+
+RESIZE_INTERVAL_SECONDS: Final = 60
+"""For this time after a resize, the amounts of a pod change only if its node needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedPod:
+    """One pod or job of a node, and what it is guaranteed.
+
+    Attributes:
+        now: amounts that it has now.
+        share: its proportional share, at least its floor, at most ``most``.
+        least: the least amounts with the throughput of the share, at least its floor. They never
+            exceed the share.
+        matrix: None if its throughput is unknown: its amounts are then those of the share.
+        resized_recently: it was resized in the last ``RESIZE_INTERVAL_SECONDS``.
+    """
+
+    uid: str
+    gpus: int
+    now: Amounts
+    floor: Amounts
+    share: Amounts
+    least: Amounts
+    most: Amounts
+    matrix: SensitivityMatrix | None = None
+    resized_recently: bool = False
+
+    def value(self, amounts: Amounts) -> float:
+        """Return the throughput with these amounts, relative to that with the share.
+
+        If the share gives no throughput, the result is relative to the best throughput. Without a
+        matrix the result is 1.
+        """
+        if self.matrix is None:
+            return 1.0
+        scale = throughput(self.matrix, self.share) or self.matrix.best
+        return throughput(self.matrix, amounts) / scale
+
+
+@dataclass(frozen=True, slots=True)
+class SizedNode:
+    """The pods of a node that gputopo resizes, by UID, and what the node has for them.
+
+    Attributes:
+        capacity: what the node has for these pods and for new pods.
+        kept_free: what is kept free for pending pods.
+    """
+
+    capacity: Amounts
+    pods: tuple[SizedPod, ...]
+    kept_free: Amounts = NOTHING
+
+    @property
+    def available(self) -> Amounts:
+        """What the pods together may have: the capacity without what is kept free."""
+        return minus(self.capacity, self.kept_free)
+
+    @property
+    def spare(self) -> Amounts:
+        """What is left if each pod has its least amounts; negative if these do not fit."""
+        return minus(self.available, total(pod.least for pod in self.pods))
+
+
+def total(amounts: Iterable[Amounts]) -> Amounts:
+    """Return the sum of amounts."""
+    each = list(amounts)
+    return Amounts(sum(one.milli_cpu for one in each), sum(one.memory for one in each))
+
+
+def minus(one: Amounts, other: Amounts) -> Amounts:
+    """Return the difference of two amounts, which may be negative."""
+    return Amounts(one.milli_cpu - other.milli_cpu, one.memory - other.memory)
+
+
+def throughput(matrix: SensitivityMatrix, amounts: Amounts) -> float:
+    """Return the throughput with these amounts, in the unit of the matrix."""
+    return matrix.at(amounts.milli_cpu / 1000, amounts.memory / 1e9)
+
+
+def least_amounts(matrix: SensitivityMatrix, share: Amounts, floor: Amounts) -> Amounts:
+    """Return the fewest CPUs with the throughput of the share, and the least memory for these CPUs.
+
+    The result has at least ``floor``, and does not exceed ``share``, which has at least ``floor``.
+    """
+    needed = throughput(matrix, share)
+    least = share
+    for milli_cpu in (floor.milli_cpu, *(round(cpus * 1000) for cpus in matrix.cpus)):
+        fewer = Amounts(milli_cpu, share.memory)
+        if floor.milli_cpu <= milli_cpu < least.milli_cpu and throughput(matrix, fewer) >= needed:
+            least = fewer
+    for memory in (floor.memory, *(round(memory_gb * 1e9) for memory_gb in matrix.memory_gb)):
+        less = Amounts(least.milli_cpu, memory)
+        if floor.memory <= memory < least.memory and throughput(matrix, less) >= needed:
+            least = less
+    return least
+
+
+def sized_node(node: TunedNode) -> SizedNode:
+    """Return what each pod of the node that gputopo resizes is guaranteed."""
+    alone = [pod for pod in node.pods if left_alone_because(pod)]
+    tuned = [pod for pod in node.pods if not left_alone_because(pod)]
+    tuned.sort(key=lambda pod: pod.uid)
+    capacity = minus(minus(node.allocatable, node.others), total(map(held_by, alone)))
+    gpus = node.gpus - sum(pod.gpus for pod in alone)
+    share = _share_per_gpu(capacity, gpus, tuned, node.allocatable)
+    sized = SizedNode(capacity, tuple(_sized(pod, share, node) for pod in tuned))
+    return replace(sized, kept_free=_kept_free(sized.spare, node.pending))
+
+
+def _share_per_gpu(
+    capacity: Amounts, gpus: int, pods: Sequence[TunedPod], allocatable: Amounts
+) -> Amounts:
+    """Return the share of one GPU. Pods whose memory is not tuned have no share of the memory."""
+    cpus, memory = [], []
+    for pod in pods:
+        floor, most = floor_of(pod), most_of(pod, allocatable)
+        cpus.append(Bounds(pod.gpus, floor.milli_cpu, most.milli_cpu))
+        if tunes_memory(pod):
+            memory.append(Bounds(pod.gpus, floor.memory, most.memory))
+    fixed = [pod for pod in pods if not tunes_memory(pod)]
+    memory_left = capacity.memory - sum(floor_of(pod).memory for pod in fixed)
+    gpus_left = gpus - sum(pod.gpus for pod in fixed)
+    return Amounts(
+        share_per_gpu(capacity.milli_cpu, gpus, cpus),
+        share_per_gpu(memory_left, gpus_left, memory, unit=MEBIBYTE),
+    )
+
+
+def _sized(pod: TunedPod, per_gpu: Amounts, node: TunedNode) -> SizedPod:
+    floor, most = floor_of(pod), most_of(pod, node.allocatable)
+    bounds = zip(floor, per_gpu, most, strict=True)
+    share = Amounts(*(Bounds(pod.gpus, low, high).guaranteed(each) for low, each, high in bounds))
+    matrix = sensitivity_of(pod, also=(floor, share))
+    return SizedPod(
+        uid=pod.uid,
+        gpus=pod.gpus,
+        now=amounts_of(pod),
+        floor=floor,
+        share=share,
+        least=share if matrix is None else least_amounts(matrix, share, floor),
+        most=most,
+        matrix=matrix,
+        resized_recently=_is_recent(pod.record, node.now),
+    )
+
+
+def _is_recent(record: TunedRecord | None, now: datetime) -> bool:
+    """Return whether a resize was in the last seconds. A time in the far future is not recent."""
+    return record is not None and abs(seconds_since(record.since, now)) < RESIZE_INTERVAL_SECONDS
+
+
+def _kept_free(spare: Amounts, pending: Iterable[PendingPod]) -> Amounts:
+    """Return the requests of the pending pods that fit, in the order of their importance."""
+    accepted = NOTHING
+    for pod in pending:
+        with_pod = total((accepted, pod.requests))
+        if min(minus(spare, with_pod)) >= 0:
+            accepted = with_pod
+    return accepted
