@@ -1,0 +1,121 @@
+"""The input and the result of a decision about the queue. All times are in seconds since 1970."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class QueueOrder(StrEnum):
+    """The orders of the queue; ``gputopo.sizing.orders`` defines them."""
+
+    FIFO = "FIFO"
+    SRTF = "SRTF"
+    LAS = "LAS"
+    FTF = "FTF"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """The settings of the queue.
+
+    Attributes:
+        max_skip_seconds: a job that has waited longer than this is overdue. Overdue jobs are the
+            first in the queue, and a node is reserved for the first of them.
+    """
+
+    order: QueueOrder
+    max_skip_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedJob:
+    """A job that has started, or whose pod will start as soon as the scheduler has bound it.
+
+    Attributes:
+        node: the node of its pod; None until the pod is bound.
+        since: time at which its pod started; the current time if the pod has not started.
+        avoids: nodes that its pod may not use.
+    """
+
+    job: str
+    gpus: int
+    node: str | None
+    since: float
+    avoids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A job that waits in the queue.
+
+    Attributes:
+        created: time at which the job was created.
+        waiting_since: time at which the job entered the queue. It may be long after ``created``, if
+            the user had suspended the job.
+        ran_seconds: for how long the job ran before it was suspended.
+        expected_seconds: expected time that the job runs in total, more than 0; None if unknown.
+        priority: value of the PriorityClass; jobs of a higher priority are first.
+        can_avoid_nodes: whether its pod can be kept off some nodes.
+    """
+
+    job: str
+    gpus: int
+    created: float
+    waiting_since: float
+    ran_seconds: float = 0.0
+    expected_seconds: float | None = None
+    priority: int = 0
+    can_avoid_nodes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """Everything that the decision uses.
+
+    Attributes:
+        capacities: by node, the GPUs that are free or used by jobs of ``admitted``. GPUs that are
+            unhealthy or used by other pods do not count.
+        rejected: waiting jobs that cannot be started now, with the reason.
+    """
+
+    capacities: Mapping[str, int]
+    admitted: tuple[AdmittedJob, ...]
+    waiting: tuple[WaitingJob, ...]
+    now: float
+    rejected: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A job to start now.
+
+    Attributes:
+        avoids: nodes that its pod may not use, because they are reserved for other jobs.
+    """
+
+    job: str
+    avoids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """A job that keeps waiting.
+
+    Attributes:
+        position: place in the queue, from 1.
+        reason: why the job does not start now, as text for users.
+        node: the node whose GPUs are kept free for the job; None if no node is reserved for it.
+    """
+
+    job: str
+    position: int
+    reason: str
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDecision:
+    """The jobs to start now, and the jobs that keep waiting, both in the order of the queue."""
+
+    admitted: tuple[Admission, ...]
+    waiting: tuple[QueuePlace, ...]

@@ -1,0 +1,155 @@
+"""Which waiting jobs start, which node is reserved, and why the other jobs wait."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gputopo.queueing.decide import decide_queue
+from gputopo.queueing.model import (
+    Admission,
+    AdmittedJob,
+    QueueDecision,
+    QueueOrder,
+    QueuePlace,
+    QueueRules,
+    QueueState,
+    WaitingJob,
+)
+
+NOW = 1000.0
+RULES = QueueRules(QueueOrder.FIFO, max_skip_seconds=100)
+
+
+def new(job: str, gpus: int, **fields: Any) -> WaitingJob:
+    return WaitingJob(job, gpus, **{"created": NOW - 10, "waiting_since": NOW - 10, **fields})
+
+
+def overdue(job: str, gpus: int, **fields: Any) -> WaitingJob:
+    return new(job, gpus, **{"waiting_since": NOW - 100, **fields})
+
+
+def running(job: str, gpus: int, node: str | None, since: float = 0.0) -> AdmittedJob:
+    return AdmittedJob(job, gpus, node, since)
+
+
+def decide(
+    capacities: Mapping[str, int],
+    waiting: list[WaitingJob],
+    *admitted: AdmittedJob,
+    rejected: Mapping[str, str] | None = None,
+) -> QueueDecision:
+    state = QueueState(capacities, admitted, tuple(waiting), NOW, rejected or {})
+    return decide_queue(state, RULES)
+
+
+def started(decision: QueueDecision) -> list[str]:
+    return [each.job for each in decision.admitted]
+
+
+def test_jobs_whose_gpus_are_free_on_one_node_start() -> None:
+    decision = decide({"n1": 4, "n2": 2}, [new("a", 2), new("b", 4), new("c", 1)])
+    assert started(decision) == ["a", "b"]
+    reason = "waiting for a free GPU"
+    assert decision.waiting == (QueuePlace("c", 1, reason),)
+
+
+def test_later_job_starts_while_an_earlier_one_waits_for_more_gpus() -> None:
+    decision = decide({"n1": 2, "n2": 4}, [new("a", 4), new("b", 1)], running("r", 1, "n2"))
+    assert started(decision) == ["b"]
+    assert decision.waiting == (QueuePlace("a", 1, "waiting for 4 free GPUs on one node"),)
+
+
+def test_free_gpus_of_two_nodes_do_not_add_up() -> None:
+    assert started(decide({"n1": 2, "n2": 2}, [new("a", 3)])) == []
+
+
+def test_job_too_large_for_every_node_waits_and_reserves_nothing() -> None:
+    decision = decide({"n1": 4}, [overdue("a", 8), new("b", 1)])
+    assert started(decision) == ["b"]
+    (place,) = decision.waiting
+    assert place.node is None
+    assert place.reason.endswith("without the GPUs of other pods, no node has so many healthy GPUs")
+
+
+def test_node_is_reserved_for_an_overdue_job() -> None:
+    jobs = [overdue("big", 4), new("small", 1), new("tiny", 1)]
+    decision = decide({"n1": 4, "n2": 1}, jobs, running("r", 1, "n1"))
+    assert decision.admitted == (Admission("small", avoids=("n1",)),)
+    assert decision.waiting == (
+        QueuePlace(
+            "big", 1, "waiting for 4 free GPUs on one node; node n1 is reserved for this job", "n1"
+        ),
+        QueuePlace("tiny", 2, "waiting for a free GPU; node n1 is reserved for big"),
+    )
+
+
+def test_reserved_node_is_the_one_whose_last_job_to_end_started_first() -> None:
+    # n2 has more free GPUs, but its job started after the two jobs of n1.
+    jobs = (running("a", 1, "n1", 50), running("b", 2, "n1", 60), running("c", 2, "n2", 90))
+    decision = decide({"n1": 4, "n2": 4}, [overdue("big", 4)], *jobs)
+    assert decision.waiting[0].node == "n1"
+
+
+def test_only_the_jobs_that_must_end_decide_which_node_is_reserved() -> None:
+    # On n1 two GPUs suffice, so the job that started at 99 need not end.
+    jobs = (
+        running("a", 2, "n1", 10),
+        running("b", 2, "n1", 99),
+        running("c", 4, "n2", 50),
+    )
+    decision = decide({"n1": 4, "n2": 4}, [overdue("big", 2)], *jobs)
+    assert decision.waiting[0].node == "n1"
+
+
+def test_one_overdue_job_at_a_time_has_a_reserved_node() -> None:
+    jobs = [overdue("a", 4), overdue("b", 4)]
+    decision = decide({"n1": 4, "n2": 4}, jobs, running("r", 1, "n1"), running("s", 1, "n2"))
+    assert [each.node for each in decision.waiting] == ["n1", None]
+
+
+def test_jobs_that_start_with_an_overdue_job_are_kept_off_its_node() -> None:
+    decision = decide({"n1": 4, "n2": 1}, [overdue("big", 4), new("small", 1)])
+    assert decision.admitted == (Admission("big"), Admission("small", avoids=("n1",)))
+
+
+def test_gpus_of_an_admitted_job_without_a_node_count_as_used() -> None:
+    decision = decide({"n1": 4, "n2": 2}, [new("a", 4), new("b", 1)], running("r", 2, None))
+    # The pod is assumed on n2, where it leaves no GPU free.
+    assert started(decision) == ["a"]
+
+
+def test_admitted_job_without_a_node_is_not_assumed_on_a_node_that_it_avoids() -> None:
+    kept_off = AdmittedJob("r", 2, None, NOW, frozenset({"n2"}))
+    assert started(decide({"n1": 4, "n2": 2}, [new("a", 2), new("b", 2)], kept_off)) == ["a", "b"]
+    assert started(decide({"n1": 4, "n2": 2}, [new("a", 4)], kept_off)) == []
+
+
+def test_node_is_reserved_for_an_admitted_job_that_fits_nowhere_now() -> None:
+    jobs = [new("small", 1), new("tiny", 1)]
+    decision = decide({"n1": 4, "n2": 1}, jobs, running("r", 2, "n1"), running("big", 4, None))
+    assert decision.admitted == (Admission("small", avoids=("n1",)),)
+    assert decision.waiting[0].reason == "waiting for a free GPU; node n1 is reserved for big"
+
+
+def test_job_that_cannot_be_kept_off_a_reserved_node_waits() -> None:
+    jobs = [overdue("big", 4), new("again", 1, can_avoid_nodes=False)]
+    decision = decide({"n1": 4, "n2": 1}, jobs, running("r", 1, "n1"))
+    assert started(decision) == []
+    assert "node n1 is reserved for big; this job has run before" in decision.waiting[1].reason
+    # With two GPUs, it does not fit on the reserved node anyway.
+    jobs = [overdue("big", 4), new("again", 2, can_avoid_nodes=False)]
+    assert started(decide({"n1": 4, "n2": 2}, jobs, running("r", 3, "n1"))) == ["again"]
+
+
+def test_rejected_job_leaves_its_gpus_to_others_and_reserves_nothing() -> None:
+    jobs = [overdue("a", 1), new("b", 1)]
+    decision = decide({"n1": 1}, jobs, rejected={"a": "denied"})
+    assert started(decision) == ["b"]
+    assert decision.waiting == (QueuePlace("a", 1, "denied"),)
+
+
+def test_jobs_on_a_node_with_fewer_healthy_gpus_leave_none_free() -> None:
+    assert started(decide({"n1": 1}, [new("a", 1)], running("r", 4, "n1"))) == []
+
+
+def test_job_on_an_unknown_node_uses_no_known_gpus() -> None:
+    assert started(decide({"n1": 1}, [new("a", 1)], running("r", 1, "gone"))) == ["a"]
