@@ -140,7 +140,10 @@ REJECTED = {
         {"resources": {"mode": "Auto", "min": {"cpu": "four"}}},
         'spec.resources.min.cpu: Invalid value: "four"',
     ),
-    "an expectation": ({"expected": {"durationSeconds": 60}}, "expected: not yet supported"),
+    "no time": (
+        {"expected": {"durationSeconds": 0}},
+        "spec.expected.durationSeconds: Invalid value: 0",
+    ),
     "throughput": (
         {"profiling": {"throughput": {"source": "Metrics"}}},
         "metrics: required with source Metrics, rejected with other sources",
@@ -223,6 +226,15 @@ def test_least_and_largest_amounts_may_be_changed_but_not_the_mode(server: ApiSe
     for mode in ("Proportional", "Fixed", None):
         rejected = server.merge(path, {"spec": {"resources": {"mode": mode}}})
         assert "resources: mode and container are immutable" in rejected.message
+
+
+def test_expected_duration_may_be_added_changed_and_removed(server: ApiServer) -> None:
+    created = server.create(JOBS, gpu_job({}))
+    path = f"{JOBS}/{created.body['metadata']['name']}"
+    for seconds in (60, 3600, None):
+        changed = server.merge(path, {"spec": {"expected": {"durationSeconds": seconds}}})
+        assert changed.accepted, changed.message
+        assert GPUJobSpec.model_validate(changed.body["spec"]).expected.duration_seconds == seconds
 
 
 CHANGES: dict[str, dict[str, Any]] = {

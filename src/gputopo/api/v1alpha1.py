@@ -21,6 +21,7 @@ from gputopo.api.model import (
     ObjectName,
     PodUid,
     ProfileName,
+    Timestamp,
     Uuid,
 )
 from gputopo.api.profile import (
@@ -194,6 +195,16 @@ class ProfilingSpec(ApiModel):
     throughput: ThroughputSpec = ThroughputSpec()
 
 
+class Expectation(ApiModel):
+    """``GPUJob.spec.expected``.
+
+    Attributes:
+        duration_seconds: how long the job runs in total, without the time in which it waits.
+    """
+
+    duration_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+
+
 class GPUJobSpec(ApiModel):
     """``GPUJob.spec``."""
 
@@ -205,6 +216,7 @@ class GPUJobSpec(ApiModel):
     communication: Communication = Communication()
     placement: PlacementSpec = PlacementSpec()
     resources: ResourcesSpec = ResourcesSpec()
+    expected: Expectation = Expectation()
     limits: Limits = Limits()
     profiling: ProfilingSpec = ProfilingSpec()
     template: dict[str, Any]
@@ -270,6 +282,24 @@ class JobResources(ApiModel):
     gain_percent: Annotated[int, Field(ge=-100)] | None = None
 
 
+class QueueStatus(ApiModel):
+    """``GPUJob.status.queue``; only the queue of the operator writes it.
+
+    Attributes:
+        position: place in the queue, from 1; None if the job does not wait in the queue.
+        waited_seconds: total time in the queue, without the current wait.
+        running_since: start of the current pod.
+        ran_seconds: total run time of the former pods.
+    """
+
+    position: Annotated[int, Field(ge=1)] | None = None
+    reason: Annotated[str, Field(max_length=1024)] | None = None
+    waiting_since: Timestamp | None = None
+    waited_seconds: Annotated[int, Field(ge=0)] | None = None
+    running_since: Timestamp | None = None
+    ran_seconds: Annotated[int, Field(ge=0)] | None = None
+
+
 class GPUJobStatus(ApiModel):
     """``GPUJob.status``; the phase is derived from the conditions.
 
@@ -283,6 +313,7 @@ class GPUJobStatus(ApiModel):
     conditions: Conditions = []
     failures: JobFailures = JobFailures()
     failed_pod_uids: Annotated[list[PodUid], Field(alias="failedPodUIDs", max_length=2048)] = []
+    queue: QueueStatus | None = None
     placements: Annotated[list[JobPlacement], Field(max_length=16)] = []
     throughput: JobThroughput | None = None
     resources: JobResources | None = None

@@ -12,11 +12,11 @@ reservation began, provided that some node can offer so many GPUs.
 
 from gputopo.queueing.free_gpus import FreeGpus
 from gputopo.queueing.model import (
-    Admission,
     AdmittedJob,
     QueueDecision,
     QueuePlace,
     QueueRules,
+    QueueStart,
     QueueState,
     WaitingJob,
 )
@@ -26,7 +26,7 @@ from gputopo.queueing.order import is_overdue, sort_waiting
 def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
     """Return the jobs to start now, and the place of each job that keeps waiting."""
     free = _free_gpus(state)
-    admitted: list[Admission] = []
+    admitted: list[QueueStart] = []
     waiting: list[QueuePlace] = []
     reserved = False
     for job in sort_waiting(state.waiting, rules, state.now):
@@ -69,7 +69,7 @@ def _exposed(job: WaitingJob, free: FreeGpus) -> str:
     )
 
 
-def _admission(job: WaitingJob, free: FreeGpus, now: float, *, overdue: bool) -> Admission:
+def _admission(job: WaitingJob, free: FreeGpus, now: float, *, overdue: bool) -> QueueStart:
     """Take GPUs for a job. Keep its pod off the nodes of which other jobs need the free GPUs.
 
     The pods of all jobs that start now are bound in any order and to any nodes. So a job that
@@ -79,7 +79,7 @@ def _admission(job: WaitingJob, free: FreeGpus, now: float, *, overdue: bool) ->
     kept = (free.reserved.keys() | free.expected) - {node}
     if overdue and node is not None:
         free.expected.add(node)
-    return Admission(job.job, tuple(sorted(kept)) if job.can_avoid_nodes else ())
+    return QueueStart(job.job, tuple(sorted(kept)) if job.can_avoid_nodes else ())
 
 
 def _reason(job: WaitingJob, free: FreeGpus, reserved: str | None) -> str:

@@ -86,7 +86,7 @@ class QueueState:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class QueueStart:
     """A job to start now.
 
     Attributes:
@@ -117,5 +117,5 @@ class QueuePlace:
 class QueueDecision:
     """The jobs to start now, and the jobs that keep waiting, both in the order of the queue."""
 
-    admitted: tuple[Admission, ...]
+    admitted: tuple[QueueStart, ...]
     waiting: tuple[QueuePlace, ...]

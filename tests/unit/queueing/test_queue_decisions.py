@@ -5,12 +5,12 @@ from typing import Any
 
 from gputopo.queueing.decide import decide_queue
 from gputopo.queueing.model import (
-    Admission,
     AdmittedJob,
     QueueDecision,
     QueueOrder,
     QueuePlace,
     QueueRules,
+    QueueStart,
     QueueState,
     WaitingJob,
 )
@@ -73,7 +73,7 @@ def test_job_too_large_for_every_node_waits_and_reserves_nothing() -> None:
 def test_node_is_reserved_for_an_overdue_job() -> None:
     jobs = [overdue("big", 4), new("small", 1), new("tiny", 1)]
     decision = decide({"n1": 4, "n2": 1}, jobs, running("r", 1, "n1"))
-    assert decision.admitted == (Admission("small", avoids=("n1",)),)
+    assert decision.admitted == (QueueStart("small", avoids=("n1",)),)
     assert decision.waiting == (
         QueuePlace(
             "big", 1, "waiting for 4 free GPUs on one node; node n1 is reserved for this job", "n1"
@@ -108,7 +108,7 @@ def test_one_overdue_job_at_a_time_has_a_reserved_node() -> None:
 
 def test_jobs_that_start_with_an_overdue_job_are_kept_off_its_node() -> None:
     decision = decide({"n1": 4, "n2": 1}, [overdue("big", 4), new("small", 1)])
-    assert decision.admitted == (Admission("big"), Admission("small", avoids=("n1",)))
+    assert decision.admitted == (QueueStart("big"), QueueStart("small", avoids=("n1",)))
 
 
 def test_gpus_of_an_admitted_job_without_a_node_count_as_used() -> None:
@@ -126,7 +126,7 @@ def test_admitted_job_without_a_node_is_not_assumed_on_a_node_that_it_avoids() -
 def test_node_is_reserved_for_an_admitted_job_that_fits_nowhere_now() -> None:
     jobs = [new("small", 1), new("tiny", 1)]
     decision = decide({"n1": 4, "n2": 1}, jobs, running("r", 2, "n1"), running("big", 4, None))
-    assert decision.admitted == (Admission("small", avoids=("n1",)),)
+    assert decision.admitted == (QueueStart("small", avoids=("n1",)),)
     assert decision.waiting[0].reason == "waiting for a free GPU; node n1 is reserved for big"
 
 
