@@ -63,7 +63,7 @@ def test_amounts_of_each_pod_are_within_its_bounds(
             assert amounts == pod.spec.request
         else:
             for low, each, high in zip(
-                floor_of(pod), amounts, most_of(pod, node.allocatable), strict=True
+                floor_of(pod), amounts, most_of(pod, node.allocatable, node.now), strict=True
             ):
                 assert low <= each <= high
             assert tunes_memory(pod) or amounts.memory == pod.spec.request.memory
@@ -83,7 +83,8 @@ def nominal_shares(node: TunedNode) -> dict[str, Amounts] | None:
         per_gpu = max(0, for_sharing) / max(1, gpus, sum(pod.gpus for pod in sharing))
         column = [
             max(
-                floor_of(p)[resource], min(p.gpus * per_gpu, most_of(p, node.allocatable)[resource])
+                floor_of(p)[resource],
+                min(p.gpus * per_gpu, most_of(p, node.allocatable, node.now)[resource]),
             )
             if p in sharing
             else floor_of(p)[resource]

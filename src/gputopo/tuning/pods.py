@@ -1,7 +1,10 @@
 """What a tuned pod has on its node, and whether gputopo may resize it."""
 
+from datetime import datetime
+
 from gputopo.api.tuning import Amounts, ResourcesMode
-from gputopo.tuning.model import TunedPod
+from gputopo.tuning.model import TunedNode, TunedPod
+from gputopo.tuning.waits import wait_left
 
 
 def left_alone_because(pod: TunedPod) -> str:
@@ -43,23 +46,31 @@ def floor_of(pod: TunedPod) -> Amounts:
     return Amounts(pod.record.floor.milli_cpu, memory if tunes_memory(pod) else now.memory)
 
 
-def most_of(pod: TunedPod, allocatable: Amounts) -> Amounts:
+def most_of(pod: TunedPod, allocatable: Amounts, now: datetime) -> Amounts:
     """Return the most that the pod may have: at least its floor.
 
-    The user limits it, and a raise that was infeasible on this node.
+    The user limits it, and a raise that was infeasible on this node. After a raise that was
+    deferred too long, the pod gets no more than it has until the wait is over.
     """
     floor, record = floor_of(pod), pod.record
     cpus = [pod.most_milli_cpu, allocatable.milli_cpu]
     memory = [pod.most_memory, allocatable.memory]
     if record is not None:
-        cpus.append(record.most_milli_cpu)
-        memory.append(record.most_memory)
+        waiting = amounts_of(pod) if wait_left(record, now) > 0 else None
+        cpus += [record.most_milli_cpu, waiting and waiting.milli_cpu]
+        memory += [record.most_memory, waiting and waiting.memory]
     return Amounts(
         max(floor.milli_cpu, min(limit for limit in cpus if limit is not None)),
         max(floor.memory, min(limit for limit in memory if limit is not None))
         if tunes_memory(pod)
         else floor.memory,
     )
+
+
+def within_bounds(pod: TunedPod, amounts: Amounts, node: TunedNode) -> Amounts:
+    """Return the amounts that are closest to ``amounts`` among those that the pod may have."""
+    most = most_of(pod, node.allocatable, node.now)
+    return Amounts(*map(max, floor_of(pod), map(min, amounts, most)))
 
 
 def held_by(pod: TunedPod) -> Amounts:

@@ -19,11 +19,9 @@ from gputopo.tuning.pods import (
     tunes_memory,
 )
 from gputopo.tuning.shares import MEBIBYTE, Bounds, share_per_gpu
+from gputopo.tuning.waits import RESIZE_INTERVAL_SECONDS
 
 NOTHING: Final = Amounts(0, 0)
-
-RESIZE_INTERVAL_SECONDS: Final = 60
-"""For this time after a resize, the amounts of a pod change only if its node needs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +124,18 @@ def sized_node(node: TunedNode) -> SizedNode:
     tuned.sort(key=lambda pod: pod.uid)
     capacity = minus(minus(node.allocatable, node.others), total(map(held_by, alone)))
     gpus = node.gpus - sum(pod.gpus for pod in alone)
-    share = _share_per_gpu(capacity, gpus, tuned, node.allocatable)
+    share = _share_per_gpu(capacity, gpus, tuned, node)
     sized = SizedNode(capacity, tuple(_sized(pod, share, node) for pod in tuned))
     return replace(sized, kept_free=_kept_free(sized.spare, node.pending))
 
 
 def _share_per_gpu(
-    capacity: Amounts, gpus: int, pods: Sequence[TunedPod], allocatable: Amounts
+    capacity: Amounts, gpus: int, pods: Sequence[TunedPod], node: TunedNode
 ) -> Amounts:
     """Return the share of one GPU. Pods whose memory is not tuned have no share of the memory."""
     cpus, memory = [], []
     for pod in pods:
-        floor, most = floor_of(pod), most_of(pod, allocatable)
+        floor, most = floor_of(pod), most_of(pod, node.allocatable, node.now)
         cpus.append(Bounds(pod.gpus, floor.milli_cpu, most.milli_cpu))
         if tunes_memory(pod):
             memory.append(Bounds(pod.gpus, floor.memory, most.memory))
@@ -151,7 +149,7 @@ def _share_per_gpu(
 
 
 def _sized(pod: TunedPod, per_gpu: Amounts, node: TunedNode) -> SizedPod:
-    floor, most = floor_of(pod), most_of(pod, node.allocatable)
+    floor, most = floor_of(pod), most_of(pod, node.allocatable, node.now)
     bounds = zip(floor, per_gpu, most, strict=True)
     share = Amounts(*(Bounds(pod.gpus, low, high).guaranteed(each) for low, each, high in bounds))
     matrix = sensitivity_of(pod, also=(floor, share))

@@ -41,6 +41,11 @@ FLAT = facts({500: 10, 8000: 10})
 """Throughput that does not depend on the CPUs."""
 
 
+def dataset_of(size: int) -> Dataset:
+    """Return a data set of this size; the storage and the processes are small."""
+    return Dataset(size=size, storage_mb_per_s=100, memory_floor=1, bytes_per_step=1)
+
+
 def tuned(uid: str, milli_cpu: int = 1000, memory: int = GIB, **fields: Any) -> TunedPod:
     """Return a Guaranteed pod with one GPU and these amounts."""
     amounts = Amounts(milli_cpu, memory)

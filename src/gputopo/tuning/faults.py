@@ -1,0 +1,184 @@
+"""Finds out how the newest resize of a pod has ended, and what the operator learns from that.
+
+Each rule returns a step that records what was learned. The record then excludes that the same
+resize is tried again: by a bound, by a wait, or because the pod is pinned.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+from gputopo.api.tuning import MAX_REASON, Amounts, TunedRecord
+from gputopo.runtime.times import timestamp
+from gputopo.tuning.model import PodResize, RecordUpdate, TunedPod, TuningEvent
+from gputopo.tuning.pods import amounts_of, floor_of, tunes_memory
+from gputopo.tuning.progress import (
+    is_applied,
+    is_own,
+    known_amounts,
+    raises,
+    resize,
+    was_never_written,
+)
+from gputopo.tuning.qos import resized_spec
+from gputopo.tuning.waits import DEFERRED_SECONDS, seconds_since_resize, wait_left
+
+_MAX_DEFERRALS: Final = 7
+"""More deferrals do not change the wait."""
+
+
+def finding(pod: TunedPod, now: datetime) -> PodResize | RecordUpdate | None:
+    """Return the step that ends the newest resize of the pod, or None if there is nothing to do."""
+    record = pod.record
+    if record is None or pod.obstacle or pod.measuring:
+        return None
+    if record.pinned:
+        return _end_of_pinned(pod, record, now)
+    if not is_own(pod, record):
+        return _resized_by_other(pod, record)
+    for rule in (_out_of_memory, _rejected, _infeasible, _memory_not_cut, _deferred, _done):
+        if (step := rule(pod, record, now)) is not None:
+            return step
+    return None
+
+
+def _end_of_pinned(
+    pod: TunedPod, record: TunedRecord, now: datetime
+) -> PodResize | RecordUpdate | None:
+    """Return the step that ends the last resize of a pinned pod, or None if it has ended."""
+    if not was_never_written(pod, record):
+        applied = not record.done and is_applied(pod, record, now)
+        return RecordUpdate(pod.uid, _with(record, done=True)) if applied else None
+    if pod.rejection:
+        return RecordUpdate(pod.uid, _with(record, target=record.last, done=True))
+    return PodResize(pod.uid, record, resized_spec(pod.spec, record.target))
+
+
+def _resized_by_other(pod: TunedPod, record: TunedRecord) -> RecordUpdate:
+    has, gave = pod.spec.request, record.target
+    message = (
+        f"another client has resized the pod to {_text(has)}; gputopo had resized it to "
+        f"{_text(gave)} and does not resize it any more; to change this, exclude the pod from the "
+        "other client and create it again"
+    )
+    pinned = _with(record, target=amounts_of(pod), reason=message, done=True, pinned=True)
+    return RecordUpdate(pod.uid, pinned, TuningEvent.RESIZED_BY_OTHER, message)
+
+
+def _out_of_memory(pod: TunedPod, record: TunedRecord, _: datetime) -> RecordUpdate | None:
+    """Return the record after an OOM kill with less memory than the pod has had before."""
+    spec = pod.spec
+    if not pod.out_of_memory_at or spec.limit_memory is None or not tunes_memory(pod):
+        return None
+    requested = pod.out_of_memory_at - (spec.limit_memory - spec.request.memory)
+    if not max(record.least_memory, 1) <= requested < record.peak_memory:
+        return None
+    message = (
+        f"the container was killed because it ran out of memory at {pod.out_of_memory_at} bytes; "
+        f"the pod gets {record.peak_memory} bytes back, and its memory is not cut below this again"
+    )
+    learned = _with(record, least_memory=record.peak_memory)
+    return RecordUpdate(pod.uid, learned, TuningEvent.MEMORY_GIVEN_BACK, message)
+
+
+def _rejected(pod: TunedPod, record: TunedRecord, now: datetime) -> RecordUpdate | None:
+    """Return the record after the API server has rejected the newest resize."""
+    if not pod.rejection or not was_never_written(pod, record):
+        return None
+    message = f"the API server rejected the resize to {_text(record.target)}: {pod.rejection}"
+    ended = _with(record, target=record.last, reason=message, done=True)
+    if raises(record.last, record.target):
+        ended = _with(ended, since=timestamp(now), deferrals=_one_more(record))
+    else:
+        ended = _with(ended, pinned=True)
+    return RecordUpdate(pod.uid, ended, TuningEvent.RESIZE_REJECTED, message)
+
+
+def _infeasible(pod: TunedPod, record: TunedRecord, now: datetime) -> PodResize | None:
+    """Revert a resize that kubelet can never carry out."""
+    held = pod.state.allocated or pod.state.applied
+    if pod.state.problem != "Infeasible" or held is None or held == pod.spec.request:
+        return None
+    back, target = known_amounts(record, held), amounts_of(pod)
+    message = f"the resize to {_text(target)} is infeasible: {pod.state.message}"
+    learned: dict[str, Any] = {}
+    if _is_policy(pod.state.message):
+        message += "; set the CPU request below the limit, or use a node with the policy none"
+        learned = {"pinned": True}
+    elif not raises(back, target):
+        learned = {"pinned": True}
+    if target.milli_cpu > back.milli_cpu:
+        learned["most_milli_cpu"] = back.milli_cpu
+    if target.memory > back.memory:
+        learned["most_memory"] = back.memory
+    return _revert(pod, back, now, message, learned)
+
+
+def _is_policy(message: str) -> bool:
+    """Return whether kubelet's static CPU manager or memory manager has rejected the resize.
+
+    Kubelet's text is ``Resize is infeasible for Guaranteed Pods alongside CPU Manager policy
+    "static"``.
+    """
+    return "manager policy" in message.lower()
+
+
+def _memory_not_cut(pod: TunedPod, record: TunedRecord, now: datetime) -> PodResize | None:
+    """Give memory back that kubelet could not cut, because the container uses it."""
+    applied = pod.state.applied
+    if pod.state.problem != "Error" or applied is None or wait_left(record, now) > 0:
+        return None
+    if applied.memory <= pod.spec.request.memory or not tunes_memory(pod):
+        return None
+    message = (
+        f"the cut of memory to {pod.spec.request.memory} bytes was rejected: {pod.state.message}; "
+        f"the pod keeps {applied.memory} bytes"
+    )
+    back = Amounts(amounts_of(pod).milli_cpu, applied.memory)
+    return _revert(pod, back, now, message, {"least_memory": applied.memory})
+
+
+def _deferred(pod: TunedPod, record: TunedRecord, now: datetime) -> PodResize | None:
+    """Revert a raise for which kubelet has found no capacity within the time limit."""
+    held = pod.state.allocated
+    if pod.state.problem != "Deferred" or held is None or held == pod.spec.request:
+        return None
+    if seconds_since_resize(record, now) < DEFERRED_SECONDS:
+        return None
+    back = Amounts(*map(max, known_amounts(record, held), floor_of(pod)))
+    if back == amounts_of(pod):  # its floor: the pod waits until the node has the amounts
+        return None
+    message = (
+        f"the resize to {_text(amounts_of(pod))} was deferred for {DEFERRED_SECONDS} s: "
+        f"{pod.state.message}"
+    )
+    return _revert(pod, back, now, message, {"deferrals": _one_more(record)})
+
+
+def _done(pod: TunedPod, record: TunedRecord, now: datetime) -> RecordUpdate | None:
+    if record.done or was_never_written(pod, record) or not is_applied(pod, record, now):
+        return None
+    deferrals = 0 if raises(record.last, record.target) else record.deferrals
+    ended = _with(record, done=True, deferrals=deferrals)
+    message = f"resized from {_text(record.last)} to {_text(record.target)}: {record.reason}"
+    return RecordUpdate(pod.uid, ended, TuningEvent.RESIZED, message)
+
+
+def _revert(
+    pod: TunedPod, back: Amounts, now: datetime, message: str, learned: dict[str, Any]
+) -> PodResize:
+    step = resize(pod, back, now, reason=message, event=TuningEvent.RESIZE_REJECTED)
+    return PodResize(step.uid, _with(step.record, **learned), step.spec, step.event, step.message)
+
+
+def _one_more(record: TunedRecord) -> int:
+    return min(_MAX_DEFERRALS, record.deferrals + 1)
+
+
+def _with(record: TunedRecord, **changes: Any) -> TunedRecord:  # noqa: ANN401
+    if "reason" in changes:
+        changes["reason"] = changes["reason"][:MAX_REASON]
+    return record.model_copy(update=changes)
+
+
+def _text(amounts: Amounts) -> str:
+    return f"{amounts.milli_cpu}m CPU and {amounts.memory} bytes of memory"
