@@ -40,6 +40,7 @@ class ContainerStatus(PodPart):
         state: has one key: running, waiting or terminated.
         image_id: image with its digest, for example ``example.org/train@sha256:1a2b``.
         resources: requests and limits that kubelet has applied; None before Kubernetes 1.33.
+        allocated_resources: requests for which kubelet has reserved capacity of the node.
     """
 
     name: str = ""
@@ -47,6 +48,7 @@ class ContainerStatus(PodPart):
     last_state: dict[str, Any] | None = None
     image_id: Annotated[str | None, Field(alias="imageID")] = None
     resources: ContainerResources | None = None
+    allocated_resources: dict[str, Any] | None = None
 
     @property
     def waiting(self) -> Mapping[str, Any] | None:

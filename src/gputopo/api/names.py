@@ -43,6 +43,13 @@ PROFILING_STATE_ANNOTATION: Final = "gputopo.io/profiling-state"
 PROFILING_LABEL: Final = "gputopo.io/profiling-active"
 """Label of a pod whose CPUs the operator may have changed and has not yet restored."""
 
+TUNED_LABEL: Final = "gputopo.io/tuned"
+"""Label of a pod whose CPUs and memory gputopo may size while the pod runs; the value is "true".
+
+The pod template of a GPUJob or an admission policy sets it. The operator watches only pods with
+this label, so without such pods the operator sends no requests for them.
+"""
+
 LINK_RUN_LABEL: Final = "gputopo.io/link-run"
 """Label of the Jobs and pods of the two short runs that measure links: Best or Worst."""
 
