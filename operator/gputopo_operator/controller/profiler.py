@@ -19,11 +19,12 @@ from gputopo.profiling.model import (
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import timestamp
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
+from gputopo_kube.errors import ApiError, ConflictError
 from gputopo_kube.podmodel import PodError
 from gputopo_operator.controller.job_api import JobApi, is_final
 from gputopo_operator.controller.profiling_api import ProfilingApi
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.resizing_api import RejectedResizeError
 from gputopo_operator.decision.profiling_events import profiling_event
 from gputopo_operator.parse_profiling import (
     available_milli_cpu,
@@ -145,18 +146,14 @@ class Profiler:
         """Write the state annotation, then resize. Return why the resize was rejected, or ""."""
         if isinstance(step, Wait):
             return ""
-        written = self._api.write_state(key, raw, step.state)
+        written = self._api.write_state(raw, step.state)
         if not isinstance(step, Resize | Restore):
             _log.info("pod measured %s", fields(pod=key, result=step.state.result))
             return ""
         target = step.state.target
         try:
-            self._api.resize(key, written, step.state.container, target)
-        except NotFoundError as error:
-            return f"{error.message}; to resize a running pod, use Kubernetes 1.33 or newer"
-        except ApiError as error:
-            if not is_final(error):
-                raise
+            self._api.resize_cpus(written, step.state.container, target)
+        except RejectedResizeError as error:
             _log.info("resize rejected %s", fields(pod=key, milli_cpu=target.limit, reason=error))
             return error.message
         _log.info("pod resized %s", fields(pod=key, milli_cpu=target.limit))

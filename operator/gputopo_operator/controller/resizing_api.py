@@ -1,0 +1,88 @@
+"""Requests to the API server about pods that are resized in place, and their nodes."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
+from gputopo_kube.sync import SyncApi
+from gputopo_operator.controller.job_api import is_final
+
+_CORE: Final = ("api", "v1")
+
+
+class RejectedResizeError(ApiError):
+    """The API server has rejected a resize, and would reject the same resize again."""
+
+
+class ResizingApi:
+    """Reads and resizes pods, and reads their nodes. Errors are those of ``JobApi``."""
+
+    def __init__(self, api: SyncApi) -> None:
+        self._api = api
+
+    def pod(self, key: ObjectKey) -> Document | None:
+        """Return a pod."""
+        return self._api.find(*_pod_path(key))
+
+    def node(self, name: str) -> Document | None:
+        """Return a Node."""
+        return self._api.find(*_CORE, "nodes", name)
+
+    def pods_on(self, node: str) -> list[Document]:
+        """Return the pods of all namespaces that are bound to a node."""
+        return self._api.list(*_CORE, "pods", fields=f"spec.nodeName={node}")
+
+    def mark(
+        self,
+        pod: Document,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str | None] | None = None,
+    ) -> Document:
+        """Write annotations and labels of a pod that has not changed; return the pod.
+
+        The operator patches the subresource ``pods/status``, which accepts annotations and labels.
+        So it needs no right to patch ``pods``, with which it could also change images.
+        """
+        metadata = {**_identity(pod), "annotations": dict(annotations), "labels": labels or {}}
+        path = (*_pod_path(_key(pod)), "status")
+        try:
+            return self._api.request("PATCH", path, {"metadata": metadata})
+        except NotFoundError as error:
+            raise ConflictError(error.message, error.status) from None
+
+    def resize(self, pod: Document, container: str, resources: Document) -> Document:
+        """Change requests and limits of one container in place; return the pod.
+
+        Raises:
+            RejectedResizeError: the API server rejected the resize, the pod was deleted, or the API
+                server has no subresource ``resize``.
+        """
+        patch = {
+            "metadata": _identity(pod),
+            "spec": {"containers": [{"name": container, "resources": resources}]},
+        }
+        path = (*_pod_path(_key(pod)), "resize")
+        try:
+            return self._api.request("PATCH", path, patch, patch_type="strategic-merge-patch")
+        except NotFoundError as error:
+            hint = f"{error.message}; to resize a running pod, use Kubernetes 1.33 or newer"
+            raise RejectedResizeError(hint, error.status) from None
+        except ApiError as error:
+            if not is_final(error):
+                raise
+            raise RejectedResizeError(error.message, error.status) from None
+
+
+def _key(pod: Document) -> ObjectKey:
+    return ObjectKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
+
+
+def _identity(pod: Document) -> Document:
+    """Return UID and resource version: with them, a patch fails if the pod has changed."""
+    metadata = pod["metadata"]
+    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+
+
+def _pod_path(key: ObjectKey) -> tuple[str, ...]:
+    return (*_CORE, "namespaces", key.namespace, "pods", key.name)
