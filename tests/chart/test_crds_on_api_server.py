@@ -395,7 +395,7 @@ def test_unsupported_field_of_a_profile_is_rejected(server: ApiServer) -> None:
     assert "communication: not yet supported" in response.message
 
 
-DATASET = {"size": "150Gi", "storageMBps": 500}
+DATASET = {"size": "150Gi", "storageMBps": 500, "bytesPerStep": 28_000_000}
 
 
 def test_profile_may_describe_its_data_set(server: ApiServer) -> None:

@@ -241,10 +241,12 @@ class DatasetSpec(ApiModel):
 
     Attributes:
         storage_mb_per_s: read bandwidth of the storage for one job.
+        bytes_per_step: what one GPU of the job reads for one training step.
     """
 
     size: Memory
     storage_mb_per_s: Annotated[int, Field(alias="storageMBps", ge=1)]
+    bytes_per_step: Annotated[int, Field(ge=1)]
 
 
 class GPUProfileSpec(ApiModel):
