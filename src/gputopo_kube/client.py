@@ -145,9 +145,10 @@ class AsyncApi:
         *,
         namespace: str | None = None,
         fields: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> "ObjectSource[Item]":
-        """Return a source that lists and watches objects; ``fields`` is a field selector."""
-        return ObjectSource(self, self._client, kind, parse, namespace, fields)
+        """Return a source that lists and watches objects that match both selectors."""
+        return ObjectSource(self, self._client, kind, parse, namespace, fields, labels)
 
     async def send(self, request: Awaitable[Result], *, limited: bool = True) -> Result:
         """Await a lightkube request; return its response. If ``limited``, the time limit applies.
@@ -195,6 +196,7 @@ class ObjectSource(Generic[Item]):
     parse: Callable[[Document], Item]
     namespace: str | None
     fields: Mapping[str, str] | None
+    labels: Mapping[str, str] | None = None
 
     async def find(self, name: str, namespace: str | None = None) -> Item | None:
         """Return one object, or None if the object does not exist."""
@@ -209,7 +211,7 @@ class ObjectSource(Generic[Item]):
 
         async def get() -> Listing[Item]:
             pages = self.client.list(
-                self.kind, namespace=self.namespace, fields=self._selector, chunk_size=_PAGE_SIZE
+                self.kind, namespace=self.namespace, chunk_size=_PAGE_SIZE, **self._selectors
             )
             items = [self.parse(document) async for document in pages]
             return Listing(items, pages.resourceVersion)
@@ -229,8 +231,8 @@ class ObjectSource(Generic[Item]):
             generator: Any = self.client.watch(
                 self.kind,
                 namespace=self.namespace,
-                fields=self._selector,
                 resource_version=resource_version,
+                **self._selectors,
             )
             async with aclosing(generator) as changes:
                 async for change, document in changes:
@@ -239,5 +241,6 @@ class ObjectSource(Generic[Item]):
                     yield WatchEvent(item, change == "DELETED", document["metadata"])
 
     @property
-    def _selector(self) -> dict[str, Any] | None:
-        return None if self.fields is None else dict(self.fields)
+    def _selectors(self) -> dict[str, Any]:
+        selectors = {"fields": self.fields, "labels": self.labels}
+        return {name: dict(found) for name, found in selectors.items() if found is not None}
