@@ -18,9 +18,13 @@ from gputopo_kube.credentials import connected
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError, CredentialsError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller import profiling_queue
+from gputopo_operator.controller import admission_queue, profiling_queue
+from gputopo_operator.controller.admission_api import AdmissionApi
+from gputopo_operator.controller.admission_queue import AdmissionQueue
+from gputopo_operator.controller.admitter import Admitter
 from gputopo_operator.controller.handlers import registry_for
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_gpus import NodeGpuReports
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.profile_reconciler import ProfileReconciler
 from gputopo_operator.controller.profiler import Profiler
@@ -47,13 +51,16 @@ async def operate(
     api, profiling_api, reports = JobApi(connection), ProfilingApi(connection), NodeReports()
     profiler = Profiler(profiling_api, api, settings.resource)
     # Requests to the API server block, so each reconciliation runs in a thread.
-    workers = settings.workers + PROFILE_WORKERS + profiling_queue.WORKERS
+    workers = settings.workers + PROFILE_WORKERS + profiling_queue.WORKERS + admission_queue.WORKERS
     with ThreadPoolExecutor(workers, thread_name_prefix="reconcile") as threads:
         queues = _queues(settings, api, reports, metrics, threads)
         profiling = ProfilingQueue(profiler, profiling_api, settings, threads)
         resync = Resync(api, queues, reports, metrics, settings.namespace_names)
         registry = registry_for(queues, reports)
         profiling.watch(registry)
+        admissions = _admissions(settings, connection, api, metrics, threads)
+        for admission in admissions:
+            admission.watch(registry)
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(queues.jobs.run(settings.workers)),
@@ -61,6 +68,8 @@ async def operate(
                 group.create_task(resync.run(settings.resync_seconds)),
                 group.create_task(profiling.run()),
                 group.create_task(profiling.resync()),
+                *(group.create_task(each.run()) for each in admissions),
+                *(group.create_task(each.resync()) for each in admissions),
             ]
             # At its end kopf waits 5 s for all tasks that were created after its own task. So all
             # workers are created now: each of these tasks creates them in its first step.
@@ -89,14 +98,31 @@ def _queues(
     threads: ThreadPoolExecutor,
 ) -> Queues:
     defaults = PodDefaults(settings.resource, settings.scheduler_name)
+    queued = settings.queue_rules is not None
     queues = Queues(
-        _queue(threads, Reconciler(api, defaults, metrics).timed),
+        _queue(threads, Reconciler(api, defaults, metrics, queued=queued).timed),
         _queue(threads, ProfileReconciler(api, reports, metrics).reconcile),
         namespaces=settings.namespace_names,
         profile_delay_seconds=settings.profile_delay_seconds,
     )
     metrics.watch_queues(queues.jobs.__len__, queues.profiles.__len__)
     return queues
+
+
+def _admissions(
+    settings: OperatorSettings,
+    connection: SyncApi,
+    api: JobApi,
+    metrics: OperatorMetrics,
+    threads: ThreadPoolExecutor,
+) -> list[AdmissionQueue]:
+    """Return gputopo's queue of GPUJobs, or an empty list if the installation does not use it."""
+    rules, nodes = settings.queue_rules, NodeGpuReports()
+    if rules is None:
+        return []
+    lists = AdmissionApi(connection, settings.namespace_names, settings.scheduler_name)
+    admitter = Admitter(lists, api, nodes, metrics, rules, settings.resource)
+    return [AdmissionQueue(admitter, api, nodes, settings.resync_seconds, threads)]
 
 
 def _queue(

@@ -9,6 +9,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.model import FailureKind
 
+WAIT_BUCKETS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 7 * 86400)
+"""Waits from seconds on a free cluster to a week."""
+
 PHASES = ("Refused", "Pending", "Suspended", "Placed", "Running", "Succeeded", "Failed")
 
 
@@ -50,6 +53,17 @@ class OperatorMetrics:
             "Updates of the status of a GPUProfile.",
             registry=self.registry,
         )
+        self._waiting = Gauge(
+            "gputopo_operator_waiting_gpujobs",
+            "GPUJobs that wait in gputopo's queue.",
+            registry=self.registry,
+        )
+        self._wait_seconds = Histogram(
+            "gputopo_operator_wait_seconds",
+            "Time that a GPUJob waited in gputopo's queue until it was started.",
+            buckets=WAIT_BUCKETS,
+            registry=self.registry,
+        )
         build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
         build.info({"version": version("gputopo"), "component": "operator"})
 
@@ -59,6 +73,14 @@ class OperatorMetrics:
         Gauge(name, text, registry=self.registry).set_function(jobs)
         name, text = "gputopo_operator_profile_queue_length", "GPUProfiles that wait for a worker."
         Gauge(name, text, registry=self.registry).set_function(profiles)
+
+    def set_waiting_jobs(self, number: int) -> None:
+        """Set the number of GPUJobs that wait in gputopo's queue."""
+        self._waiting.set(number)
+
+    def observe_wait(self, seconds: float) -> None:
+        """Record how long a GPUJob waited in gputopo's queue."""
+        self._wait_seconds.observe(seconds)
 
     def count_failure(self, kind: FailureKind) -> None:
         """Count one failed pod."""

@@ -168,6 +168,7 @@ class GpuJobState:
         now: RFC 3339 time in UTC, in whole seconds.
         link_runs: the existing Jobs of the short runs that measure links.
         samples: maps the UID of each pod to its samples in GPUTopologies, oldest first.
+        queued: whether gputopo's queue starts the child Jobs that are not under Kueue.
     """
 
     job: GpuJob
@@ -180,6 +181,7 @@ class GpuJobState:
     errors: WriteErrors = WriteErrors()
     link_runs: Mapping[LinkSet, LinkRun] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
+    queued: bool = False
 
 
 @dataclass(frozen=True, slots=True)

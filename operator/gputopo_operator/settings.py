@@ -1,10 +1,11 @@
 """The settings of the operator, from flags and environment variables; flags take precedence."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
+from gputopo.queueing.model import QueueOrder, QueueRules
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 
 
@@ -23,6 +24,13 @@ class OperatorSettings(ProgramSettings):
     scheduler_name: Annotated[
         str, Field(min_length=1, description="schedulerName of the pods of GPUJobs")
     ] = SCHEDULER_NAME
+    queue_order: Annotated[
+        Literal["", "FIFO", "SRTF", "LAS", "FTF"],
+        Field(description="order in which GPUJobs start; if empty, all start at once"),
+    ] = ""
+    queue_max_skip_seconds: Annotated[
+        Seconds, Field(description="wait after which GPUs are kept free for a GPUJob")
+    ] = 3600.0
     workers: Annotated[
         int,
         Field(ge=1, le=64, description="GPUJobs that are reconciled at the same time"),
@@ -39,6 +47,13 @@ class OperatorSettings(ProgramSettings):
     probes_host: Annotated[str, Field(description="address of both ports")] = "0.0.0.0"  # noqa: S104 - kubelet and Prometheus come from outside the Pod
     health_port: Annotated[Port, Field(description="port of /healthz")] = 8891
     metrics_port: Annotated[Port, Field(description="port of /metrics")] = 8892
+
+    @property
+    def queue_rules(self) -> QueueRules | None:
+        """The rules of gputopo's queue; None without a queue."""
+        if not self.queue_order:
+            return None
+        return QueueRules(QueueOrder(self.queue_order), self.queue_max_skip_seconds)
 
     @property
     def namespace_names(self) -> tuple[str, ...]:

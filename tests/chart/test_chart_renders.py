@@ -370,6 +370,20 @@ def test_only_the_agent_can_be_privileged_and_only_by_its_value(everything: list
     assert "privileged" not in container(scheduler, "extender")["securityContext"]
 
 
+def test_queue_has_arguments_and_rights_only_if_it_is_on(helm: Helm) -> None:
+    for order in ("", "SRTF"):
+        objects = helm.render({"operator": {"queue": {"order": order, "maxSkipSeconds": 90}}})
+        operator = container(find(objects, "Deployment", "gputopo-operator"), "operator")
+        given = [each for each in operator["args"] if each.startswith("--queue")]
+        rules = find(objects, "ClusterRole", "gputopo-operator")["rules"]
+        may_read_classes = any("priorityclasses" in rule["resources"] for rule in rules)
+        if order:
+            assert given == ["--queue-order=SRTF", "--queue-max-skip-seconds=90"]
+        else:
+            assert given == []
+        assert may_read_classes == bool(order)
+
+
 def test_resource_and_scheduler_name_reach_everything_that_needs_them(
     everything: list[Object],
 ) -> None:

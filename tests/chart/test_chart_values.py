@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from gputopo.placement.model import MAPA_POLICIES
+from gputopo.queueing.model import QueueOrder
 from support.helm_chart import CHART, Helm, HelmError
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -70,6 +71,10 @@ def test_the_default_policy_may_be_any_that_the_extender_knows() -> None:
     assert re.split(r", | or ", comment) == list(MAPA_POLICIES)
 
 
+def test_order_of_the_queue_may_be_any_that_the_core_knows() -> None:
+    assert schema_at(".operator.queue.order")["enum"] == ["", *QueueOrder]
+
+
 def test_no_object_of_the_schema_takes_unknown_keys() -> None:
     for path, schema in schemas(SCHEMA):
         if "properties" in schema:
@@ -99,6 +104,8 @@ WRONG = {
         "libraryDir",
     ),
     "a log level": ({"operator": {"logLevel": "loud"}}, "logLevel"),
+    "an order of the queue": ({"operator": {"queue": {"order": "fifo"}}}, "order"),
+    "no time to skip": ({"operator": {"queue": {"maxSkipSeconds": 0}}}, "maxSkipSeconds"),
     "a tag in the repository": (
         {"operator": {"image": {"repository": "localhost/a:b"}}},
         "repository",

@@ -59,6 +59,7 @@ specs: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 def situations(draw: st.DrawFn) -> Situation:
     """A GPUJob in any state, after changes of the cluster that the operator has not seen."""
     situation = Situation(**draw(specs))
+    situation.queued = draw(st.booleans())
     if draw(st.booleans()):
         situation.profile = GPUProfile(
             spec=GPUProfileSpec(bandwidth_sensitivity_percent=draw(st.integers(0, 100)))

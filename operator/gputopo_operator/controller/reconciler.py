@@ -61,11 +61,15 @@ class Reconciler:
         defaults: PodDefaults,
         metrics: OperatorMetrics,
         clock: Callable[[], str] = utc_now,
+        *,
+        queued: bool = False,
     ) -> None:
+        """Leave the start of child Jobs to gputopo's queue if ``queued`` is true."""
         self._api = api
         self._defaults = defaults
         self._metrics = metrics
         self._clock = clock
+        self._queued = queued
 
     def timed(self, key: ObjectKey) -> float | None:
         """Reconcile one GPUJob and record the duration."""
@@ -135,6 +139,7 @@ class Reconciler:
             now=self._clock(),
             link_runs=link_runs,
             samples=_merged(map(parse_pod_samples, topologies)),
+            queued=self._queued,
         )
 
     def _read_link_runs(self, key: ObjectKey) -> dict[LinkSet, LinkRun]:

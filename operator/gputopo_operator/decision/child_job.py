@@ -27,8 +27,12 @@ def child_job(
     profile: GPUProfile | None,
     defaults: PodDefaults,
     links: LinksResult | None = None,
+    *,
+    queued: bool = False,
 ) -> Document:
     """Return the Job to create. An annotation stores ``links``, the result of measuring links.
+
+    If ``queued`` is true, gputopo's queue starts the Job.
 
     Raises:
         SpecError: the template contradicts the spec of the GPUJob.
@@ -42,7 +46,7 @@ def child_job(
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": _failure_policy(),
         # With a queue label, the queue starts the Job.
-        "suspend": spec.suspend or QUEUE_LABEL in queue_labels,
+        "suspend": spec.suspend or queued or QUEUE_LABEL in queue_labels,
         "template": pod_template(job.key.name, spec, profile, defaults),
     }
     if spec.limits.active_deadline_seconds is not None:

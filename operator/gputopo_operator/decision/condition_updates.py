@@ -94,11 +94,24 @@ def profile_ready(state: GpuJobState, name: str | None) -> list[ConditionUpdate]
 
 
 def suspended(
-    spec: GPUJobSpec, child: ChildJob, queue: str, result: JobResult | None
+    spec: GPUJobSpec, child: ChildJob, queue: str, result: JobResult | None, *, queued: bool
 ) -> ConditionUpdate:
-    """Return the condition Suspended: whether the user or a queue suspends the job."""
+    """Return the condition Suspended: whether the user or a queue suspends the job.
+
+    Args:
+        spec: spec of the GPUJob.
+        child: the child Job.
+        queue: the Kueue queue of the job, or an empty text.
+        result: None until the job has ended.
+        queued: whether gputopo's queue starts the jobs that are not under Kueue.
+    """
     if result is not None:
         return ConditionUpdate(SUSPENDED, False, "Finished", "")
+    if queued and not queue and not spec.suspend:
+        if child.suspended:
+            message = "waiting in gputopo's queue; see status.queue for position and reason"
+            return ConditionUpdate(SUSPENDED, True, "Queued", message)
+        return ConditionUpdate(SUSPENDED, False, "Admitted", "")
     if not queue:
         reason = "SuspendedByUser" if spec.suspend else "NotSuspended"
         return ConditionUpdate(SUSPENDED, spec.suspend, reason, "")

@@ -99,7 +99,7 @@ def _without_child(state: GpuJobState, spec: GPUJobSpec, defaults: PodDefaults) 
         if links is not None and links.result is None:
             return _measuring_links(state, spec, links, defaults)
         result = links.result if links else None
-        manifest = child_job(job, spec, state.profile, defaults, result)
+        manifest = child_job(job, spec, state.profile, defaults, result, queued=state.queued)
     except SpecError as spec_error:
         return _rejected(state, "SpecRefused", str(spec_error))
     plan = _with_child(state, spec, parse_child_job(manifest))
@@ -144,14 +144,15 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
         condition_updates.placed(state.job.key.name, pod, place, before.conditions, result),
         condition_updates.running(pod, result),
         *condition_updates.finished(result, counts.failures, spec),
-        condition_updates.suspended(spec, child, queue, result),
+        condition_updates.suspended(spec, child, queue, result, queued=state.queued),
         *profiled(spec, child, pod, before.conditions),
     ]
     if result is None:
         updates += condition_updates.profile_ready(state, spec.workload.profile)
     kept = before.placements if result is not None and pod is None else []
     plan = _status_plan(state, updates, [place] if place else kept, counts)
-    plan = with_job_patch(state, plan, job_patch(spec, child, queue, counts, result))
+    suspend = None if queue else spec.suspend or (state.queued and child.suspended)
+    plan = with_job_patch(state, plan, job_patch(spec, child, suspend, counts, result))
     return plan if result is not None else _with_profile(state, spec, plan)
 
 
@@ -194,6 +195,7 @@ def _status_plan(
         conditions=after,
         failures=counts.failures,
         failed_pod_uids=list(counts.counted),
+        queue=before.queue if state.queued else None,
         placements=list(placements),
         throughput=job_throughput(before, placements, state.measured),
     )

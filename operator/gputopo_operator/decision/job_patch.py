@@ -14,9 +14,15 @@ REJECTED_RECHECK_SECONDS: Final = 60.0
 
 
 def job_patch(
-    spec: GPUJobSpec, child: ChildJob, queue: str, counts: FailureCounts, result: JobResult | None
+    spec: GPUJobSpec,
+    child: ChildJob,
+    suspend: bool | None,  # noqa: FBT001 - a value of the Job
+    counts: FailureCounts,
+    result: JobResult | None,
 ) -> Document | None:
     """Return the merge patch that the child Job needs, or None if it needs none.
+
+    The patch sets ``suspend`` of the Job, or does not change it if the argument is None.
 
     If the job has a result, the patch ends the Job with ``backoffLimit: 0``, and not with
     ``suspend``, which Kueue may control. Otherwise the patch raises ``backoffLimit`` by the number
@@ -33,8 +39,8 @@ def job_patch(
         needed = backoff_limit(spec) + max(0, child.failed - counted)
         if child.backoff_limit < needed:
             changes["backoffLimit"] = needed
-        if not queue and child.suspended != spec.suspend:
-            changes["suspend"] = spec.suspend
+        if suspend is not None and child.suspended != suspend:
+            changes["suspend"] = suspend
     if not changes:
         return None
     # With these fields the API server rejects the patch if the Job has changed meanwhile.

@@ -91,9 +91,9 @@ def is_selected(document: Document, target: Target, query: Mapping[str, str]) ->
     for selector in filter(None, query.get("fieldSelector", "").split(",")):
         path, _, value = selector.partition("=")
         found: object = document
-        for part in path.split("."):
+        for part in path.removesuffix("!").split("."):
             found = found.get(part, "") if isinstance(found, dict) else ""
-        if found != value:
+        if (found != value) != path.endswith("!"):
             return False
     return True
 

@@ -31,6 +31,7 @@ class Situation:
         self.children = 0
         self.runs: dict[str, Document] = {}
         self.samples: dict[str, list[Sample]] = {}
+        self.queued = False
 
     def state(self) -> GpuJobState:
         return GpuJobState(
@@ -47,6 +48,7 @@ class Situation:
                 for run in self.runs.values()
             },
             samples=self.samples,
+            queued=self.queued,
         )
 
     def plan(self) -> ReconcilePlan:

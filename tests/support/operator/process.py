@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +32,13 @@ def eventually(what: str, look: Callable[[], T | None]) -> T:
 class Operator:
     """The process, and the objects that a user sees."""
 
-    def __init__(self, api: ApiServer, folder: Path, resync_seconds: float = 300.0) -> None:
+    def __init__(
+        self,
+        api: ApiServer,
+        folder: Path,
+        resync_seconds: float = 300.0,
+        arguments: Sequence[str] = (),
+    ) -> None:
         self.api = api
         metrics_port, health_port = free_port(), free_port()
         self.metrics_url = f"http://127.0.0.1:{metrics_port}/metrics"
@@ -43,6 +49,7 @@ class Operator:
             *("--probes-host", "127.0.0.1", "--resync-seconds", str(resync_seconds)),
             *("--health-port", str(health_port), "--metrics-port", str(metrics_port)),
             *("--log-level", "debug", "--profile-delay-seconds", "0.2"),
+            *arguments,
         ]
         kubeconfig = write_kubeconfig(folder / "kubeconfig", api.url, {"token": "secret"})
         self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}

@@ -49,3 +49,13 @@ def test_lengths_of_the_queues_are_read_at_each_scrape() -> None:
     profiles.clear()
     assert metrics.registry.get_sample_value("gputopo_operator_queue_length") == 2
     assert metrics.registry.get_sample_value("gputopo_operator_profile_queue_length") == 0
+
+
+def test_waiting_jobs_and_waits_are_shown() -> None:
+    metrics = OperatorMetrics()
+    metrics.set_waiting_jobs(2)
+    metrics.observe_wait(30)
+    sample = metrics.registry.get_sample_value
+    assert sample("gputopo_operator_waiting_gpujobs") == 2
+    assert sample("gputopo_operator_wait_seconds_bucket", {"le": "60.0"}) == 1
+    assert sample("gputopo_operator_wait_seconds_bucket", {"le": "10.0"}) == 0

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gputopo.queueing.model import QueueOrder, QueueRules
 from gputopo.runtime.settings import SettingsError
 from gputopo_operator.settings import OperatorSettings
 
@@ -20,3 +21,20 @@ def test_number_of_workers_is_1_to_64(workers: str) -> None:
         SettingsError, match=rf"--workers \(GPUTOPO_OPERATOR_WORKERS\): '{workers}'"
     ):
         OperatorSettings.load([], {"GPUTOPO_OPERATOR_WORKERS": workers})
+
+
+def test_queue_has_rules_if_an_order_is_set() -> None:
+    assert OperatorSettings.load([], {}).queue_rules is None
+    found = OperatorSettings.load(["--queue-order", "LAS", "--queue-max-skip-seconds", "60"], {})
+    assert found.queue_rules == QueueRules(QueueOrder.LAS, 60)
+
+
+@pytest.mark.parametrize("order", QueueOrder)
+def test_every_order_is_a_setting(order: QueueOrder) -> None:
+    rules = OperatorSettings.load(["--queue-order", order], {}).queue_rules
+    assert rules == QueueRules(order, 3600)
+
+
+def test_unknown_order_is_rejected() -> None:
+    with pytest.raises(SettingsError, match=r"--queue-order .*'fifo'"):
+        OperatorSettings.load(["--queue-order", "fifo"], {})

@@ -1,0 +1,80 @@
+"""Calls the admitter when an event may let a job of gputopo's queue start."""
+
+import asyncio
+import logging
+from concurrent.futures import Executor
+from typing import Final
+
+import kopf
+
+from gputopo.api.names import GROUP, JOB_LABEL, VERSION
+from gputopo.runtime.log import fields
+from gputopo_kube.errors import ApiError
+from gputopo_operator.controller.admitter import PASS_SECONDS, Admitter
+from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_gpus import NodeGpuReports
+from gputopo_operator.controller.work_queue import WorkQueue
+
+WORKERS: Final = 1
+"""One worker, so that decisions follow one another."""
+
+_KEY: Final = "queue"
+
+_log = logging.getLogger(__name__)
+
+
+class AdmissionQueue:
+    """The work queue with one key: the queue of all GPUJobs that the operator serves."""
+
+    def __init__(
+        self,
+        admitter: Admitter,
+        api: JobApi,
+        nodes: NodeGpuReports,
+        resync_seconds: float,
+        threads: Executor,
+    ) -> None:
+        async def advance(key: str) -> float | None:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(threads, admitter.advance, key)
+
+        self._queue = WorkQueue(advance, expected=ApiError)
+        self._api = api
+        self._nodes = nodes
+        self._resync_seconds = resync_seconds
+
+    def watch(self, registry: kopf.OperatorRegistry) -> None:
+        """Register the watches of GPUJobs, their Jobs and pods, and of GPUTopologies."""
+
+        @kopf.on.event(GROUP, VERSION, "gpujobs", registry=registry)
+        @kopf.on.event("batch", "v1", "jobs", labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
+        @kopf.on.event("", "v1", "pods", labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
+        async def queued_job_changed(**_: object) -> None:
+            self._add()
+
+        @kopf.on.event(GROUP, VERSION, "gputopologies", registry=registry)
+        async def node_gpus_changed(event: kopf.RawEvent, name: str, **_: object) -> None:
+            if event["type"] == "DELETED":
+                self._nodes.drop(name)
+            elif self._nodes.replace(dict(event["object"])):
+                self._add()
+
+    async def run(self) -> None:
+        """Call the admitter until cancelled."""
+        await self._queue.run(WORKERS)
+
+    async def resync(self) -> None:
+        """Read all GPUTopologies and call the admitter, periodically until cancelled."""
+        while True:
+            try:
+                await asyncio.to_thread(self._replace_nodes)
+            except ApiError as error:
+                _log.warning("GPUs of the nodes not read %s", fields(reason=error))
+            self._add()
+            await asyncio.sleep(self._resync_seconds)
+
+    def _replace_nodes(self) -> None:
+        self._nodes.replace_all(self._api.topologies())
+
+    def _add(self) -> None:
+        self._queue.add_later(_KEY, PASS_SECONDS)

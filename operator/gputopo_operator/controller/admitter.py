@@ -1,0 +1,144 @@
+"""Carries out the decisions about gputopo's queue: starts child Jobs and writes ``status.queue``.
+
+One worker calls this for the whole installation, so decisions follow one another.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gputopo.api.v1alpha1 import QueueStatus
+from gputopo.queueing.model import QueueRules
+from gputopo.runtime.log import fields
+from gputopo.runtime.times import utc_now
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.errors import ApiError, ConflictError
+from gputopo_kube.merge_patch import merge_patch
+from gputopo_operator.controller.admission_api import AdmissionApi
+from gputopo_operator.controller.job_api import JobApi, is_final
+from gputopo_operator.controller.node_gpus import NodeGpuReports
+from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.decision.queue import queue_plan
+from gputopo_operator.decision.queue_status import admitted_event
+from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.parse_queue import parse_gpu_pods, parse_queued_jobs
+from gputopo_operator.queued import JobStart, QueueChange, QueueInput, QueuePlan
+
+MAX_CHANGES: Final = 20
+"""Statuses that one pass writes. When a job starts, all later positions change."""
+
+PASS_SECONDS: Final = 1.0
+"""Time between two passes in a row. Many events cause one pass."""
+
+_log = logging.getLogger(__name__)
+
+
+class Admitter:
+    """Starts the jobs of the queue. Its methods block; call ``advance`` in one thread only."""
+
+    def __init__(
+        self,
+        api: AdmissionApi,
+        objects: JobApi,
+        nodes: NodeGpuReports,
+        metrics: OperatorMetrics,
+        rules: QueueRules,
+        resource: str,
+        clock: Callable[[], str] = utc_now,
+    ) -> None:
+        self._api = api
+        self._objects = objects
+        self._nodes = nodes
+        self._metrics = metrics
+        self._rules = rules
+        self._resource = resource
+        self._clock = clock
+
+    def advance(self, _: str) -> float | None:
+        """Start the jobs whose turn it is; return the seconds until the next pass, or None.
+
+        Raises:
+            ApiError: a request failed; the caller tries again later.
+        """
+        try:
+            plan = self._start_jobs()
+            for change in plan.changes[:MAX_CHANGES]:
+                self._write(change)
+        except ConflictError as error:
+            _log.debug("changed since it was read %s", fields(reason=error))
+            return CONFLICT_DELAY_SECONDS
+        self._metrics.set_waiting_jobs(plan.waiting)
+        return PASS_SECONDS if len(plan.changes) > MAX_CHANGES else plan.recheck_after_seconds
+
+    def _start_jobs(self) -> QueuePlan:
+        """Start jobs until all have started, or wait because the API server rejected their start.
+
+        A rejected job keeps its place, but the plan gives its GPUs to other jobs.
+        """
+        found = self._read()
+        started, rejected = set[ObjectKey](), dict[ObjectKey, str]()
+        while True:  # not endless: each repetition has one more rejected job
+            plan = queue_plan(found(rejected), self._rules)
+            for start in plan.starts:
+                if start.key in started:
+                    continue
+                if message := self._start(start):
+                    rejected[start.key] = message
+                    break
+                started.add(start.key)
+            else:
+                return plan
+
+    def _read(self) -> Callable[[dict[ObjectKey, str]], QueueInput]:
+        """Read all objects; return a function from rejected jobs to the input of the decision."""
+        # Pods are read first: the pod of a job that starts meanwhile counts by its Job.
+        pods = parse_gpu_pods(self._api.pods(), self._resource)
+        children = self._api.child_jobs()
+        jobs = parse_queued_jobs(self._api.gpu_jobs(), children, self._api.priority_classes())
+        nodes, now = self._nodes.nodes(), self._clock()
+        return lambda rejected: QueueInput(jobs, nodes, pods, now, rejected)
+
+    def _start(self, start: JobStart) -> str:
+        """Start a child Job; return why the API server rejected this, or an empty text."""
+        try:
+            self._objects.patch_job(start.key, start.patch)
+        except ApiError as error:
+            if not is_final(error):
+                raise
+            _log.warning("job not started %s", fields(gpujob=start.key, reason=error))
+            return f"the Job was not started: {error.message}"
+        _log.info("job started %s", fields(gpujob=start.key, spec=start.patch["spec"]))
+        return ""
+
+    def _write(self, change: QueueChange) -> None:
+        """Write ``status.queue``; then report a job that the queue has just started."""
+        job, raw = change.job.job, change.job.raw
+        # Without a resource version, because only this class writes this part of the status.
+        patch = {"metadata": {"uid": job.uid}, "status": _status_patch(change)}
+        try:
+            self._objects.patch_status(job.key, patch)
+        except ApiError as error:
+            if not is_final(error):
+                raise
+            _log.warning("status not written %s", fields(gpujob=job.key, reason=error))
+            return
+        if change.waited_seconds is not None:
+            self._metrics.observe_wait(change.waited_seconds)
+            self._create_event(job.key, raw, change.waited_seconds)
+
+    def _create_event(self, key: ObjectKey, raw: Document, waited_seconds: int) -> None:
+        """Create an Event. No decision reads Events, so a failure is only logged."""
+        event = admitted_event(self._rules.order, waited_seconds)
+        try:
+            self._objects.create_event(raw, event, self._clock())
+        except ApiError as error:
+            _log.warning(
+                "event not created %s", fields(gpujob=key, event=event.reason, reason=error)
+            )
+
+
+def _status_patch(change: QueueChange) -> Document:
+    before = change.job.job.status.queue
+    if change.after is None:
+        return {"queue": None}
+    return {"queue": merge_patch((before or QueueStatus()).to_json(), change.after.to_json())}

@@ -1,0 +1,69 @@
+"""Decides the ``status.queue`` of a GPUJob, and the event when the queue admits it."""
+
+from datetime import datetime
+
+from gputopo.api.v1alpha1 import QueueStatus
+from gputopo.queueing.model import QueueOrder, QueuePlace
+from gputopo.runtime.times import seconds_since
+from gputopo_operator.decision.conditions import truncated
+from gputopo_operator.model import ObjectEvent
+from gputopo_operator.queued import GpuPod, QueueChange, QueuedJob, QueueRole
+
+
+def queue_change(
+    queued: QueuedJob, role: QueueRole, place: QueuePlace | None, pod: GpuPod | None, now: str
+) -> QueueChange | None:
+    """Return the change of ``status.queue``, or None if it does not change.
+
+    Args:
+        queued: the GPUJob with its current status.
+        role: what the job was to the queue before this decision.
+        place: the place of a job that keeps waiting; None for other jobs.
+        pod: the pod of the child Job.
+        now: RFC 3339 time.
+    """
+    before = queued.job.status.queue or QueueStatus()
+    started = pod.started if pod and role is QueueRole.ADMITTED else None
+    if role is QueueRole.WAITING and before.waiting_since is None:
+        before = before.model_copy(update={"waiting_since": now})
+    after = _with_run_time(_with_wait(before, place, now), started, now)
+    if after == (queued.job.status.queue or QueueStatus()):
+        return None
+    admitted = place is None and before.waiting_since and role is not QueueRole.OUTSIDE
+    return QueueChange(
+        queued,
+        None if after == QueueStatus() else after,
+        _elapsed(before.waiting_since, now) if admitted else None,
+    )
+
+
+def admitted_event(order: QueueOrder, waited_seconds: int) -> ObjectEvent:
+    """Return the event on a GPUJob that the queue has started."""
+    note = f"the queue (order {order}) has started the job after {waited_seconds} s"
+    return ObjectEvent("Normal", "Admitted", note)
+
+
+def _with_wait(before: QueueStatus, place: QueuePlace | None, now: str) -> QueueStatus:
+    if place is not None:
+        waits = {"position": place.position, "reason": truncated(place.reason)}
+        return before.model_copy(update=waits)
+    ended: dict[str, object] = {"position": None, "reason": None, "waiting_since": None}
+    if before.waiting_since is not None:
+        waited_seconds = (before.waited_seconds or 0) + _elapsed(before.waiting_since, now)
+        ended["waited_seconds"] = waited_seconds
+    return before.model_copy(update=ended)
+
+
+def _with_run_time(before: QueueStatus, started: str | None, now: str) -> QueueStatus:
+    """Record the start of the current pod; after its end, add its run time to ``ran_seconds``."""
+    since = before.running_since
+    if started == since:
+        return before
+    runs: dict[str, object] = {"running_since": started}
+    if since is not None:
+        runs["ran_seconds"] = (before.ran_seconds or 0) + _elapsed(since, now)
+    return before.model_copy(update=runs)
+
+
+def _elapsed(since: str | None, now: str) -> int:
+    return max(0, seconds_since(since or now, datetime.fromisoformat(now)))

@@ -1,0 +1,115 @@
+"""Parses the objects for gputopo's queue: GPUJobs with their Jobs, pods and nodes."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from gputopo.api.names import READY_CONDITION
+from gputopo.api.v1alpha1 import GPUTopologyStatus
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.podmodel import PodError, parse_pod_object
+from gputopo_kube.pods import view_of
+from gputopo_operator.parse import parse_child_job, parse_gpu_job
+from gputopo_operator.queued import GpuPod, NodeGpus, QueuedJob
+
+NODE_NAME_FIELD: Final = "metadata.name"
+
+
+def parse_queued_jobs(
+    jobs: Iterable[Document], children: Iterable[Document], classes: Iterable[Document]
+) -> tuple[QueuedJob, ...]:
+    """Return the GPUJobs with their child Jobs.
+
+    Args:
+        jobs: the GPUJobs.
+        children: batch/v1 Jobs; a child Job has the name of its GPUJob.
+        classes: the PriorityClasses; without them, the priority of every job is 0.
+    """
+    by_key = {_key(child): child for child in children}
+    values = _priorities(classes)
+    return tuple(_queued_job(raw, by_key.get(_key(raw)), values) for raw in jobs)
+
+
+def parse_gpu_pods(pods: Iterable[Document], resource: str) -> tuple[GpuPod, ...]:
+    """Return the pods that have not ended and request GPUs; skip objects that are not valid."""
+    return tuple(_gpu_pods(pods, resource))
+
+
+def parse_node_gpus(topology: Document) -> NodeGpus:
+    """Return what a GPUTopology reports of the GPUs of its node."""
+    status = topology.get("status") or {}
+    parts = {name: status.get(name) or [] for name in ("conditions", "gpus")}
+    found = GPUTopologyStatus.model_validate(parts)
+    not_ready = any(
+        each.type == READY_CONDITION and each.status == "False" for each in found.conditions
+    )
+    healthy = [gpu for gpu in found.gpus if gpu.healthy]
+    used: dict[str, int] = {}
+    for gpu in healthy:
+        if gpu.pod_uid is not None:
+            used[gpu.pod_uid] = used.get(gpu.pod_uid, 0) + 1
+    return NodeGpus(0 if not_ready else len(healthy), used)
+
+
+def _queued_job(raw: Document, child: Document | None, values: Mapping[str, int]) -> QueuedJob:
+    job, created = parse_gpu_job(raw), raw["metadata"]["creationTimestamp"]
+    if child is None:
+        return QueuedJob(job, raw, created)
+    pod = child["spec"]["template"]["spec"]
+    return QueuedJob(
+        job,
+        raw,
+        created,
+        priority=values.get(pod.get("priorityClassName") or "", 0),
+        child=parse_child_job(child),
+        started=(child.get("status") or {}).get("startTime"),
+        affinity=pod.get("affinity"),
+        avoids=_avoided(pod.get("affinity") or {}),
+    )
+
+
+def _priorities(classes: Iterable[Document]) -> dict[str, int]:
+    """Return the values of the PriorityClasses; the key of the default class is ""."""
+    values: dict[str, int] = {}
+    for each in classes:
+        values[each["metadata"]["name"]] = each["value"]
+        if each.get("globalDefault"):
+            values[""] = each["value"]
+    return values
+
+
+def _avoided(affinity: Mapping[str, Any]) -> frozenset[str]:
+    """Return the nodes that every term of the required node affinity excludes by name."""
+    required = (affinity.get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    excluded = [
+        frozenset(
+            name
+            for field in term.get("matchFields") or ()
+            if (field["key"], field["operator"]) == (NODE_NAME_FIELD, "NotIn")
+            for name in field["values"]
+        )
+        for term in required.get("nodeSelectorTerms") or ()
+    ]
+    return frozenset.intersection(*excluded) if excluded else frozenset()
+
+
+def _gpu_pods(pods: Iterable[Document], resource: str) -> Iterator[GpuPod]:
+    for raw in pods:
+        with suppress(PodError):
+            pod = parse_pod_object(raw)
+            view = view_of(pod, resource)
+            if view.live and view.most_gpus:
+                yield GpuPod(
+                    uid=view.uid,
+                    owner_uid=pod.metadata.controller_uid,
+                    node=view.node,
+                    gpus=view.most_gpus,
+                    created=pod.metadata.creation_timestamp or "",
+                    started=pod.status.start_time,
+                )
+
+
+def _key(raw: Document) -> ObjectKey:
+    return ObjectKey(raw["metadata"]["namespace"], raw["metadata"]["name"])

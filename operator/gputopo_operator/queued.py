@@ -1,0 +1,135 @@
+"""The input and the result of a decision about gputopo's queue of GPUJobs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gputopo.api.v1alpha1 import QueueStatus
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_operator.model import ChildJob, GpuJob
+
+
+class QueueRole(StrEnum):
+    """What a GPUJob is to the queue.
+
+    ``OUTSIDE`` are GPUJobs without a child Job, finished ones, those under Kueue, and those that
+    the user has suspended.
+    """
+
+    WAITING = "waiting"
+    ADMITTED = "admitted"
+    OUTSIDE = "outside"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPod:
+    """A pod that requests GPUs and has not ended.
+
+    Attributes:
+        owner_uid: UID of the controller of the pod; empty if the pod has no controller.
+        node: None until the pod is bound.
+        created: RFC 3339 time.
+        started: RFC 3339 time at which kubelet accepted the pod; None before.
+    """
+
+    uid: str
+    owner_uid: str
+    node: str | None
+    gpus: int
+    created: str
+    started: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGpus:
+    """What the GPUTopology of a node reports of its GPUs.
+
+    Attributes:
+        healthy: number of healthy GPUs; 0 if the node gets no new pods.
+        used: number of healthy GPUs that each pod uses, by UID of the pod. A deleted pod is listed
+            until its last process has ended.
+    """
+
+    healthy: int
+    used: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A GPUJob with its child Job.
+
+    Attributes:
+        raw: the GPUJob, of which the operator writes the status and creates events.
+        created: RFC 3339 time of the creation of the GPUJob.
+        priority: value of the PriorityClass of the pod; 0 if it is unknown.
+        child: None if there is no Job of this name.
+        started: RFC 3339 time at which the Job controller last started the Job. The API server then
+            accepts no other node affinity.
+        affinity: affinity in the pod template of the Job.
+        avoids: nodes that this affinity excludes by name.
+    """
+
+    job: GpuJob
+    raw: Document
+    created: str
+    priority: int = 0
+    child: ChildJob | None = None
+    started: str | None = None
+    affinity: Document | None = None
+    avoids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInput:
+    """Everything that one decision about the queue uses.
+
+    Attributes:
+        nodes: by name of the node.
+        pods: pods with GPUs of all namespaces that have not ended.
+        now: RFC 3339 time in UTC, in whole seconds.
+        rejected: child Jobs that the API server did not start, with its message.
+    """
+
+    jobs: tuple[QueuedJob, ...]
+    nodes: Mapping[str, NodeGpus]
+    pods: tuple[GpuPod, ...]
+    now: str
+    rejected: Mapping[ObjectKey, str]
+
+
+@dataclass(frozen=True, slots=True)
+class JobStart:
+    """The merge patch by which a child Job starts."""
+
+    key: ObjectKey
+    patch: Document
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChange:
+    """A new ``status.queue`` of a GPUJob.
+
+    Attributes:
+        after: None removes the field.
+        waited_seconds: how long the job waited, if the queue has just admitted it, else None.
+    """
+
+    job: QueuedJob
+    after: QueueStatus | None
+    waited_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """The writes that the queue needs now.
+
+    Attributes:
+        changes: the most urgent first.
+        waiting: number of jobs that keep waiting.
+        recheck_after_seconds: time after which to decide again, even without an event.
+    """
+
+    starts: tuple[JobStart, ...]
+    changes: tuple[QueueChange, ...]
+    waiting: int
+    recheck_after_seconds: float | None

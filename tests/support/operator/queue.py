@@ -1,0 +1,84 @@
+"""GPUJobs in gputopo's queue with their Jobs, pods and nodes, for tests of the operator."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gputopo.api.names import RESOURCE
+from gputopo_kube.document import ObjectKey
+from gputopo_operator.decision.child_job import child_job
+from gputopo_operator.model import PodDefaults
+from gputopo_operator.parse import parse_gpu_job
+from gputopo_operator.parse_queue import parse_gpu_pods, parse_node_gpus, parse_queued_jobs
+from gputopo_operator.queued import QueueInput
+from support.builders.gpujobs import Document, gpu_job, job_pod, observed_topology
+
+START = "2026-01-01T00:00:00Z"
+
+
+def node(name: str, gpus: int, users: Mapping[int, str] | None = None) -> Document:
+    """Return the GPUTopology of a node; ``users`` are UIDs of pods by index of their GPU."""
+    topology = observed_topology(name, {})
+    topology["status"]["gpus"] = [
+        {
+            "uuid": f"GPU-{name}-{index}",
+            "healthy": True,
+            **({"podUID": users[index]} if users and index in users else {}),
+        }
+        for index in range(gpus)
+    ]
+    return topology
+
+
+class QueuedCluster:
+    """The objects that the queue reads; methods add objects."""
+
+    def __init__(self, *nodes: Document) -> None:
+        self.nodes = list(nodes)
+        self.jobs: dict[str, Document] = {}
+        self.children: dict[str, Document] = {}
+        self.pods: list[Document] = []
+        self.classes: list[Document] = []
+        self.now = "2026-01-01T01:00:00Z"
+
+    def job(
+        self, name: str, gpus: int = 1, *, created: str = START, status: Any = None, **spec: Any
+    ) -> Document:
+        """Add a GPUJob and its suspended child Job; return the GPUJob."""
+        raw = gpu_job(name, gpusPerReplica=gpus, **spec)
+        raw["metadata"] |= {"uid": f"uid-{name}", "creationTimestamp": created}
+        raw["metadata"] |= {"resourceVersion": "5", "generation": 1}
+        if status is not None:
+            raw["status"] = {"queue": status}
+        parsed = parse_gpu_job(raw)
+        assert parsed.spec is not None
+        child = child_job(parsed, parsed.spec, None, PodDefaults(), queued=True)
+        child["metadata"] |= {"uid": f"uid-job-{name}", "resourceVersion": "6"}
+        self.jobs[name], self.children[name] = raw, child
+        return raw
+
+    def start(
+        self, name: str, node: str | None = None, started: str = START, **spec: Any
+    ) -> Document:
+        """Add a GPUJob whose pod runs on ``node``, or is not bound; return the pod."""
+        if name not in self.jobs:
+            self.job(name, **spec)
+        child = self.children[name]
+        child["spec"]["suspend"] = False
+        child["status"] = {"startTime": started}
+        pod = job_pod(child, f"{name}-1", node=node)
+        amounts = {RESOURCE: str(self.jobs[name]["spec"]["gpusPerReplica"])}
+        pod["spec"]["containers"][0]["resources"] = {"limits": amounts}
+        if node is not None:
+            pod["status"] |= {"phase": "Running", "startTime": started}
+        self.pods.append(pod)
+        return pod
+
+    def found(self, rejected: Mapping[ObjectKey, str] | None = None) -> QueueInput:
+        """Return the input of the decision."""
+        return QueueInput(
+            jobs=parse_queued_jobs(self.jobs.values(), self.children.values(), self.classes),
+            nodes={each["metadata"]["name"]: parse_node_gpus(each) for each in self.nodes},
+            pods=parse_gpu_pods(self.pods, RESOURCE),
+            now=self.now,
+            rejected=rejected or {},
+        )

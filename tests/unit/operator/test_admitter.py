@@ -1,0 +1,279 @@
+"""The admitter starts the jobs of the queue and writes their places; with a fake API server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gputopo.queueing.model import QueueOrder, QueueRules
+from gputopo_kube.credentials import connected
+from gputopo_kube.errors import ApiError
+from gputopo_kube.sync import SyncApi
+from gputopo_operator.controller import admitter as admitter_module
+from gputopo_operator.controller.admission_api import AdmissionApi
+from gputopo_operator.controller.admitter import PASS_SECONDS, Admitter
+from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_gpus import NodeGpuReports
+from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.decision.queue import RECHECK_SECONDS
+from gputopo_operator.metrics import OperatorMetrics
+from support.api.faults import Fault
+from support.api.kubeconfig import write_kubeconfig
+from support.api.server import ApiServer, serving_in_thread
+from support.builders.gpujobs import Document
+from support.operator.queue import QueuedCluster, node
+
+RULES = QueueRules(QueueOrder.FIFO, 600)
+NOW = "2026-01-01T01:00:00Z"
+RESOURCE = "gputopo.io/gpu"
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    with serving_in_thread(ApiServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def connection(
+    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SyncApi]:
+    monkeypatch.setenv(
+        "KUBECONFIG", str(write_kubeconfig(tmp_path / "kubeconfig", api.url, {"token": "secret"}))
+    )
+    with connected(5.0, "test") as found:
+        yield found
+
+
+@pytest.fixture
+def metrics() -> OperatorMetrics:
+    return OperatorMetrics()
+
+
+@pytest.fixture
+def nodes() -> NodeGpuReports:
+    reports = NodeGpuReports()
+    reports.replace_all([node("n1", 2)])
+    return reports
+
+
+@pytest.fixture
+def admitter(connection: SyncApi, nodes: NodeGpuReports, metrics: OperatorMetrics) -> Admitter:
+    lists = AdmissionApi(connection, (), "gputopo")
+    return Admitter(lists, JobApi(connection), nodes, metrics, RULES, RESOURCE, lambda: NOW)
+
+
+def put(api: ApiServer, cluster: QueuedCluster) -> None:
+    """Store all objects of the cluster in the API server."""
+    for plural, documents in (
+        ("gpujobs", [*cluster.jobs.values()]),
+        ("jobs", [*cluster.children.values()]),
+        ("pods", cluster.pods),
+        ("priorityclasses", cluster.classes),
+    ):
+        for document in documents:
+            api.put(plural, document)
+
+
+def suspended(api: ApiServer, name: str) -> bool:
+    child = api.get("jobs", name)
+    assert child is not None
+    return bool(child["spec"]["suspend"])
+
+
+def queue_of(api: ApiServer, name: str) -> Document | None:
+    job = api.get("gpujobs", name)
+    assert job is not None
+    found: Document | None = job.get("status", {}).get("queue")
+    return found
+
+
+def waiting(metrics: OperatorMetrics) -> float | None:
+    return metrics.registry.get_sample_value("gputopo_operator_waiting_gpujobs")
+
+
+def waits(metrics: OperatorMetrics) -> float | None:
+    return metrics.registry.get_sample_value("gputopo_operator_wait_seconds_count")
+
+
+def test_jobs_start_and_wait_and_nothing_is_written_twice(
+    api: ApiServer, admitter: Admitter, metrics: OperatorMetrics
+) -> None:
+    cluster = QueuedCluster()
+    cluster.job("first", 2)
+    cluster.job("second", 1, created="2026-01-01T00:00:01Z")
+    put(api, cluster)
+    assert admitter.advance("queue") == RECHECK_SECONDS
+    assert (suspended(api, "first"), suspended(api, "second")) == (False, True)
+    assert queue_of(api, "first") == {"waitedSeconds": 0}
+    assert queue_of(api, "second") == {
+        "position": 1,
+        "reason": "waiting for a free GPU",
+        "waitingSince": NOW,
+    }
+    (event,) = api.all("events")
+    assert (event["reason"], event["regarding"]["name"]) == ("Admitted", "first")
+    assert (waiting(metrics), waits(metrics)) == (1, 1)
+    writes = len(api.writes)
+    admitter.advance("queue")
+    assert len(api.writes) == writes
+
+
+def test_running_and_plain_pods_are_read(api: ApiServer, admitter: Admitter) -> None:
+    cluster = QueuedCluster()
+    cluster.start("running", "n1")
+    cluster.job("next", 1)
+    cluster.job("last", 1, created="2026-01-01T00:00:01Z")
+    put(api, cluster)
+    admitter.advance("queue")
+    assert (suspended(api, "next"), suspended(api, "last")) == (False, True)
+
+
+def test_changed_job_is_decided_again_soon(api: ApiServer, admitter: Admitter) -> None:
+    cluster = QueuedCluster()
+    cluster.job("train")
+    put(api, cluster)
+    api.faults.append(Fault("PATCH", "/jobs/train", 409))
+    assert admitter.advance("queue") == CONFLICT_DELAY_SECONDS
+    assert admitter.advance("queue") is None
+    assert not suspended(api, "train")
+
+
+@pytest.mark.parametrize("status", [403, 422])
+def test_job_that_the_api_server_does_not_start_does_not_block_others(
+    api: ApiServer, admitter: Admitter, status: int
+) -> None:
+    cluster = QueuedCluster()
+    cluster.job("ready", 1)
+    cluster.job("denied", 1, created="2026-01-01T00:00:01Z")
+    cluster.job("next", 1, created="2026-01-01T00:00:02Z")
+    put(api, cluster)
+    api.faults.append(Fault("PATCH", "/jobs/denied", status, "no start today"))
+    admitter.advance("queue")
+    assert not suspended(api, "ready")
+    assert not suspended(api, "next")
+    found = queue_of(api, "denied")
+    assert found is not None
+    assert found["reason"] == "the Job was not started: no start today"
+    assert len([write for write in api.writes if "/jobs/ready" in str(write)]) <= 1
+
+
+def test_failed_start_is_an_error(api: ApiServer, admitter: Admitter) -> None:
+    cluster = QueuedCluster()
+    cluster.job("train")
+    put(api, cluster)
+    api.faults.append(Fault("PATCH", "/jobs/train", 500))
+    with pytest.raises(ApiError):
+        admitter.advance("queue")
+
+
+def test_wait_is_reported_after_the_status_was_written(
+    api: ApiServer, admitter: Admitter, metrics: OperatorMetrics
+) -> None:
+    cluster = QueuedCluster()
+    cluster.job("train", status={"position": 1, "waitingSince": "2026-01-01T00:59:00Z"})
+    put(api, cluster)
+    api.faults.append(Fault("PATCH", "/status", 500))
+    with pytest.raises(ApiError):
+        admitter.advance("queue")
+    assert not suspended(api, "train")
+    assert waits(metrics) == 0
+    admitter.advance("queue")  # the job has started, but its wait is not reported yet
+    assert waits(metrics) == 1
+    assert queue_of(api, "train") == {"waitedSeconds": 60}
+    (event,) = api.all("events")
+    assert event["note"] == "the queue (order FIFO) has started the job after 60 s"
+
+
+def test_rejected_status_does_not_stop_the_queue(
+    api: ApiServer, admitter: Admitter, metrics: OperatorMetrics
+) -> None:
+    cluster = QueuedCluster()
+    cluster.job("train")
+    put(api, cluster)
+    api.faults.append(Fault("PATCH", "/status", 403))
+    assert admitter.advance("queue") is None
+    assert not suspended(api, "train")
+    assert waits(metrics) == 0
+
+
+def test_failed_event_is_only_logged(
+    api: ApiServer, admitter: Admitter, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = QueuedCluster()
+    cluster.job("train")
+    put(api, cluster)
+    api.faults.append(Fault("POST", "/events", 500))
+    admitter.advance("queue")
+    assert "event not created" in caplog.text
+
+
+def test_number_of_statuses_in_one_pass_is_limited(
+    api: ApiServer, admitter: Admitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admitter_module, "MAX_CHANGES", 2)
+    cluster = QueuedCluster()
+    for number in range(3):
+        cluster.job(f"job-{number}", 4, created=f"2026-01-01T00:00:0{number}Z")
+    put(api, cluster)
+    assert admitter.advance("queue") == PASS_SECONDS
+    assert queue_of(api, "job-2") is None
+    assert admitter.advance("queue") == RECHECK_SECONDS
+    assert queue_of(api, "job-2") is not None
+
+
+def test_status_without_content_is_removed(api: ApiServer, admitter: Admitter) -> None:
+    cluster = QueuedCluster()
+    cluster.job("train", suspend=True, status={"position": 1})
+    put(api, cluster)
+    admitter.advance("queue")
+    assert queue_of(api, "train") is None
+
+
+def test_priority_classes_that_cannot_be_read_are_ignored(
+    api: ApiServer, admitter: Admitter
+) -> None:
+    cluster = QueuedCluster()
+    cluster.job("train")
+    put(api, cluster)
+    api.faults.append(Fault("GET", "/priorityclasses", 403))
+    admitter.advance("queue")
+    assert not suspended(api, "train")
+    api.faults.append(Fault("GET", "/priorityclasses", 500))
+    with pytest.raises(ApiError):
+        admitter.advance("queue")
+
+
+def test_only_jobs_of_the_namespaces_are_in_the_queue(api: ApiServer, connection: SyncApi) -> None:
+    cluster = QueuedCluster()
+    cluster.job("train")
+    put(api, cluster)
+    elsewhere = AdmissionApi(connection, ("research", "teaching"), "gputopo")
+    assert elsewhere.gpu_jobs() == elsewhere.child_jobs() == []
+    here = AdmissionApi(connection, ("default", "teaching"), "gputopo")
+    assert [job["metadata"]["name"] for job in here.gpu_jobs()] == ["train"]
+    assert [job["metadata"]["name"] for job in here.child_jobs()] == ["train"]
+
+
+def test_pods_of_other_schedulers_and_ended_pods_are_not_read(
+    api: ApiServer, connection: SyncApi
+) -> None:
+    cluster = QueuedCluster()
+    for name in ("live", "ended", "other"):
+        cluster.start(name, "n1")
+    cluster.pods[1]["status"]["phase"] = "Succeeded"
+    cluster.pods[2]["spec"]["schedulerName"] = "default-scheduler"
+    put(api, cluster)
+    found = AdmissionApi(connection, ("research",), "gputopo").pods()
+    assert [pod["metadata"]["name"] for pod in found] == ["live-1"]
+
+
+def test_node_reports_show_whether_the_gpus_of_a_node_have_changed() -> None:
+    reports = NodeGpuReports()
+    assert reports.replace(node("n1", 2))
+    assert not reports.replace(node("n1", 2))
+    assert reports.replace(node("n1", 2, {0: "uid-a"}))
+    assert reports.nodes()["n1"].used == {"uid-a": 1}
+    reports.drop("n1")
+    reports.drop("n1")
+    assert reports.nodes() == {}

@@ -1,0 +1,387 @@
+"""Which child Jobs the queue starts, and the status.queue that it writes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gputopo.api.names import RESOURCE
+from gputopo.api.v1alpha1 import QueueStatus
+from gputopo.queueing.model import QueueOrder, QueueRules
+from gputopo_kube.document import ObjectKey
+from gputopo_operator.decision.node_affinity import without_nodes
+from gputopo_operator.decision.queue import RECHECK_SECONDS, queue_plan, role_of
+from gputopo_operator.decision.queue_status import admitted_event
+from gputopo_operator.model import ObjectEvent
+from gputopo_operator.parse import QUEUE_LABEL
+from gputopo_operator.parse_queue import parse_gpu_pods, parse_node_gpus, parse_queued_jobs
+from gputopo_operator.queued import QueueChange, QueuePlan, QueueRole
+from support.builders.objects import pod
+from support.operator.queue import QueuedCluster, node
+
+RULES = QueueRules(QueueOrder.FIFO, max_skip_seconds=600)
+NOW = "2026-01-01T01:00:00Z"
+EARLIER = "2026-01-01T00:59:00Z"
+LONG_AGO = "2026-01-01T00:50:00Z"
+
+
+def plan(cluster: QueuedCluster, rules: QueueRules = RULES) -> QueuePlan:
+    return queue_plan(cluster.found(), rules)
+
+
+def started(cluster: QueuedCluster) -> list[str]:
+    return [start.key.name for start in plan(cluster).starts]
+
+
+def change_of(name: str, found: QueuePlan) -> QueueChange | None:
+    return next((each for each in found.changes if each.job.job.key.name == name), None)
+
+
+def test_job_starts_by_a_patch_that_fails_if_the_job_has_changed() -> None:
+    cluster = QueuedCluster(node("n1", 4))
+    cluster.job("train", 4)
+    (start,) = plan(cluster).starts
+    assert start.key == ObjectKey("default", "train")
+    assert start.patch == {
+        "metadata": {"uid": "uid-job-train", "resourceVersion": "6"},
+        "spec": {"suspend": False},
+    }
+
+
+def test_jobs_start_in_the_order_of_their_creation() -> None:
+    cluster = QueuedCluster(node("n1", 2))
+    cluster.job("c", created="2026-01-01T00:00:03Z")
+    cluster.job("b", created="2026-01-01T00:00:02Z")
+    cluster.job("a", created="2026-01-01T00:00:01Z")
+    assert started(cluster) == ["a", "b"]
+
+
+def test_expected_duration_priority_and_run_time_decide_the_order() -> None:
+    cluster = QueuedCluster(node("n1", 1))
+    ran = {"waitingSince": EARLIER, "ranSeconds": 900}
+    cluster.job("long", expected={"durationSeconds": 500})
+    cluster.job("nearly-done", expected={"durationSeconds": 1000}, status=ran)
+    cluster.job("unknown")
+    rules = QueueRules(QueueOrder.SRTF, 600)
+    waiting = [each.job.job.key.name for each in plan(cluster, rules).changes if each.after]
+    assert waiting == ["nearly-done", "long", "unknown"]
+    cluster.classes = [
+        {"metadata": {"name": "low"}, "value": 5, "globalDefault": True},
+        {"metadata": {"name": "high"}, "value": 10},
+    ]
+    cluster.job("urgent", priorityClassName="high")
+    (start,) = plan(cluster, rules).starts
+    assert start.key.name == "urgent"
+    assert {each.priority for each in cluster.found().jobs} == {5, 10}
+
+
+def test_gpus_of_running_starting_and_other_pods_count_as_used() -> None:
+    cluster = QueuedCluster(node("n1", 8, {7: "uid-of-another-scheduler", 0: "uid-running-1"}))
+    cluster.start("running", "n1", gpus=2)
+    cluster.start("starting", gpus=1)
+    cluster.pods.append(pod("plain", 2, node="n1"))
+    cluster.job("fits", 2)
+    cluster.job("waits", 1)
+    # 8 GPUs - 1 of another scheduler - 2 running - 1 starting - 2 of the plain pod - 2.
+    assert started(cluster) == ["fits"]
+
+
+def test_gpus_of_a_suspended_job_count_until_its_pod_has_ended() -> None:
+    cluster = QueuedCluster(node("n1", 2))
+    cluster.start("stopping", "n1", gpus=2)
+    cluster.jobs["stopping"]["spec"]["suspend"] = True
+    cluster.job("next", 2)
+    assert started(cluster) == []
+    cluster.pods.clear()
+    assert started(cluster) == ["next"]
+    # A process of the deleted pod still uses a GPU.
+    cluster.nodes = [node("n1", 2, {0: "uid-stopping-1"})]
+    assert started(cluster) == []
+
+
+def test_newest_pod_of_a_job_has_its_node() -> None:
+    cluster = QueuedCluster(node("n1", 2), node("n2", 2))
+    old = cluster.start("again", "n1", gpus=2)
+    new = cluster.start("again", "n2")
+    new["metadata"] |= {"name": "again-2", "uid": "uid-again-2"}
+    new["metadata"]["creationTimestamp"] = "2026-01-01T03:00:00Z"
+    assert new["metadata"]["creationTimestamp"] > old["metadata"]["creationTimestamp"]
+    cluster.job("next", 2)
+    assert started(cluster) == []  # n1 is used until the old pod has ended
+    cluster.pods.remove(old)
+    assert started(cluster) == ["next"]
+
+
+def test_node_that_is_not_ready_offers_no_gpus() -> None:
+    topology = node("n1", 2)
+    topology["status"]["gpus"][0]["healthy"] = False
+    assert parse_node_gpus(topology).healthy == 1
+    condition = {"type": "Ready", "status": "False", "reason": "NotReady", "message": ""}
+    topology["status"]["conditions"] = [{**condition, "lastTransitionTime": NOW}]
+    assert parse_node_gpus(topology).healthy == 0
+    assert parse_node_gpus({"metadata": {"name": "n1"}}).healthy == 0
+
+
+def test_ended_pods_pods_without_gpus_and_invalid_pods_are_skipped() -> None:
+    pods = [pod("ended", phase="Succeeded"), pod("cpu", 0), {"metadata": {}}, pod("gpu")]
+    assert [each.uid for each in parse_gpu_pods(pods, RESOURCE)] == ["uid-gpu"]
+
+
+def test_waiting_job_gets_position_reason_and_the_time_at_which_it_began_to_wait() -> None:
+    cluster = QueuedCluster(node("n1", 1))
+    cluster.job("large", 4)
+    found = plan(cluster)
+    change = change_of("large", found)
+    assert change is not None
+    assert change.after is not None
+    assert (change.after.position, change.after.waiting_since) == (1, NOW)
+    assert "waiting for 4 free GPUs on one node" in (change.after.reason or "")
+    assert (found.waiting, change.waited_seconds) == (1, None)
+    cluster.jobs["large"]["status"] = {"queue": change.after.to_json()}
+    cluster.now = "2026-01-01T01:00:30Z"
+    assert plan(cluster).changes == ()
+
+
+def test_started_job_gets_the_time_that_it_waited() -> None:
+    cluster = QueuedCluster(node("n1", 4))
+    status = {"position": 2, "reason": "waits", "waitingSince": EARLIER, "waitedSeconds": 7}
+    cluster.job("train", status=status)
+    change = change_of("train", plan(cluster))
+    assert change is not None
+    assert change.after == QueueStatus(waited_seconds=67)
+    assert change.waited_seconds == 60
+    # The same after an operator was killed between the start and the write of the status.
+    cluster.start("train", "n1", started=NOW)
+    change = change_of("train", plan(cluster))
+    assert change is not None
+    assert change.after == QueueStatus(waited_seconds=67, running_since=NOW)
+    assert change.waited_seconds == 60
+
+
+def test_job_that_never_waited_was_admitted_after_0_s() -> None:
+    cluster = QueuedCluster(node("n1", 4))
+    cluster.job("train")
+    change = change_of("train", plan(cluster))
+    assert change is not None
+    assert (change.after, change.waited_seconds) == (QueueStatus(waited_seconds=0), 0)
+
+
+def test_job_that_the_user_suspends_leaves_the_queue_without_an_admission() -> None:
+    cluster = QueuedCluster(node("n1", 4))
+    cluster.job("train", suspend=True, status={"position": 1, "waitingSince": EARLIER})
+    change = change_of("train", plan(cluster))
+    assert change is not None
+    assert change.after == QueueStatus(waited_seconds=60)
+    assert change.waited_seconds is None
+    assert plan(cluster).starts == ()
+
+
+def test_run_time_of_former_pods_is_added() -> None:
+    cluster = QueuedCluster(node("n1", 4))
+    cluster.start("train", "n1", started=EARLIER)
+    cluster.jobs["train"]["status"] = {"queue": {"runningSince": LONG_AGO, "ranSeconds": 5}}
+    change = change_of("train", plan(cluster))
+    assert change is not None
+    assert change.after == QueueStatus(running_since=EARLIER, ran_seconds=605)
+    cluster.pods.clear()
+    cluster.jobs["train"]["status"] = {"queue": {"runningSince": EARLIER}}
+    change = change_of("train", plan(cluster))
+    assert change is not None
+    assert change.after == QueueStatus(ran_seconds=60)
+
+
+def test_status_without_content_is_removed() -> None:
+    cluster = QueuedCluster()
+    cluster.job("train", suspend=True, status={"position": 1, "reason": "waits"})
+    change = change_of("train", plan(cluster))
+    assert change is not None
+    assert change.after is None
+
+
+def test_changes_of_new_and_started_jobs_come_before_changes_of_positions() -> None:
+    cluster = QueuedCluster(node("n1", 1))
+    waits = {"position": 9, "reason": "waits", "waitingSince": EARLIER}
+    cluster.job("known", 4, created="2026-01-01T00:00:01Z", status=waits)
+    cluster.job("started", 1, created="2026-01-01T00:00:02Z", status=waits)
+    cluster.job("new", 4, created="2026-01-01T00:00:03Z")
+    names = [each.job.job.key.name for each in plan(cluster).changes]
+    assert names == ["started", "new", "known"]
+
+
+def test_queue_is_checked_again_when_a_job_becomes_overdue() -> None:
+    cluster = QueuedCluster(node("n1", 1))
+    assert plan(cluster).recheck_after_seconds is None
+    cluster.job("large", 4, status={"waitingSince": "2026-01-01T00:50:20Z"})
+    assert plan(cluster).recheck_after_seconds == 20
+    cluster.job("large", 4, status={"waitingSince": EARLIER})
+    assert plan(cluster).recheck_after_seconds == RECHECK_SECONDS
+
+
+def test_small_job_is_kept_off_the_node_of_an_overdue_job() -> None:
+    cluster = QueuedCluster(node("n1", 4), node("n2", 1))
+    cluster.start("running", "n1")
+    cluster.job("large", 4, status={"waitingSince": LONG_AGO})
+    cluster.job("small", 1)
+    (start,) = plan(cluster).starts
+    affinity = start.patch["spec"]["template"]["spec"]["affinity"]
+    assert affinity == without_nodes(None, ["n1"])
+    # While its pod is not bound, its GPU is assumed on n2.
+    cluster.start("small", started=NOW)
+    cluster.children["small"]["spec"]["template"]["spec"]["affinity"] = affinity
+    (queued,) = [each for each in cluster.found().jobs if each.job.key.name == "small"]
+    assert queued.avoids == {"n1"}
+    cluster.job("next", 1)
+    assert plan(cluster).starts == ()
+
+
+def test_job_that_ran_before_is_not_kept_off_a_node() -> None:
+    cluster = QueuedCluster(node("n1", 4), node("n2", 1))
+    cluster.start("running", "n1")
+    cluster.job("large", 4, status={"waitingSince": LONG_AGO})
+    cluster.job("again", 1)
+    cluster.children["again"]["status"] = {"startTime": EARLIER}
+    assert plan(cluster).starts == ()
+    change = change_of("again", plan(cluster))
+    assert change is not None
+    assert change.after is not None
+    assert "node n1 is reserved for default/large" in (change.after.reason or "")
+
+
+def test_rejected_job_keeps_its_place_and_gives_its_gpus_to_others() -> None:
+    cluster = QueuedCluster(node("n1", 1))
+    cluster.job("first")
+    cluster.job("second", created=EARLIER)
+    found = queue_plan(cluster.found({ObjectKey("default", "first"): "denied"}), RULES)
+    assert [start.key.name for start in found.starts] == ["second"]
+    change = change_of("first", found)
+    assert change is not None
+    assert change.after is not None
+    assert (change.after.position, change.after.reason) == (1, "denied")
+
+
+def _without_child(cluster: QueuedCluster) -> None:
+    cluster.children.clear()
+
+
+def _with_other_child(cluster: QueuedCluster) -> None:
+    cluster.children["train"]["metadata"]["ownerReferences"] = []
+
+
+def _deleting(objects: str) -> Callable[[QueuedCluster], None]:
+    def change(cluster: QueuedCluster) -> None:
+        getattr(cluster, objects)["train"]["metadata"]["deletionTimestamp"] = NOW
+
+    return change
+
+
+def _ended(type_: str) -> Callable[[QueuedCluster], None]:
+    def change(cluster: QueuedCluster) -> None:
+        cluster.children["train"]["status"] = {"conditions": [{"type": type_, "status": "True"}]}
+
+    return change
+
+
+def _finished(type_: str) -> Callable[[QueuedCluster], None]:
+    def change(cluster: QueuedCluster) -> None:
+        condition = {"type": type_, "status": "True", "reason": "Done", "message": ""}
+        conditions = [{**condition, "lastTransitionTime": NOW}]
+        cluster.jobs["train"]["status"] = {"conditions": conditions}
+
+    return change
+
+
+def _in_kueue(objects: str) -> Callable[[QueuedCluster], None]:
+    def change(cluster: QueuedCluster) -> None:
+        getattr(cluster, objects)["train"]["metadata"]["labels"] = {QUEUE_LABEL: "research"}
+
+    return change
+
+
+def _spec(**fields: Any) -> Callable[[QueuedCluster], None]:
+    def change(cluster: QueuedCluster) -> None:
+        cluster.jobs["train"]["spec"] |= fields
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _without_child,
+        _with_other_child,
+        _deleting("jobs"),
+        _deleting("children"),
+        _ended("Complete"),
+        _finished("Complete"),
+        _finished("Failed"),
+        _in_kueue("jobs"),
+        _in_kueue("children"),
+        _spec(suspend=True),
+        _spec(gpusPerReplica=0),
+    ],
+)
+def test_job_outside_the_queue_is_left_alone(change: Callable[[QueuedCluster], None]) -> None:
+    cluster = QueuedCluster(node("n1", 4))
+    cluster.job("train")
+    assert role_of(cluster.found().jobs[0]) is QueueRole.WAITING
+    change(cluster)
+    assert role_of(cluster.found().jobs[0]) is QueueRole.OUTSIDE
+    found = plan(cluster)
+    assert (found.starts, found.changes, found.waiting) == ((), (), 0)
+
+
+def test_pods_of_jobs_under_kueue_count_as_used() -> None:
+    cluster = QueuedCluster(node("n1", 1))
+    cluster.start("kueue", "n1")
+    cluster.children["kueue"]["metadata"]["labels"] = {QUEUE_LABEL: "research"}
+    cluster.job("train")
+    assert started(cluster) == []
+
+
+def test_names_are_added_to_every_term_of_the_users_affinity() -> None:
+    zone = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1", "n2"]}]}
+    own: dict[str, Any] = {
+        "podAffinity": {"kept": True},
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": ["kept"],
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [zone, name]},
+        },
+    }
+    changed = without_nodes(own, ["n2", "n3"])
+    excluded = [
+        {"key": "metadata.name", "operator": "NotIn", "values": [each]} for each in ("n2", "n3")
+    ]
+    assert changed["podAffinity"] == {"kept": True}
+    assert changed["nodeAffinity"] == {
+        "preferredDuringSchedulingIgnoredDuringExecution": ["kept"],
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {**zone, "matchFields": excluded},
+                {"matchFields": [*name["matchFields"], *excluded]},
+            ]
+        },
+    }
+    assert own["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] == {
+        "nodeSelectorTerms": [zone, name]
+    }
+
+
+def test_only_nodes_that_every_term_excludes_are_avoided() -> None:
+    cluster = QueuedCluster()
+    cluster.job("train")
+    affinity = without_nodes(None, ["n1", "n2"])
+    terms = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms["nodeSelectorTerms"].append(
+        {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n2"]}]}
+    )
+    template = cluster.children["train"]["spec"]["template"]["spec"]
+    for found, avoided in ((affinity, {"n2"}), ({"nodeAffinity": None}, set()), (None, set())):
+        template["affinity"] = found
+        (queued,) = parse_queued_jobs(cluster.jobs.values(), cluster.children.values(), ())
+        assert queued.avoids == avoided
+
+
+def test_event_states_the_order_and_the_wait() -> None:
+    note = "the queue (order SRTF) has started the job after 60 s"
+    assert admitted_event(QueueOrder.SRTF, 60) == ObjectEvent("Normal", "Admitted", note)
