@@ -9,10 +9,11 @@ from gputopo.api.link_runs import LinkRunResult, LinksResult
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.api.profile import GPUProfile, Measurement, Sample
 from gputopo.api.profiling import ProfilingState
+from gputopo.api.tuning import TunedRecord, TuningRequest
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.pods import PodView
-from gputopo_kube.podstatus import PodStatus
+from gputopo_kube.podstatus import PodCondition, PodStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,27 @@ class ChildJob:
 
 
 @dataclass(frozen=True, slots=True)
+class PodSize:
+    """CPU and memory of a pod about which gputopo decides.
+
+    Attributes:
+        request: mode and largest amounts in the annotations of the pod.
+        milli_cpu: CPU limit in effect in the container with GPUs; None without a limit.
+        memory: memory limit in effect, in bytes; None without a limit.
+        record: the operator's record of resizes; None if the operator has not resized the pod.
+        problem: the condition of the pod with the reason why kubelet has not carried out a resize.
+        obstacle: why the pod cannot be resized, with the remedy; empty if it can.
+    """
+
+    request: TuningRequest
+    milli_cpu: int | None = None
+    memory: int | None = None
+    record: TunedRecord | None = None
+    problem: PodCondition | None = None
+    obstacle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class JobPod:
     """A pod with the label of a GPUJob.
 
@@ -100,6 +122,7 @@ class JobPod:
         gpus: the GPUs that the extender chose for this pod; None if it has not chosen yet.
         placement: the extender's policy and predicted bandwidths for these GPUs, if known.
         profiling: state of the measurement with several CPU limits, if it has begun.
+        size: None if gputopo does not decide about the CPU and memory of the pod.
     """
 
     view: PodView
@@ -109,6 +132,7 @@ class JobPod:
     gpus: GpusAnnotation | None
     placement: PlacementAnnotation | None
     profiling: ProfilingState | None = None
+    size: PodSize | None = None
 
 
 class LinkSet(StrEnum):
@@ -147,6 +171,7 @@ class WriteErrors:
         profile: message about the creation of the GPUProfile.
         job_patch: message about the change of the child Job.
         link_run: message about the creation of the Job of a short run.
+        pod_patch: message about the change of the pod.
     """
 
     job: str = ""
@@ -154,6 +179,7 @@ class WriteErrors:
     profile: str = ""
     job_patch: str = ""
     link_run: str = ""
+    pod_patch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +237,7 @@ class ReconcilePlan:
         job_patch: merge patch of the child Job.
         create_link_run: the Job of a short run to create.
         link_run_patch: name of the Job of a short run, and its merge patch.
+        pod_patch: name of the pod, and its merge patch.
         status: the complete new status; None if the status does not change.
         failed_pods: the pods that the status counts for the first time.
         recheck_after_seconds: time after which to decide again, even without an event.
@@ -221,6 +248,7 @@ class ReconcilePlan:
     job_patch: Document | None = None
     create_link_run: Document | None = None
     link_run_patch: tuple[str, Document] | None = None
+    pod_patch: tuple[str, Document] | None = None
     status: GPUJobStatus | None = None
     events: tuple[ObjectEvent, ...] = ()
     failed_pods: tuple[FailedPod, ...] = ()

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from gputopo.api.annotations import (
     AnnotationError,
     FactsAnnotation,
+    GpusAnnotation,
     parse_facts,
     parse_placement,
 )
@@ -18,13 +19,20 @@ from gputopo.api.link_runs import LinkRunResult, LinksResult
 from gputopo.api.names import FACTS_ANNOTATION, LINK_RESULT_ANNOTATION, SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfile, Measurement, Sample, valid_samples
 from gputopo.api.profiling import parse_profiling_state
+from gputopo.api.tuning import (
+    ResourcesMode,
+    TuningRequest,
+    parse_tuned_record,
+    parse_tuning_request,
+)
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologyStatus
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.own_gpus import own_gpus
-from gputopo_kube.podmodel import parse_pod_object
-from gputopo_kube.pods import view_of
-from gputopo_operator.model import ChildJob, GpuJob, JobPod, JobResult, LinkRun
+from gputopo_kube.podmodel import PodObject, parse_pod_object
+from gputopo_kube.podruntime import ContainerRuntime, runtime_of
+from gputopo_kube.pods import PodView, view_of
+from gputopo_operator.model import ChildJob, GpuJob, JobPod, JobResult, LinkRun, PodSize
 from gputopo_operator.workloads import NodeReport, PodReport, ProfileState
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -110,7 +118,24 @@ def parse_job_pod(raw: Document) -> JobPod:
         gpus=gpus,
         placement=placement,
         profiling=profiling,
+        size=_size(pod, view, gpus) if gpus else None,
     )
+
+
+def _size(pod: PodObject, view: PodView, gpus: GpusAnnotation) -> PodSize | None:
+    """Return the CPU and memory of the container with GPUs; None if the pod is not resized."""
+    request, record, obstacle = TuningRequest(ResourcesMode.AUTO), None, ""
+    try:
+        request = parse_tuning_request(view.annotations)
+        record = parse_tuned_record(view.annotations, view.uid)
+    except AnnotationError as error:
+        obstacle = str(error)
+    if request.mode is ResourcesMode.FIXED:
+        return None
+    name = next(iter(gpus.containers), "")
+    limits = runtime_of(pod).containers.get(name, ContainerRuntime())
+    problem = pod.status.resize_problem
+    return PodSize(request, limits.milli_cpu, limits.memory_bytes, record, problem, obstacle)
 
 
 def parse_profile(raw: Document, *, complete: bool = False) -> GPUProfile:

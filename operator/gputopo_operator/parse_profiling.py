@@ -152,11 +152,8 @@ def _restart(container: Container) -> str:
 
 
 def _problem(pod: PodObject) -> ResizeProblem | None:
-    for type_ in ("PodResizePending", "PodResizeInProgress"):
-        found = pod.status.condition(type_)
-        if found is not None and found.status == "True" and found.reason:
-            return ResizeProblem(found.reason, found.message or "")
-    return None
+    found = pod.status.resize_problem
+    return ResizeProblem(found.reason or "", found.message or "") if found else None
 
 
 def _lent(pod: PodObject) -> int:

@@ -129,6 +129,15 @@ class PodStatus(PodPart):
         text = " ".join(f"{self.reason}: {self.message or ''}".split())
         return text if len(text) <= _LONGEST_REJECTION else text[: _LONGEST_REJECTION - 3] + "..."
 
+    @property
+    def resize_problem(self) -> PodCondition | None:
+        """The condition with the reason why kubelet has not carried out a resize, or None."""
+        for type_ in ("PodResizePending", "PodResizeInProgress"):
+            found = self.condition(type_)
+            if found is not None and found.status == "True" and found.reason:
+                return found
+        return None
+
     def condition(self, type_: str) -> PodCondition | None:
         """Return the condition of this type, or None if the pod does not have it."""
         return next((each for each in self.conditions or () if each.type == type_), None)

@@ -100,6 +100,10 @@ class JobApi:
         """Change the child Job by a merge patch."""
         self._patch((*_jobs_path(key), key.name), patch)
 
+    def patch_pod_metadata(self, key: ObjectKey, patch: Document) -> None:
+        """Change annotations of a pod through ``pods/status``, which needs no right on ``pods``."""
+        self._patch(("api", "v1", "namespaces", key.namespace, "pods", key.name, "status"), patch)
+
     def patch_status(self, key: ObjectKey, patch: Document) -> None:
         """Change the status of the GPUJob by a merge patch."""
         self._patch((*_gpu_job_path(key), "status"), patch)

@@ -171,6 +171,8 @@ class Reconciler:
         if plan.link_run_patch is not None:
             name, patch = plan.link_run_patch
             self._api.patch_job(ObjectKey(key.namespace, name), patch)
+        if plan.pod_patch is not None:
+            errors = replace(errors, pod_patch=self._patch_pod(key, *plan.pod_patch))
         return errors
 
     def _create_job(self, key: ObjectKey, manifest: Document) -> WriteErrors:
@@ -202,6 +204,17 @@ class Reconciler:
             _log.warning("job not patched %s", fields(gpujob=key, reason=error))
             return error.message
         _log.info("job patched %s", fields(gpujob=key, spec=patch["spec"]))
+        return ""
+
+    def _patch_pod(self, key: ObjectKey, pod: str, patch: Document) -> str:
+        try:
+            self._api.patch_pod_metadata(ObjectKey(key.namespace, pod), patch)
+        except ApiError as error:
+            if not is_final(error):
+                raise
+            _log.warning("pod not patched %s", fields(gpujob=key, pod=pod, reason=error))
+            return error.message
+        _log.info("pod patched %s", fields(gpujob=key, pod=pod))
         return ""
 
     def _write_status(self, raw: Document, status: GPUJobStatus, state: GpuJobState) -> None:

@@ -14,6 +14,7 @@ from gputopo_operator.decision.conditions import (
     PROFILE_READY,
     PROFILED,
     RUNNING,
+    SIZED,
     SUSPENDED,
     ConditionUpdate,
     find,
@@ -51,7 +52,7 @@ def measuring_links(spec: GPUJobSpec, waiting: str) -> list[ConditionUpdate]:
 
 def unchanged(previous: Sequence[Condition]) -> list[ConditionUpdate]:
     """Return condition updates that repeat the current conditions of a GPUJob."""
-    types = (*TYPES, PROFILE_READY, PROFILED)
+    types = (*TYPES, PROFILE_READY, PROFILED, SIZED)
     return [_repeat(condition) for condition in previous if condition.type in types]
 
 

@@ -15,6 +15,7 @@ FAILED = "Failed"
 SUSPENDED = "Suspended"
 PROFILE_READY = "ProfileReady"
 PROFILED = "Profiled"
+SIZED = "Sized"
 
 # The phase is the name of the first condition that is true.
 _PHASES = (

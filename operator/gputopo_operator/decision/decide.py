@@ -29,7 +29,9 @@ from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS, job_pa
 from gputopo_operator.decision.link_run_job import ended_patch, link_run_job
 from gputopo_operator.decision.link_runs import LinkPlan, link_plan
 from gputopo_operator.decision.placements import current_pod, job_placement
+from gputopo_operator.decision.pod_patch import pod_patch, with_pod_patch
 from gputopo_operator.decision.profiled import profiled
+from gputopo_operator.decision.sized import job_resources, sized
 from gputopo_operator.decision.spec_error import SpecError
 from gputopo_operator.decision.throughput import job_throughput
 from gputopo_operator.model import (
@@ -39,6 +41,7 @@ from gputopo_operator.model import (
     JobResult,
     ObjectEvent,
     PodDefaults,
+    PodSize,
     ReconcilePlan,
 )
 from gputopo_operator.parse import QUEUE_LABEL, parse_child_job
@@ -146,13 +149,16 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
         *condition_updates.finished(result, counts.failures, spec),
         condition_updates.suspended(spec, child, queue, result, queued=state.queued),
         *profiled(spec, child, pod, before.conditions),
+        *sized(spec, pod, result),
     ]
     if result is None:
         updates += condition_updates.profile_ready(state, spec.workload.profile)
     kept = before.placements if result is not None and pod is None else []
-    plan = _status_plan(state, updates, [place] if place else kept, counts)
+    size = pod.size if pod else None
+    plan = _status_plan(state, updates, [place] if place else kept, counts, size)
     suspend = None if queue else spec.suspend or (state.queued and child.suspended)
     plan = with_job_patch(state, plan, job_patch(spec, child, suspend, counts, result))
+    plan = with_pod_patch(state, plan, pod_patch(spec, pod))
     return plan if result is not None else _with_profile(state, spec, plan)
 
 
@@ -184,11 +190,13 @@ def _status_plan(
     updates: Sequence[ConditionUpdate],
     placements: Sequence[JobPlacement] = (),
     counts: FailureCounts | None = None,
+    size: PodSize | None = None,
 ) -> ReconcilePlan:
     """Return the plan that writes status and events, or an empty plan if nothing changes."""
     before, generation = state.job.status, state.job.generation
     after = updated_conditions(before.conditions, updates, generation=generation, now=state.now)
     counts = counts or count_failures(before, ())
+    throughput = job_throughput(before, placements, state.measured)
     status = GPUJobStatus(
         observed_generation=generation,
         phase=phase(after),
@@ -197,7 +205,8 @@ def _status_plan(
         failed_pod_uids=list(counts.counted),
         queue=before.queue if state.queued else None,
         placements=list(placements),
-        throughput=job_throughput(before, placements, state.measured),
+        throughput=throughput,
+        resources=job_resources(before, placements, size, throughput, state.measured),
     )
     return ReconcilePlan(
         status=status if status != before else None,

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from gputopo.api.tuning import ResourcesMode, TuningRequest, format_tuning_request
-from gputopo.api.v1alpha1 import ResourceBound, ResourcesSpec
+from gputopo.api.job_resources import ResourceBound, ResourcesSpec
+from gputopo.api.tuning import ResourcesMode, TuningRequest
 from gputopo_kube.document import Document
 from gputopo_kube.podruntime import parse_thousandths
 from gputopo_operator.decision.spec_error import SpecError
@@ -13,21 +13,18 @@ _MOST_MEMORY: Final = 10**15 - 1
 _NO_BOUND: Final = ResourceBound()
 
 
-def sizing_annotations(resources: ResourcesSpec) -> dict[str, str]:
-    """Return the annotations of a pod whose CPU and memory change while it runs.
-
-    The result is empty with the mode ``Fixed``.
+def tuning_request(resources: ResourcesSpec) -> TuningRequest:
+    """Return who decides about CPU and memory of the running pod, and its largest amounts.
 
     Raises:
         SpecError: an amount in ``spec.resources.max`` is too large.
     """
     most = resources.max or _NO_BOUND
-    request = TuningRequest(
+    return TuningRequest(
         ResourcesMode(resources.mode),
         _most("cpu", most.cpu, 1, _MOST_MILLI_CPU),
         _most("memory", most.memory, 1000, _MOST_MEMORY),
     )
-    return format_tuning_request(request)
 
 
 def set_initial_amounts(container: Document, resources: ResourcesSpec) -> None:

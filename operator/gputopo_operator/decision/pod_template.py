@@ -19,9 +19,10 @@ from gputopo.api.names import (
     NVIDIA_VISIBLE_DEVICES,
 )
 from gputopo.api.profile import GPUProfile
+from gputopo.api.tuning import format_tuning_request
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_kube.document import Document
-from gputopo_operator.decision.initial_amounts import set_initial_amounts, sizing_annotations
+from gputopo_operator.decision.initial_amounts import set_initial_amounts, tuning_request
 from gputopo_operator.decision.spec_error import SpecError
 from gputopo_operator.model import PodDefaults
 
@@ -51,7 +52,7 @@ def pod_template(
     annotations.update(format_request(request))
     annotations.update(format_measuring(_measuring(spec)))
     annotations.update(_facts(profile, spec.workload.profile))
-    annotations.update(sizing_annotations(spec.resources))
+    annotations.update(format_tuning_request(tuning_request(spec.resources)))
     _mapping(metadata, "labels", "spec.template.metadata")[JOB_LABEL] = job
     pod["schedulerName"] = defaults.scheduler_name
     pod["restartPolicy"] = "Never"

@@ -4,19 +4,18 @@ The models have the fields that components read or write. Unknown keys are ignor
 version of a component can read objects of a newer version.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from gputopo.api.job_resources import JobResources, ResourcesSpec
 from gputopo.api.model import (
     ApiModel,
     Conditions,
     ContainerName,
-    CpuAmount,
     Generation,
     MegabytesPerSecond,
     Memory,
-    MemoryAmount,
     NumaNodeId,
     ObjectName,
     PodUid,
@@ -147,27 +146,6 @@ class Workload(ApiModel):
     profile: ProfileName | None = None
 
 
-class ResourceBound(ApiModel):
-    """``GPUJob.spec.resources.min`` or ``max``, as Kubernetes quantities; None without a bound."""
-
-    cpu: CpuAmount | None = None
-    memory: MemoryAmount | None = None
-
-
-class ResourcesSpec(ApiModel):
-    """``GPUJob.spec.resources``: the container that gets the GPUs, and its CPU and memory.
-
-    Attributes:
-        min: requests and limits with which the pod is created, instead of those of the template.
-        max: the most that the container gets while it runs.
-    """
-
-    mode: Literal["Fixed", "Proportional", "Auto"] = "Fixed"
-    container: ContainerName | None = None
-    min: ResourceBound | None = None
-    max: ResourceBound | None = None
-
-
 class Limits(ApiModel):
     """``GPUJob.spec.limits``: how many failed pods are tolerated, and how long the job may take."""
 
@@ -264,22 +242,6 @@ class JobThroughput(ApiModel):
     micro_steps_per_second: MicroStepsPerSecond | None = None
     ci_permille: CiPermille | None = None
     steps_per_second: Annotated[str, Field(max_length=32)] | None = None
-
-
-class JobResources(ApiModel):
-    """``GPUJob.status.resources``: CPU and memory of the current pod, if the operator sets them.
-
-    Attributes:
-        milli_cpu: CPU limit that kubelet has applied.
-        memory: memory limit that kubelet has applied; None without a limit.
-        reason: why the container has these amounts, in words.
-        gain_percent: how much faster the pod is than before its last resize; None if unknown.
-    """
-
-    milli_cpu: Annotated[int, Field(alias="milliCPU", ge=1)]
-    memory: Memory | None = None
-    reason: Annotated[str, Field(max_length=1024)]
-    gain_percent: Annotated[int, Field(ge=-100)] | None = None
 
 
 class QueueStatus(ApiModel):

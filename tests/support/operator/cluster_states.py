@@ -88,6 +88,13 @@ class Situation:
             self.runs[name]["metadata"]["annotations"] = patch["metadata"]["annotations"]
             self.runs[name]["spec"] |= patch["spec"]
             self.pods = [pod for pod in self.pods if not is_owned(pod, self.runs[name])]
+        if plan.pod_patch is not None and not self.errors.pod_patch:
+            name, patch = plan.pod_patch
+            [changed] = [pod for pod in self.pods if pod["metadata"]["name"] == name]
+            annotations = changed["metadata"]["annotations"] | patch["metadata"]["annotations"]
+            changed["metadata"]["annotations"] = {
+                name: text for name, text in annotations.items() if text is not None
+            }
         if plan.status is not None:
             self.job["status"] = plan.status.to_json()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.names import PLACEMENT_ANNOTATION
+from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCES_MAX_ANNOTATION
 from gputopo_kube.credentials import connected
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
@@ -115,6 +115,59 @@ def test_rejected_job_is_reported_in_the_status(
     assert DENIED in job["status"]["conditions"][0]["message"]
     assert api.get("jobs", "train") is None
     assert reasons(api) == ["Refused"]
+
+
+@pytest.fixture
+def tuned(api: ApiServer, reconciler: Reconciler) -> ApiServer:
+    """A running GPUJob of the mode Auto, whose largest amount was changed."""
+    resources = {"mode": "Auto", "min": {"cpu": 2}}
+    job = gpu_job("train", resources={**resources, "max": {"cpu": 8}})
+    api.create("gpujobs", job)
+    reconciler.reconcile(KEY)
+    child = api.get("jobs", "train")
+    assert child is not None
+    pod = job_pod(child, node="n1", gpus=GPUS, phase="Running")
+    template = child["spec"]["template"]["metadata"]["annotations"]
+    pod["metadata"]["annotations"] |= template
+    api.create("pods", pod)
+    reconciler.reconcile(KEY)
+    changed = api.get("gpujobs", "train")
+    assert changed is not None
+    changed["spec"]["resources"]["max"] = {"cpu": 16}
+    api.put("gpujobs", changed)
+    return api
+
+
+def most_of(api: ApiServer) -> str | None:
+    pod = api.get("pods", "train-1")
+    assert pod is not None
+    most: str | None = pod["metadata"]["annotations"].get(RESOURCES_MAX_ANNOTATION)
+    return most
+
+
+def test_changed_largest_amount_reaches_the_pod(tuned: ApiServer, reconciler: Reconciler) -> None:
+    assert most_of(tuned) == "cpu=8000m"
+    assert reconciler.reconcile(KEY) is None
+    assert most_of(tuned) == "cpu=16000m"
+    paths = [write.path for write in tuned.writes]
+    assert [path for path in paths if "/pods/" in path] == [
+        "/api/v1/namespaces/default/pods/train-1/status"
+    ]
+
+
+def test_rejected_change_of_the_pod_is_an_event(tuned: ApiServer, reconciler: Reconciler) -> None:
+    tuned.faults.append(Fault("PATCH", "/pods/train-1/status", 403, DENIED))
+    assert reconciler.reconcile(KEY) == 60.0
+    assert reasons(tuned)[-1] == "PodNotUpdated"
+    assert most_of(tuned) == "cpu=8000m"
+    assert reconciler.reconcile(KEY) is None
+    assert most_of(tuned) == "cpu=16000m"
+
+
+def test_failed_change_of_the_pod_is_an_error(tuned: ApiServer, reconciler: Reconciler) -> None:
+    tuned.faults.append(Fault("PATCH", "/pods/train-1/status", 500))
+    with pytest.raises(ApiError):
+        reconciler.reconcile(KEY)
 
 
 def test_failed_write_of_the_job_is_an_error(

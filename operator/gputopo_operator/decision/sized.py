@@ -1,0 +1,110 @@
+"""Decides the condition Sized and ``status.resources``: CPU and memory of the current pod."""
+
+from collections.abc import Mapping, Sequence
+
+from gputopo.api.job_resources import JobResources
+from gputopo.api.profile import Measurement
+from gputopo.api.quantity import format_bytes
+from gputopo.api.tuning import TunedRecord
+from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, JobPlacement, JobThroughput
+from gputopo_operator.decision.conditions import SIZED, ConditionUpdate, truncated
+from gputopo_operator.decision.initial_amounts import tuning_request
+from gputopo_operator.decision.spec_error import SpecError
+from gputopo_operator.model import JobPod, JobResult, PodSize
+
+_CREATED = "the amounts with which the pod was created"
+
+
+def sized(spec: GPUJobSpec, pod: JobPod | None, result: JobResult | None) -> list[ConditionUpdate]:
+    """Return the condition Sized of a job with a child Job.
+
+    The list is empty with the mode ``Fixed``, and after the end of the job: the current condition
+    then stays.
+    """
+    if spec.resources.mode == "Fixed" or result is not None:
+        return []
+    try:
+        tuning_request(spec.resources)
+    except SpecError as error:
+        return [ConditionUpdate(SIZED, False, "SpecRefused", str(error))]
+    if pod is None or pod.size is None or not pod.view.running:
+        return [ConditionUpdate(SIZED, False, "NotRunning", "")]
+    return [_sized(pod.size)]
+
+
+def _sized(size: PodSize) -> ConditionUpdate:
+    record, now = size.record, _text(size.milli_cpu, size.memory)
+    if size.obstacle:
+        return ConditionUpdate(SIZED, False, "NotPossible", size.obstacle)
+    if record is None:
+        return ConditionUpdate(SIZED, False, "NotResized", f"{now}: {_CREATED}")
+    if record.pinned:
+        return ConditionUpdate(SIZED, False, "Pinned", f"{now}: {record.reason}")
+    if record.done:
+        return ConditionUpdate(SIZED, True, "Resized", f"{now}: {record.reason}")
+    reason, why = "Resizing", record.reason
+    if size.problem is not None:
+        reason, why = size.problem.reason or reason, size.problem.message or why
+    target = _text(record.target.milli_cpu, record.target.memory)
+    return ConditionUpdate(SIZED, False, reason, f"{now}; waiting for {target}: {why}")
+
+
+def job_resources(
+    before: GPUJobStatus,
+    placements: Sequence[JobPlacement],
+    size: PodSize | None,
+    throughput: JobThroughput | None,
+    measured: Mapping[str, Measurement],
+) -> JobResources | None:
+    """Return the CPU and memory that the new status shows: those of the pod in ``placements``.
+
+    Args:
+        before: the current status.
+        placements: the new value of ``status.placements``.
+        size: CPU and memory of the pod; None if gputopo does not decide about them.
+        throughput: the new value of ``status.throughput``.
+        measured: the agents' measurements by UID of the pod.
+    """
+    uids = {place.pod_uid for place in placements}
+    kept = uids & {place.pod_uid for place in before.placements}
+    shown = before.resources if kept else None
+    if size is None or size.milli_cpu is None or not uids:
+        return shown
+    found = next((each for uid, each in measured.items() if uid in uids), None)
+    changed = shown is None or shown.milli_cpu != size.milli_cpu
+    known = None if changed or shown is None else shown.gain_percent
+    return JobResources(
+        milli_cpu=size.milli_cpu,
+        memory=None if size.memory is None else format_bytes(size.memory),
+        reason=truncated((size.record.reason if size.record else "") or _CREATED),
+        gain_percent=known if found is None else _gain(size, throughput, found),
+    )
+
+
+def _gain(size: PodSize, throughput: JobThroughput | None, found: Measurement) -> int | None:
+    """Return by how much the last resize has changed the rate, in percent; None if unknown.
+
+    The rate is that of the new status, which changes only if a measurement clearly differs. A
+    measurement with other CPUs is from before the resize.
+    """
+    before = _rate_before(size.record)
+    rate = throughput.micro_steps_per_second if throughput else None
+    if not before or rate is None or throughput is None or throughput.state != "Steady":
+        return None
+    if found.milli_cpu not in {None, size.milli_cpu}:
+        return None
+    return round(100 * rate / before) - 100
+
+
+def _rate_before(record: TunedRecord | None) -> int:
+    return record.before_micro_steps_per_second if record and record.done else 0
+
+
+def _text(milli_cpu: int | None, memory: int | None) -> str:
+    """Return amounts in words.
+
+    >>> _text(4500, 16 * 2**30), _text(None, None)
+    ('4500m CPU, 16Gi memory', 'no CPU limit, no memory limit')
+    """
+    cpus = "no CPU limit" if milli_cpu is None else f"{milli_cpu}m CPU"
+    return f"{cpus}, " + ("no memory limit" if memory is None else f"{format_bytes(memory)} memory")
