@@ -564,17 +564,19 @@ def test_policies_and_user_roles_are_optional_and_their_absence_is_a_warning(hel
     assert "WARNING" not in helm.notes()
 
 
-def test_the_facts_policy_needs_a_cluster_that_serves_it(helm: Helm) -> None:
+def test_policies_that_change_pods_need_a_cluster_that_serves_them(helm: Helm) -> None:
     served = ["admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"]
-    kinds = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+    label, facts = "gputopo-tuned-label", "gputopo-facts"
     for values, cluster, rendered in (
-        ({}, served, kinds),
-        ({}, [], set()),
-        ({"facts": {"enabled": False}}, served, set()),
-        ({"enabled": False}, served, set()),
+        ({}, served, [facts, label]),
+        ({}, [], []),
+        ({"facts": {"enabled": False}}, served, [label]),
+        ({"enabled": False}, served, []),
     ):
         objects = helm.render({"admissionPolicies": values}, served=cluster)
-        assert {each["kind"] for each in objects} & kinds == rendered, values
+        for kind in ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"):
+            names = [each["metadata"]["name"] for each in objects if each["kind"] == kind]
+            assert sorted(names) == rendered, values
 
 
 def test_a_release_of_another_name_names_its_objects_and_accounts_after_it(helm: Helm) -> None:

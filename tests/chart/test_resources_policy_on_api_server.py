@@ -10,6 +10,7 @@ from gputopo.api.names import (
     RESOURCES_ANNOTATION,
     RESOURCES_MAX_ANNOTATION,
     RESOURCES_MODE_ANNOTATION,
+    TUNED_LABEL,
 )
 from support.control_plane.api_server import (
     ADMIN,
@@ -19,7 +20,9 @@ from support.control_plane.api_server import (
     User,
     service_account,
 )
+from support.control_plane.scheduler_pairs import wait_until
 
+MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
 OPERATOR = service_account("gputopo-operator")
 EXTENDER = service_account("gputopo-extender")
 KUBELET = User("system:node:n1", ("system:nodes",))
@@ -29,11 +32,17 @@ FORBIDDEN = 403
 _number = itertools.count()
 
 
-def create(server: ApiServer, annotations: dict[str, str], user: User = ADMIN) -> ApiResponse:
+def create(
+    server: ApiServer,
+    annotations: dict[str, str],
+    user: User = ADMIN,
+    labels: dict[str, str] | None = None,
+) -> ApiResponse:
+    name = f"sized-{next(_number)}"
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": f"sized-{next(_number)}", "annotations": annotations},
+        "metadata": {"name": name, "annotations": annotations, "labels": labels},
         "spec": {"containers": [{"name": "main", "image": "busybox"}]},
     }
     return server.create(PODS, pod, user)
@@ -127,6 +136,53 @@ def test_binding_adds_no_annotation(server: ApiServer, annotation: str, user: Us
     assert response.status == FORBIDDEN
     assert f"metadata.annotations[{annotation}]: Auto may not replace (nothing)" in response.message
     server.delete(f"{PODS}/{name}")
+
+
+@pytest.mark.parametrize("mode", ["Auto", "Proportional"])
+def test_new_pod_gets_the_label_by_which_the_operator_finds_it(
+    server: ApiServer, mode: str
+) -> None:
+    response = create(server, {RESOURCES_MODE_ANNOTATION: mode}, labels={"app": "train"})
+    assert response.accepted, response.message
+    assert response.body["metadata"]["labels"] == {"app": "train", TUNED_LABEL: "true"}
+    server.delete(f"{PODS}/{response.body['metadata']['name']}")
+    replaced = create(server, {RESOURCES_MODE_ANNOTATION: mode}, labels={TUNED_LABEL: "false"})
+    assert replaced.body["metadata"]["labels"] == {TUNED_LABEL: "true"}
+    server.delete(f"{PODS}/{replaced.body['metadata']['name']}")
+
+
+@pytest.mark.parametrize("mode", [{}, {RESOURCES_MODE_ANNOTATION: "Fixed"}])
+def test_pod_of_the_mode_fixed_gets_no_label(server: ApiServer, mode: dict[str, str]) -> None:
+    response = create(server, mode)
+    assert "labels" not in response.body["metadata"]
+    server.delete(f"{PODS}/{response.body['metadata']['name']}")
+
+
+@pytest.mark.parametrize("value", [None, "", "false"])
+def test_label_stays(server: ApiServer, sized: str, value: str | None) -> None:
+    response = server.merge(sized, {"metadata": {"labels": {TUNED_LABEL: value}}})
+    assert response.status == FORBIDDEN
+    assert f"metadata.labels[{TUNED_LABEL}]: '{value or ''}' may not replace 'true'" in (
+        response.message
+    )
+    assert server.merge(sized, {"metadata": {"labels": {"a": "b"}}}).accepted
+
+
+def test_pod_without_the_label_is_rejected_where_no_policy_adds_it(server: ApiServer) -> None:
+    path = f"{MUTATING}/gputopo-tuned-label"
+    kept = server.get(path).body
+    assert server.delete(path).accepted
+    try:
+        wait_until(lambda: not create(server, AUTO).accepted, seconds=30)
+        response = create(server, AUTO)
+        assert response.status == 422
+        assert f"metadata.labels[{TUNED_LABEL}]: '' is not 'true', which" in response.message
+        assert f"{RESOURCES_MODE_ANNOTATION}=Auto requires; set this label in" in response.message
+        assert create(server, AUTO, labels={TUNED_LABEL: "true"}).accepted
+    finally:
+        del kept["metadata"]["resourceVersion"]
+        assert server.create(MUTATING, kept).accepted
+    wait_until(lambda: create(server, AUTO).accepted, seconds=30)
 
 
 def test_changes_that_keep_the_annotations_are_accepted(server: ApiServer, sized: str) -> None:

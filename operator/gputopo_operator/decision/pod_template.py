@@ -17,6 +17,7 @@ from gputopo.api.names import (
     HIDING_VALUES,
     JOB_LABEL,
     NVIDIA_VISIBLE_DEVICES,
+    TUNED_LABEL,
 )
 from gputopo.api.profile import GPUProfile
 from gputopo.api.tuning import format_tuning_request
@@ -53,7 +54,10 @@ def pod_template(
     annotations.update(format_measuring(_measuring(spec)))
     annotations.update(_facts(profile, spec.workload.profile))
     annotations.update(format_tuning_request(tuning_request(spec.resources)))
-    _mapping(metadata, "labels", "spec.template.metadata")[JOB_LABEL] = job
+    labels = _mapping(metadata, "labels", "spec.template.metadata")
+    labels[JOB_LABEL] = job
+    if spec.resources.mode != "Fixed":
+        labels[TUNED_LABEL] = "true"
     pod["schedulerName"] = defaults.scheduler_name
     pod["restartPolicy"] = "Never"
     _set_priority_class(pod, spec)

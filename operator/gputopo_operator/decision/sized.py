@@ -37,16 +37,14 @@ def _sized(size: PodSize) -> ConditionUpdate:
     if size.obstacle:
         return ConditionUpdate(SIZED, False, "NotPossible", size.obstacle)
     if record is None:
-        return ConditionUpdate(SIZED, False, "NotResized", f"{now}: {_CREATED}")
-    if record.pinned:
-        return ConditionUpdate(SIZED, False, "Pinned", f"{now}: {record.reason}")
-    if record.done:
-        return ConditionUpdate(SIZED, True, "Resized", f"{now}: {record.reason}")
-    reason, why = "Resizing", record.reason
+        return ConditionUpdate(SIZED, False, "NotResized", f"has {now}, {_CREATED}")
+    if record.pinned or record.done:
+        reason = "Pinned" if record.pinned else "Resized"
+        return ConditionUpdate(SIZED, not record.pinned, reason, f"{record.reason}; has {now}")
+    reason, message = "Resizing", f"{record.reason}; still has {now}"
     if size.problem is not None:
-        reason, why = size.problem.reason or reason, size.problem.message or why
-    target = _text(record.target.milli_cpu, record.target.memory)
-    return ConditionUpdate(SIZED, False, reason, f"{now}; waiting for {target}: {why}")
+        reason, message = size.problem.reason or reason, f"{message}: {size.problem.message}"
+    return ConditionUpdate(SIZED, False, reason, message)
 
 
 def job_resources(

@@ -210,6 +210,20 @@ def wait_for_policies(server: ApiServer) -> None:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"no policy rejects {body}")
             time.sleep(0.2)
+    _wait_for_label(server, deadline)
+
+
+def _wait_for_label(server: ApiServer, deadline: float) -> None:
+    """Wait until the server adds the label to pods that the operator resizes."""
+    annotations = {"gputopo.io/resources-mode": "Auto"}
+    pod = {
+        "metadata": {"name": "probe", "annotations": annotations},
+        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+    }
+    while not (response := server.request("POST", f"{PODS}?dryRun=All", pod)).accepted:
+        if time.monotonic() > deadline:
+            raise RuntimeError(response.message)
+        time.sleep(0.2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import pytest
 
 from gputopo.api.annotations import FactsAnnotation, KnownSlowdown, parse_request
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint, parse_measuring
-from gputopo.api.names import FACTS_ANNOTATION, PROFILE_ANNOTATION
+from gputopo.api.names import FACTS_ANNOTATION, PROFILE_ANNOTATION, TUNED_LABEL
 from gputopo.api.profile import GPUProfile, GPUProfileSpec, GPUProfileStatus
 from gputopo.api.tuning import ResourcesMode, TuningRequest, parse_tuning_request
 from gputopo.patterns.model import PatternKind
@@ -206,15 +206,17 @@ def test_pod_says_who_decides_about_its_cpus_and_the_most_that_it_may_get(
 ) -> None:
     mine = template(container("main", resources={"limits": {"cpu": "1m"}}))
     child = _child(template=mine, resources={"mode": "Auto"} | ({"max": most} if most else {}))
-    annotations = child["spec"]["template"]["metadata"]["annotations"]
-    assert parse_tuning_request(annotations) == expected
+    metadata = child["spec"]["template"]["metadata"]
+    assert parse_tuning_request(metadata["annotations"]) == expected
+    assert metadata["labels"][TUNED_LABEL] == "true"
 
 
-def test_fixed_job_has_the_amounts_of_its_template_and_no_annotation() -> None:
+def test_fixed_job_has_the_amounts_of_its_template_and_no_annotation_or_label() -> None:
     child = _child(template=template(container("main", resources={"limits": {"cpu": "4"}})))
     assert _resources_of_main(child) == {"requests": {}, "limits": {"cpu": "4"}}
-    annotations = child["spec"]["template"]["metadata"]["annotations"]
-    assert not [name for name in annotations if "resources" in name]
+    metadata = child["spec"]["template"]["metadata"]
+    assert not [name for name in metadata["annotations"] if "resources" in name]
+    assert TUNED_LABEL not in metadata["labels"]
 
 
 def _with_limits(kind: str) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from support.builders.gpujobs import GPUS, exited
 from support.operator.cluster_states import START, Situation
 
 GIB = 2**30
+NOW = "4000m CPU, 16Gi memory"
+WHY = "4,000m CPU: 45 % faster than with its share of 2,000m"
 CREATED = "the amounts with which the pod was created"
 
 
@@ -26,7 +28,7 @@ def record(**changes: Any) -> dict[str, str]:
         last=Amounts(2000, 8 * GIB),
         target=Amounts(4000, 16 * GIB),
         since=START,
-        reason="45 % faster than with its share",
+        reason=WHY,
         done=True,
         before_micro_steps_per_second=8_000_000,
     )
@@ -62,43 +64,40 @@ def pending(type_: str, reason: str, text: str = "", status: str = "True") -> di
     return {"conditions": [found]}
 
 
-NOW = "4000m CPU, 16Gi memory"
-WHY = "45 % faster than with its share"
 UNDONE = record(done=False, target=Amounts(6000, 24 * GIB))
-TARGET = "waiting for 6000m CPU, 24Gi memory"
 
 
 @pytest.mark.parametrize(
     ("annotations", "status", "expected", "text"),
     [
-        (record(), {}, ("True", "Resized"), f"{NOW}: {WHY}"),
-        ({}, {}, ("False", "NotResized"), f"{NOW}: {CREATED}"),
+        (record(), {}, ("True", "Resized"), f"{WHY}; has {NOW}"),
+        ({}, {}, ("False", "NotResized"), f"has {NOW}, {CREATED}"),
         (
             record(pinned=True, reason="another client has resized the pod"),
             {},
             ("False", "Pinned"),
-            f"{NOW}: another client has resized the pod",
+            f"another client has resized the pod; has {NOW}",
         ),
-        (UNDONE, {}, ("False", "Resizing"), f"{NOW}; {TARGET}: {WHY}"),
+        (UNDONE, {}, ("False", "Resizing"), f"{WHY}; still has {NOW}"),
         (
             UNDONE,
             pending("PodResizePending", "Deferred", "Node didn't have enough capacity: cpu"),
             ("False", "Deferred"),
-            f"{NOW}; {TARGET}: Node didn't have enough capacity: cpu",
+            f"{WHY}; still has {NOW}: Node didn't have enough capacity: cpu",
         ),
         (
             UNDONE,
-            pending("PodResizeInProgress", "Error"),
+            pending("PodResizeInProgress", "Error", "cannot decrease memory limits"),
             ("False", "Error"),
-            f"{NOW}; {TARGET}: {WHY}",
+            f"{WHY}; still has {NOW}: cannot decrease memory limits",
         ),
         (
             UNDONE,
             pending("PodResizePending", "Deferred", status="False"),
             ("False", "Resizing"),
-            f"{NOW}; {TARGET}: {WHY}",
+            f"{WHY}; still has {NOW}",
         ),
-        (record(uid="uid-copied"), {}, ("False", "NotResized"), f"{NOW}: {CREATED}"),
+        (record(uid="uid-copied"), {}, ("False", "NotResized"), f"has {NOW}, {CREATED}"),
     ],
 )
 def test_condition_shows_whether_the_pod_has_its_amounts_and_why(
@@ -150,7 +149,7 @@ def test_status_shows_the_amounts_in_effect_and_their_reason() -> None:
 def test_pod_without_limits_has_no_amounts() -> None:
     situation = sized(cpu="")
     assert situation.status.resources is None
-    assert message(situation) == f"no CPU limit, no memory limit: {CREATED}"
+    assert message(situation) == f"has no CPU limit, no memory limit, {CREATED}"
 
 
 def test_placement_without_containers_has_no_amounts() -> None:
