@@ -22,7 +22,7 @@ from gputopo.tuning.pods import tunes_memory
 from gputopo.tuning.shares import MEBIBYTE
 
 _STEPS_MILLI_CPU: Final = (10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 4000, 8000)
-_MAX_CPU_STEPS: Final = 48
+_MAX_CPU_STEPS: Final = 100
 _MEMORY_STEPS: Final = 16
 _LEAST_RISE: Final = 0.02
 """Smaller rises of throughput are ignored: they are within the error of most measurements.

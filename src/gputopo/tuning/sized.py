@@ -95,8 +95,11 @@ def minus(one: Amounts, other: Amounts) -> Amounts:
 
 
 def throughput(matrix: SensitivityMatrix, amounts: Amounts) -> float:
-    """Return the throughput with these amounts, in the unit of the matrix."""
-    return matrix.at(amounts.milli_cpu / 1000, amounts.memory / 1e9)
+    """Return the throughput with these amounts, in the unit of the matrix.
+
+    A pod may have no memory request. One byte is then enough for a matrix with a single column.
+    """
+    return matrix.at(amounts.milli_cpu / 1000, max(1, amounts.memory) / 1e9)
 
 
 def least_amounts(matrix: SensitivityMatrix, share: Amounts, floor: Amounts) -> Amounts:
@@ -152,11 +155,12 @@ def _sized(pod: TunedPod, per_gpu: Amounts, node: TunedNode) -> SizedPod:
     floor, most = floor_of(pod), most_of(pod, node.allocatable, node.now)
     bounds = zip(floor, per_gpu, most, strict=True)
     share = Amounts(*(Bounds(pod.gpus, low, high).guaranteed(each) for low, each, high in bounds))
-    matrix = sensitivity_of(pod, also=(floor, share))
+    now = amounts_of(pod)
+    matrix = sensitivity_of(pod, also=(floor, share, now))
     return SizedPod(
         uid=pod.uid,
         gpus=pod.gpus,
-        now=amounts_of(pod),
+        now=now,
         floor=floor,
         share=share,
         least=share if matrix is None else least_amounts(matrix, share, floor),

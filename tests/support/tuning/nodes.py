@@ -110,7 +110,7 @@ def any_pods(draw: st.DrawFn, uid: str) -> TunedPod:
     """Draw a pod in any state: some cannot be resized, some were resized before."""
     gpus = draw(st.integers(1, 4))
     milli_cpu = draw(st.integers(2, 80).map(lambda count: count * 50) | st.integers(2, 4000))
-    memory = draw(st.integers(1, 40)) * GIB + draw(st.integers(0, 2) | st.integers(0, GIB))
+    memory = draw(st.integers(0, 40)) * GIB + draw(st.integers(0, 2) | st.integers(0, GIB))
     limit = draw(st.sampled_from([milli_cpu, milli_cpu, milli_cpu + 1, milli_cpu + 3000, None]))
     spec = ContainerAmounts(
         Amounts(milli_cpu, memory), limit, draw(st.sampled_from([memory, None]))

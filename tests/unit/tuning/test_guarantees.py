@@ -1,0 +1,120 @@
+"""Each pod is guaranteed the throughput of its share, with as few CPUs and memory as possible."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from gputopo.api.tuning import Amounts, ResourcesMode
+from gputopo.tuning.model import ContainerAmounts, PendingPod, TunedPod
+from gputopo.tuning.sized import SizedNode, SizedPod, least_amounts, sized_node
+from support.sizing import matrix
+from support.tuning.nodes import FLAT, GIB, NOW, SCALES, facts, tuned, tuned_node, with_record
+
+GB = 10**9
+
+
+def sized(node: SizedNode, uid: str) -> SizedPod:
+    return next(pod for pod in node.pods if pod.uid == uid)
+
+
+def test_share_includes_idle_gpus_but_not_what_other_pods_hold() -> None:
+    node = tuned_node(tuned("a", facts=SCALES), others=Amounts(2000, GIB))
+    assert sized_node(node).pods[0].share.milli_cpu == 1500
+
+
+def test_pod_left_alone_counts_with_its_gpus_and_amounts() -> None:
+    alone = tuned("a", 5000, gpus=2, obstacle="restart policy")
+    node = sized_node(tuned_node(alone, tuned("b", 500, facts=SCALES)))
+    assert [pod.uid for pod in node.pods] == ["b"]
+    assert node.capacity.milli_cpu == 3000
+    assert node.pods[0].share.milli_cpu == 1500
+
+
+def test_job_that_needs_no_cpus_is_guaranteed_its_floor_only() -> None:
+    node = sized_node(tuned_node(tuned("a", 500, facts=FLAT), tuned("b", 500, facts=SCALES)))
+    assert (sized(node, "a").least.milli_cpu, sized(node, "a").share.milli_cpu) == (500, 2000)
+    assert sized(node, "b").least.milli_cpu == 2000
+    assert node.spare.milli_cpu == 8000 - 500 - 2000
+
+
+def test_pod_without_facts_is_guaranteed_its_whole_share() -> None:
+    node = sized_node(tuned_node(tuned("a", 500)))
+    assert node.pods[0].least == node.pods[0].share == Amounts(2000, GIB)
+
+
+def test_floors_above_the_share_lower_the_shares_of_the_others() -> None:
+    node = sized_node(tuned_node(*(tuned(uid, 500) for uid in "abc"), tuned("d", 6500)))
+    assert {pod.uid: pod.share.milli_cpu for pod in node.pods} == {
+        **dict.fromkeys("abc", 500),
+        "d": 6500,
+    }
+
+
+def test_least_amounts_are_trimmed_in_cpus_and_memory() -> None:
+    slow = matrix(1, (1, 2, 4), (10, 20, 40), (5, 5, 5), (5, 9, 9), (5, 9, 20))
+    share = Amounts(3000, 30 * GB)
+    assert least_amounts(slow, share, Amounts(500, GB)) == Amounts(2000, 20 * GB)
+    assert least_amounts(slow, share, Amounts(2500, 25 * GB)) == Amounts(2500, 25 * GB)
+
+
+def test_share_without_throughput_guarantees_the_floor() -> None:
+    high = matrix(1, (4,), (40,), (20,))
+    assert least_amounts(high, Amounts(3000, 30 * GB), Amounts(500, GB)) == Amounts(500, GB)
+
+
+def test_value_is_relative_to_the_share_or_to_the_best_throughput() -> None:
+    rising = matrix(1, (1, 4), (1,), (5,), (20,))
+    share = Amounts(1000, GB)
+    pod = SizedPod("a", 1, share, share, share, share, Amounts(8000, GB), rising)
+    assert pod.value(Amounts(4000, GB)) == 4
+    assert replace(pod, share=Amounts(500, GB)).value(Amounts(1000, GB)) == 0.25
+    assert replace(pod, matrix=None).value(Amounts(1, 1)) == 1
+
+
+def test_pod_without_a_memory_request_has_a_value() -> None:
+    pod = replace(tuned("a", facts=SCALES), spec=ContainerAmounts(Amounts(1000, 0), 1000, None))
+    assert sized_node(tuned_node(pod)).pods[0].value(Amounts(4000, 0)) == pytest.approx(2)
+
+
+def test_pending_pods_are_accepted_in_order_while_all_guarantees_fit() -> None:
+    pods = [tuned("a", 500, facts=FLAT), tuned("b", 500, facts=SCALES)]
+    pending = [
+        PendingPod("too large", Amounts(6000, GIB)),
+        PendingPod("first", Amounts(3000, GIB)),
+        PendingPod("too much memory", Amounts(100, 100 * GIB)),
+        PendingPod("second", Amounts(2500, GIB)),
+        PendingPod("does not fit any more", Amounts(1, GIB)),
+    ]
+    node = sized_node(tuned_node(*pods, pending=pending))
+    assert node.kept_free == Amounts(5500, 2 * GIB)
+    assert node.available == Amounts(2500, 62 * GIB)
+    assert node.spare == Amounts(0, 60 * GIB)
+
+
+def test_memory_that_is_not_tuned_is_not_shared() -> None:
+    mode = ResourcesMode.PROPORTIONAL
+    node = sized_node(tuned_node(tuned("a", memory=3 * GIB, mode=mode), memory=64 * GIB))
+    assert node.pods[0].share.memory == node.pods[0].most.memory == 3 * GIB
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "recent"), [(59, True), (60, False), (-59, True), (-60, False)]
+)
+def test_resize_is_recent_for_60_seconds_by_any_clock(seconds_ago: int, *, recent: bool) -> None:
+    pod: TunedPod = with_record(tuned("a"), seconds_ago=seconds_ago)
+    node = tuned_node(pod)
+    assert sized_node(node).pods[0].resized_recently is recent
+    later = replace(node, now=NOW + timedelta(hours=1))
+    assert not sized_node(later).pods[0].resized_recently
+
+
+def test_pod_that_was_never_resized_was_not_resized_recently() -> None:
+    assert not sized_node(tuned_node(tuned("a"))).pods[0].resized_recently
+
+
+def test_facts_of_the_share_are_exact() -> None:
+    node = tuned_node(tuned("a", 100, facts=facts({1000: 10, 8000: 80})), milli_cpu=7777)
+    share = sized_node(node).pods[0].share
+    assert share.milli_cpu == 1944
+    assert sized_node(node).pods[0].least == share

@@ -1,0 +1,144 @@
+"""Facts become a matrix that rises, has the measured points, and includes the data set."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from gputopo.api.profile import CpuFact, CpuPoint, WorkloadFacts
+from gputopo.api.tuning import Amounts, ResourcesMode
+from gputopo.sensitivity.matrix import SensitivityMatrix
+from gputopo.tuning.matrix import sensitivity_of
+from gputopo.tuning.model import ContainerAmounts, Dataset, TunedPod
+from support.tuning.nodes import GIB, facts, tuned
+
+
+def matrix_of(pod: TunedPod, *also: Amounts) -> SensitivityMatrix:
+    matrix = sensitivity_of(pod, also)
+    assert matrix is not None
+    return matrix
+
+
+def rates(pod: TunedPod, *cpus: float) -> list[float]:
+    matrix = matrix_of(pod, *(Amounts(round(count * 1000), GIB) for count in cpus))
+    return [pytest.approx(matrix.at(count, 1)) for count in cpus]
+
+
+def test_throughput_between_two_points_is_interpolated() -> None:
+    pod = tuned("a", facts=facts({1000: 10, 3000: 30, 4000: 35}))
+    assert rates(pod, 1, 2, 2.5, 3, 3.5, 4) == [10, 20, 25, 30, 32.5, 35]
+
+
+def test_throughput_falls_to_0_below_the_points_and_is_constant_above_them() -> None:
+    pod = tuned("a", facts=facts({1000: 10, 2000: 15}))
+    assert rates(pod, 0.5, 1, 2, 9) == [5, 10, 15, 15]
+    assert matrix_of(pod).at(0.5, 1) == 0
+
+
+def test_throughput_that_falls_with_more_cpus_is_raised() -> None:
+    pod = tuned("a", facts=facts({1000: 10, 2000: 8, 3000: 12}))
+    assert rates(pod, 1, 2, 3) == [10, 10, 12]
+
+
+def test_rises_below_2_percent_are_ignored_until_their_sum_reaches_2_percent() -> None:
+    pod = tuned("a", facts=facts({1000: 10, 2000: 10.15, 3000: 10.3, 4000: 10.4}))
+    assert rates(pod, 1, 2, 3, 4) == [10, 10, 10.3, 10.3]
+
+
+def test_order_of_the_points_does_not_matter() -> None:
+    points = {1000: 10.0, 2000: 20.0, 4000: 30.0}
+    ascending = facts(points)
+    descending = facts(dict(reversed(points.items())))
+    assert sensitivity_of(tuned("a", facts=ascending)) == sensitivity_of(
+        tuned("a", facts=descending)
+    )
+
+
+def test_matrix_has_few_cells_on_round_amounts_and_all_measured_points() -> None:
+    matrix = matrix_of(tuned("a", facts=facts({1010: 1, 5000: 5, 97130: 90})))
+    limits = [round(cpus * 1000) for cpus in matrix.cpus]
+    assert limits[:3] == [1010, 2000, 3000]
+    assert limits[-2:] == [97000, 97130]
+    assert len(limits) <= 103
+
+
+def test_interval_of_more_than_800_cpus_has_steps_of_8_cpus() -> None:
+    matrix = matrix_of(tuned("a", facts=facts({1000: 1, 1_000_000: 5})))
+    assert matrix.cpus[:3] == (1, 8, 16)
+
+
+@pytest.mark.parametrize(
+    "points",
+    [{}, {1000: 10}, {1000: 0, 2000: 0}],
+    ids=["none", "one limit", "no steps"],
+)
+def test_facts_without_two_limits_or_without_steps_are_not_used(points: dict[int, float]) -> None:
+    assert sensitivity_of(tuned("a", facts=facts(points))) is None
+
+
+def test_rates_that_are_not_numbers_are_ignored() -> None:
+    points = [
+        CpuPoint.model_construct(milli_cpu=limit, micro_steps_per_second=rate, ci_permille=0)
+        for limit, rate in [(1000, 10e6), (2000, math.nan), (3000, 30e6), (4000, math.inf)]
+    ]
+    fact = CpuFact.model_construct(gpus=1, points=points)
+    pod = tuned("a", facts=WorkloadFacts.model_construct(gpu_model="H200", cpus=[fact]))
+    assert rates(pod, 1, 2, 3, 4) == [10, 20, 30, 30]
+
+
+def test_facts_of_another_number_of_gpus_are_not_used() -> None:
+    two = facts({1000: 10, 2000: 20}, gpus=2)
+    assert sensitivity_of(tuned("a", facts=two)) is None
+    assert matrix_of(tuned("a", facts=two, gpus=2)).gpus == 2
+
+
+def test_proportional_pods_and_pods_without_facts_have_no_matrix() -> None:
+    known = facts({1000: 10, 2000: 20})
+    assert sensitivity_of(tuned("a", mode=ResourcesMode.PROPORTIONAL, facts=known)) is None
+    assert sensitivity_of(tuned("a")) is None
+
+
+def test_amount_of_0_cpus_has_no_cell() -> None:
+    pod = tuned("a", facts=facts({1000: 10, 2000: 20}))
+    assert matrix_of(pod, Amounts(0, 0)).cpus[0] == 1
+
+
+DATA = Dataset(
+    size=100 * 10**9, storage_mb_per_s=500, memory_floor=10 * 10**9, bytes_per_step=50 * 10**6
+)
+WITH_DATA = tuned("a", memory=20 * 10**9, facts=facts({1000: 10, 4000: 40}), dataset=DATA)
+
+
+def test_storage_limits_the_throughput_with_little_memory() -> None:
+    # 60 GB cache half of the data set, so a step reads 25 MB from storage: 20 steps per second.
+    matrix = matrix_of(WITH_DATA, Amounts(4000, 60 * 10**9))
+    assert matrix.at(4, 60) == pytest.approx(20)
+    assert matrix.at(1, 60) == pytest.approx(10)
+    assert matrix.at(4, 9) == 0
+    assert matrix.at(4, 120) == pytest.approx(40)
+
+
+def test_each_gpu_reads_its_own_part_of_a_step() -> None:
+    pod = replace(WITH_DATA, gpus=2, facts=facts({1000: 10, 4000: 40}, gpus=2))
+    assert matrix_of(pod, Amounts(4000, 60 * 10**9)).at(4, 60) == pytest.approx(10)
+
+
+def test_amounts_of_memory_are_whole_mebibytes_from_no_cache_to_all_data() -> None:
+    levels = [round(size * 1e9) for size in matrix_of(WITH_DATA).memory_gb]
+    assert all(level % 2**20 == 0 for level in levels)
+    assert 0 <= levels[0] - 10 * 10**9 < 2**20
+    assert 0 <= levels[-1] - 110 * 10**9 < 2**20
+    assert len(levels) == 17
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        replace(WITH_DATA, spec=ContainerAmounts(Amounts(1000, 20 * GIB), 1000, None)),
+        replace(WITH_DATA, spec=ContainerAmounts(Amounts(1000, 0), 1000, 20 * GIB)),
+        replace(WITH_DATA, dataset=replace(DATA, bytes_per_step=0)),
+    ],
+    ids=["no memory limit", "no memory request", "no reads"],
+)
+def test_matrix_has_one_column_if_the_memory_is_not_tuned(pod: TunedPod) -> None:
+    assert len(matrix_of(pod).memory_gb) == 1
