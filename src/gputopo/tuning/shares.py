@@ -35,7 +35,7 @@ def share_per_gpu(capacity: int, gpus: int, pods: Sequence[Bounds], unit: int = 
     floor of 5 CPUs, the share is 1 CPU.
     """
     gpus = max(gpus, sum(pod.gpus for pod in pods), 1)
-    units = range(max(0, capacity) // gpus // unit + 1)
+    units = range(capacity // gpus // unit + 1)  # empty if the capacity is negative
     fitting = bisect_right(
         units, capacity, key=lambda count: sum(pod.guaranteed(count * unit) for pod in pods)
     )

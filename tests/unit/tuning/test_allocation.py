@@ -80,6 +80,14 @@ def test_large_amounts_of_memory_are_exact() -> None:
     assert allocate(spare, [pod("a", high, most=most)], marginal)["a"].memory == big
 
 
+@MECHANISMS
+def test_memory_that_is_not_tuned_stays_exact_beside_much_spare_memory(
+    mechanism: SizingMechanism,
+) -> None:
+    spare = Amounts(3500, 4 * 2**40)
+    assert allocate(spare, [pod("a", RISING)], mechanism)["a"] == Amounts(5000, GB)
+
+
 def test_mechanism_sees_only_what_is_spare_and_the_pods_that_can_gain() -> None:
     seen: list[tuple[ServerCapacity, list[SizingRequest]]] = []
 

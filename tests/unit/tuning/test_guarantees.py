@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from gputopo.api.tuning import Amounts, ResourcesMode
-from gputopo.tuning.model import ContainerAmounts, PendingPod, TunedPod
+from gputopo.tuning.model import ContainerAmounts, Dataset, PendingPod, TunedPod
 from gputopo.tuning.sized import SizedNode, SizedPod, least_amounts, sized_node
 from support.sizing import matrix
 from support.tuning.nodes import FLAT, GIB, NOW, SCALES, facts, tuned, tuned_node, with_record
@@ -90,6 +90,23 @@ def test_pending_pods_are_accepted_in_order_while_all_guarantees_fit() -> None:
     assert node.kept_free == Amounts(5500, 2 * GIB)
     assert node.available == Amounts(2500, 62 * GIB)
     assert node.spare == Amounts(0, 60 * GIB)
+
+
+def test_memory_is_shared_by_the_pods_whose_memory_is_tuned() -> None:
+    data = Dataset(size=GIB, storage_mb_per_s=100, memory_floor=GIB, bytes_per_step=1000)
+    pods = [tuned(uid, 500, 4 * GIB, dataset=data) for uid in "ab"]
+    node = sized_node(tuned_node(*pods, tuned("c", 500, 10 * GIB, gpus=2), memory=64 * GIB))
+    assert {pod.uid: pod.share for pod in node.pods} == {
+        "a": Amounts(2000, 27 * GIB),
+        "b": Amounts(2000, 27 * GIB),
+        "c": Amounts(4000, 10 * GIB),
+    }
+
+
+def test_share_of_memory_is_a_whole_number_of_mebibytes() -> None:
+    data = Dataset(size=GIB, storage_mb_per_s=100, memory_floor=GIB, bytes_per_step=1000)
+    node = sized_node(tuned_node(tuned("a", 500, GIB, dataset=data), gpus=3))
+    assert node.pods[0].share.memory == 64 * GIB // 3 // 2**20 * 2**20
 
 
 def test_memory_that_is_not_tuned_is_not_shared() -> None:

@@ -144,3 +144,18 @@ def test_memory_is_cut_independently_of_cpus() -> None:
     one = replace(pod("a", 3000), now=Amounts(3000, 80 * GB), most=Amounts(9000, 90 * GB))
     node = SizedNode(Amounts(10_000, 50 * GB), (one,), NOTHING)
     assert worthwhile(node, {"a": Amounts(1000, 40 * GB)}) == {"a": Amounts(3000, 40 * GB)}
+
+
+def test_pods_without_memory_requests_can_have_small_changes() -> None:
+    pods = tuple(
+        replace(each, now=each.now._replace(memory=0), least=each.least._replace(memory=0))
+        for each in (pod("a", 1000), pod("b", 2000))
+    )
+    best = {"a": Amounts(3000, 0), "b": Amounts(2090, 0)}
+    node = SizedNode(Amounts(10_000, 0), pods)
+    assert worthwhile(node, best) == {"a": Amounts(3000, 0), "b": Amounts(2000, 0)}
+
+
+def test_pods_that_make_no_steps_with_any_amounts_are_not_resized() -> None:
+    never = matrix(1, (100,), (1e-9,), [1])
+    assert chosen([pod("a", 3000, throughput=never)], {"a": 1000}) == {"a": 3000}
