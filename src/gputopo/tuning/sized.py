@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Final
 
 from gputopo.api.tuning import Amounts, TunedRecord
-from gputopo.runtime.times import seconds_since
 from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.tuning.matrix import sensitivity_of
 from gputopo.tuning.model import PendingPod, TunedNode, TunedPod
@@ -19,7 +18,7 @@ from gputopo.tuning.pods import (
     tunes_memory,
 )
 from gputopo.tuning.shares import MEBIBYTE, Bounds, share_per_gpu
-from gputopo.tuning.waits import RESIZE_INTERVAL_SECONDS
+from gputopo.tuning.waits import RESIZE_INTERVAL_SECONDS, seconds_since_resize
 
 NOTHING: Final = Amounts(0, 0)
 
@@ -171,8 +170,7 @@ def _sized(pod: TunedPod, per_gpu: Amounts, node: TunedNode) -> SizedPod:
 
 
 def _is_recent(record: TunedRecord | None, now: datetime) -> bool:
-    """Return whether a resize was in the last seconds. A time in the far future is not recent."""
-    return record is not None and abs(seconds_since(record.since, now)) < RESIZE_INTERVAL_SECONDS
+    return record is not None and seconds_since_resize(record, now) < RESIZE_INTERVAL_SECONDS
 
 
 def _kept_free(spare: Amounts, pending: Iterable[PendingPod]) -> Amounts:

@@ -116,7 +116,7 @@ def test_memory_that_is_not_tuned_is_not_shared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds_ago", "recent"), [(59, True), (60, False), (-59, True), (-60, False)]
+    ("seconds_ago", "recent"), [(59, True), (60, False), (-60, True), (-61, False)]
 )
 def test_resize_is_recent_for_60_seconds_by_any_clock(seconds_ago: int, *, recent: bool) -> None:
     pod: TunedPod = with_record(tuned("a"), seconds_ago=seconds_ago)

@@ -50,11 +50,11 @@ def chosen(
     return {uid: amounts.milli_cpu for uid, amounts in worthwhile(node, wanted).items()}
 
 
-def test_clear_gain_is_worth_a_resize() -> None:
+def test_clear_gain_causes_a_resize() -> None:
     assert chosen([pod("a", 1000)], {"a": 2000}) == {"a": 2000}
 
 
-def test_gain_below_3_percent_of_the_sum_is_not_worth_a_resize() -> None:
+def test_gain_below_3_percent_of_the_sum_causes_no_resize() -> None:
     # A pod without a matrix does not gain; it has the value 1.
     idle = pod("b", 3000, throughput=None)
     pods = [pod("a", 1000), idle]
@@ -62,14 +62,14 @@ def test_gain_below_3_percent_of_the_sum_is_not_worth_a_resize() -> None:
     assert chosen(pods, {"a": 1060, "b": 1000}) == {"a": 1060, "b": 1000}
 
 
-def test_gain_of_a_tenth_of_one_pod_is_worth_a_resize_beside_many_pods() -> None:
+def test_gain_of_a_tenth_of_one_pod_causes_a_resize_beside_many_pods() -> None:
     others = {f"b{number}": 1000 for number in range(7)}
     pods = [pod("a", 1000), *(pod(uid, 1000) for uid in others)]
     assert chosen(pods, {"a": 1110, **others})["a"] == 1110
     assert chosen(pods, {"a": 1090, **others})["a"] == 1000
 
 
-def test_cut_without_a_gain_of_another_pod_is_not_worth_a_resize() -> None:
+def test_cut_without_a_gain_of_another_pod_causes_no_resize() -> None:
     assert chosen([pod("a", 4000, throughput=None)], {"a": 1000}) == {"a": 4000}
 
 
@@ -133,7 +133,7 @@ def test_small_cuts_are_left_out_if_the_others_leave_enough() -> None:
     assert chosen(pods, best, 4990) == best
 
 
-def test_small_changes_alone_are_never_worth_a_resize() -> None:
+def test_small_changes_alone_never_cause_a_resize() -> None:
     assert chosen([pod("a", 2000), pod("b", 2000)], {"a": 2090, "b": 2090}) == {
         "a": 2000,
         "b": 2000,

@@ -7,7 +7,7 @@ import pytest
 from gputopo.api.tuning import Amounts, ResourcesMode
 from gputopo.tuning.model import ContainerAmounts, Dataset, ResizeState, TunedPod
 from gputopo.tuning.pods import amounts_of, floor_of, held_by, left_alone_because, most_of
-from support.tuning.nodes import GIB, tuned, with_record
+from support.tuning.nodes import GIB, NOW, tuned, with_record
 
 POD = tuned("a", 2000, 4 * GIB)
 DATA = Dataset(size=GIB, storage_mb_per_s=100, memory_floor=GIB, bytes_per_step=1000)
@@ -50,21 +50,21 @@ def test_memory_with_which_a_pod_failed_raises_its_floor() -> None:
 
 def test_memory_that_is_not_tuned_has_its_amount_as_both_bounds() -> None:
     pod = with_record(POD, floor=Amounts(500, GIB), least_memory=9 * GIB)
-    assert floor_of(pod).memory == most_of(pod, NODE).memory == 4 * GIB
+    assert floor_of(pod).memory == most_of(pod, NODE, NOW).memory == 4 * GIB
 
 
 def test_user_node_and_infeasible_raises_limit_the_most() -> None:
     pod = replace(POD, dataset=DATA)
-    assert most_of(pod, NODE) == NODE
+    assert most_of(pod, NODE, NOW) == NODE
     limited = replace(pod, most_milli_cpu=6000, most_memory=32 * GIB)
-    assert most_of(limited, NODE) == Amounts(6000, 32 * GIB)
+    assert most_of(limited, NODE, NOW) == Amounts(6000, 32 * GIB)
     infeasible = with_record(limited, most_milli_cpu=5000, most_memory=16 * GIB)
-    assert most_of(infeasible, NODE) == Amounts(5000, 16 * GIB)
+    assert most_of(infeasible, NODE, NOW) == Amounts(5000, 16 * GIB)
 
 
 def test_most_is_at_least_the_floor() -> None:
     pod = replace(POD, dataset=DATA, most_milli_cpu=1, most_memory=1)
-    assert most_of(pod, NODE) == Amounts(2000, 4 * GIB)
+    assert most_of(pod, NODE, NOW) == Amounts(2000, 4 * GIB)
 
 
 def test_pod_holds_the_larger_of_spec_and_allocated() -> None:
