@@ -19,8 +19,12 @@ from gputopo.api.names import (
     PATTERN_ANNOTATION,
     PLACEMENT_ANNOTATION,
     POLICY_ANNOTATION,
+    RESOURCES_ANNOTATION,
+    RESOURCES_MAX_ANNOTATION,
+    RESOURCES_MODE_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
+from gputopo.api.tuning import TunedRecord, parse_tuned_record, parse_tuning_request
 from gputopo_deviceplugin.admit.placement import PlacementError, candidate_gpus, intended_gpus
 from gputopo_kube.pods import PodView, parse_pod
 from support.property_settings import fuzzed, tried
@@ -31,11 +35,12 @@ MAX_MESSAGE = 1024
 NAMES = (
     *(EDGES_ANNOTATION, GPUS_ANNOTATION, PATTERN_ANNOTATION),
     *(PLACEMENT_ANNOTATION, POLICY_ANNOTATION, SENSITIVITY_ANNOTATION),
+    *(RESOURCES_ANNOTATION, RESOURCES_MAX_ANNOTATION, RESOURCES_MODE_ANNOTATION),
 )
 WORDS = (
     *("v", "uid", "node", "generation", "containers", "main", "uid-a", "n1", "GPU-1", "from"),
     *("to", "weight", "policy", "pattern", "sensitive", "reason", "aggregateMBps", "Ring"),
-    *("Custom", "Preserve", "Auto"),
+    *("Custom", "Preserve", "Auto", "floor", "milliCPU", "cpu=8", "memory=1Gi"),
 )
 EXTREMES = (
     0,
@@ -114,7 +119,13 @@ Texts = (
 Annotations = strategies.dictionaries(strategies.sampled_from(NAMES), Texts)
 
 
-@pytest.mark.parametrize("parse", [parse_request, parse_gpus, parse_placement])
+def parse_record(annotations: Mapping[str, str]) -> TunedRecord | None:
+    return parse_tuned_record(annotations, "uid-a")
+
+
+@pytest.mark.parametrize(
+    "parse", [parse_request, parse_gpus, parse_placement, parse_record, parse_tuning_request]
+)
 @fuzzed
 @given(annotations=Annotations)
 def test_any_text_is_parsed_or_rejected_with_the_name_of_its_annotation(

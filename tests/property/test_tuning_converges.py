@@ -1,5 +1,6 @@
 """Whatever happens to a node's pods, the operator converges and violates no floor."""
 
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -8,11 +9,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gputopo.api.tuning import Amounts
-from gputopo.tuning.model import ContainerAmounts
+from gputopo.tuning.model import ContainerAmounts, Target, TunedNode
+from gputopo.tuning.targets import targets
 from support.property_settings import LONG, tried
-from support.tuning.cluster import SimulatedNode, SimulatedPod
+from support.tuning.cluster import (
+    ALL,
+    NOTHING,
+    SeenNode,
+    SimulatedNode,
+    SimulatedPod,
+    by_weights,
+)
+from support.tuning.nodes import GIB
 
-CAPACITY = Amounts(8000, 100)
+CAPACITY = Amounts(8000, 100 * GIB)
 MOST_RESIZES = 8
 """Of one pod after the last disturbance: reverts of two resources, and new targets after each."""
 
@@ -20,12 +30,15 @@ choices = st.integers(0, 10**6)
 
 
 class TunedNodeMachine(RuleBasedStateMachine):
-    """Users, kubelet, other clients and an operator that is killed change one node."""
+    """Users, kubelet, other clients and two operators that are killed change one node."""
+
+    choose: Callable[[TunedNode], Mapping[str, Target]] = staticmethod(by_weights)
 
     def __init__(self) -> None:
         super().__init__()
-        self.node = SimulatedNode(CAPACITY)
+        self.node = SimulatedNode(CAPACITY, self.choose)
         self.created = 0
+        self.seen: SeenNode | None = None
 
     def _pod(self, choice: int) -> SimulatedPod:
         return list(self.node.pods.values())[choice % len(self.node.pods)]
@@ -48,6 +61,8 @@ class TunedNodeMachine(RuleBasedStateMachine):
                 "burst": st.sampled_from([1, 4000]),
                 "tunes_memory": st.just(True),
                 "is_static": st.just(True),
+                "infeasible_above": st.integers(100, 3000),
+                "rejected_above": st.integers(100, 3000),
                 "most_milli_cpu": st.integers(100, 5000),
             },
         ),
@@ -58,8 +73,7 @@ class TunedNodeMachine(RuleBasedStateMachine):
             f"pod-{self.created}", milli_cpu, memory, burst=kind.pop("burst", 0)
         )
         held = [(max(each.spec.request, each.allocated)) for each in node.pods.values()]
-        used = [*held, node.others, node.hidden, pod.allocated]
-        if any(sum(each[axis] for each in used) > node.allocatable[axis] for axis in range(2)):
+        if not node.has_capacity([*held, node.hidden, pod.allocated]):
             return
         pod.weight = weight
         for name, value in kind.items():
@@ -80,9 +94,19 @@ class TunedNodeMachine(RuleBasedStateMachine):
     def clock_is_set_back(self, seconds: int) -> None:
         self.node.now -= timedelta(seconds=seconds)
 
-    @rule(writes=st.integers(0, 6) | st.just(1000))
+    @rule(writes=st.integers(0, 6) | st.just(ALL))
     def operator_decides_and_may_be_killed(self, writes: int) -> None:
         self.node.decide(writes)
+
+    @rule()
+    def second_operator_reads_the_node(self) -> None:
+        self.seen = self.node.see()
+
+    @precondition(lambda self: self.seen is not None)
+    @rule(writes=st.integers(0, 6) | st.just(ALL))
+    def second_operator_decides_late(self, writes: int) -> None:
+        self.node.decide(writes, self.seen)
+        self.seen = None
 
     @precondition(_has_pods)
     @rule(choice=choices, weight=st.integers(0, 8))
@@ -93,7 +117,7 @@ class TunedNodeMachine(RuleBasedStateMachine):
     @rule(choice=choices, usage=st.integers(0, 60))
     def container_uses_memory(self, choice: int, usage: int) -> None:
         pod = self._pod(choice)
-        pod.usage = usage if pod.tunes_memory else 0
+        pod.usage = usage * GIB if pod.tunes_memory else 0
 
     @precondition(_has_pods)
     @rule(choice=choices, milli_cpu=st.integers(100, 3000))
@@ -107,12 +131,14 @@ class TunedNodeMachine(RuleBasedStateMachine):
             return  # not distinguishable from a resize of an operator that was killed
         pod.spec = ContainerAmounts(request, milli_cpu, pod.spec.limit_memory)
         pod.was_resized_by_other = True
+        pod.version += 1
 
     @precondition(_has_pods)
     @rule(choice=choices)
     def measurement_begins_or_ends(self, choice: int) -> None:
         pod = self._pod(choice)
         pod.is_measured = not pod.is_measured
+        pod.version += 1
 
     @rule(part=st.sampled_from([0.5, 0.8, 1]))
     def allocatable_changes(self, part: float) -> None:
@@ -133,7 +159,7 @@ class TunedNodeMachine(RuleBasedStateMachine):
         """Without further disturbances, the operator stops to resize pods."""
         tried("histories of a node with tuned pods")
         node = self.node
-        node.hidden = Amounts(0, 0)
+        node.hidden = NOTHING
         for pod in node.pods.values():
             pod.is_measured = False
             pod.amounts.clear()
@@ -145,7 +171,15 @@ class TunedNodeMachine(RuleBasedStateMachine):
             assert record is None or record.done or record.pinned
 
 
+class CurvesMachine(TunedNodeMachine):
+    """The same, with the targets from measured curves."""
+
+    choose = staticmethod(targets)
+
+
+_SETTINGS = settings(max_examples=3000 if LONG else 50, stateful_step_count=40, deadline=None)
+
 TestTunedNode = TunedNodeMachine.TestCase
-TestTunedNode.settings = settings(
-    max_examples=3000 if LONG else 100, stateful_step_count=40, deadline=None
-)
+TestTunedNode.settings = _SETTINGS
+TestCurves = CurvesMachine.TestCase
+TestCurves.settings = _SETTINGS

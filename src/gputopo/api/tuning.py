@@ -70,10 +70,10 @@ class TunedRecord(ApiModel):
             resize the pod any more.
         peak_memory: most memory that the pod has had; 0 before the first resize.
         least_memory: memory below which the pod ran out of memory or rejected a cut; 0 if none.
-        most_milli_cpu: CPUs above which a raise was infeasible; None if none was.
-        most_memory: memory above which a raise was infeasible; None if none was.
-        deferrals: number of raises in succession that kubelet or the API server did not accept in
-            time. The operator waits longer after each one.
+        most_milli_cpu: CPUs above which a raise was not possible; None if none failed.
+        most_memory: memory above which a raise was not possible; None if none failed.
+        deferrals: number of raises in succession that kubelet has deferred too long. The operator
+            waits longer after each one.
     """
 
     v: Literal[1] = 1
@@ -90,7 +90,7 @@ class TunedRecord(ApiModel):
     least_memory: _Amount = 0
     most_milli_cpu: Annotated[_Amount | None, Field(alias="mostMilliCPU")] = None
     most_memory: _Amount | None = None
-    deferrals: Annotated[int, Field(ge=0, le=100)] = 0
+    deferrals: Annotated[int, Field(ge=0, le=20)] = 0
 
     def dump(self) -> str:
         """Return the compact JSON text of the annotation."""

@@ -5,10 +5,9 @@ resize is tried again: by a bound, by a wait, or because the pod is pinned.
 """
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from gputopo.api.tuning import MAX_REASON, Amounts, TunedRecord
-from gputopo.runtime.times import timestamp
 from gputopo.tuning.model import PodResize, RecordUpdate, TunedPod, TuningEvent
 from gputopo.tuning.pods import amounts_of, floor_of, tunes_memory
 from gputopo.tuning.progress import (
@@ -20,10 +19,7 @@ from gputopo.tuning.progress import (
     was_never_written,
 )
 from gputopo.tuning.qos import resized_spec
-from gputopo.tuning.waits import DEFERRED_SECONDS, seconds_since_resize, wait_left
-
-_MAX_DEFERRALS: Final = 7
-"""More deferrals do not change the wait."""
+from gputopo.tuning.waits import DEFERRAL_WAITS, DEFERRED_SECONDS, seconds_since_resize, wait_left
 
 
 def finding(pod: TunedPod, now: datetime) -> PodResize | RecordUpdate | None:
@@ -80,16 +76,13 @@ def _out_of_memory(pod: TunedPod, record: TunedRecord, _: datetime) -> RecordUpd
     return RecordUpdate(pod.uid, learned, TuningEvent.MEMORY_GIVEN_BACK, message)
 
 
-def _rejected(pod: TunedPod, record: TunedRecord, now: datetime) -> RecordUpdate | None:
+def _rejected(pod: TunedPod, record: TunedRecord, _: datetime) -> RecordUpdate | None:
     """Return the record after the API server has rejected the newest resize."""
     if not pod.rejection or not was_never_written(pod, record):
         return None
     message = f"the API server rejected the resize to {_text(record.target)}: {pod.rejection}"
-    ended = _with(record, target=record.last, reason=message, done=True)
-    if raises(record.last, record.target):
-        ended = _with(ended, since=timestamp(now), deferrals=_one_more(record))
-    else:
-        ended = _with(ended, pinned=True)
+    learned = _bounds(record.last, record.target) or {"pinned": True}
+    ended = _with(record, target=record.last, reason=message, done=True, **learned)
     return RecordUpdate(pod.uid, ended, TuningEvent.RESIZE_REJECTED, message)
 
 
@@ -100,17 +93,11 @@ def _infeasible(pod: TunedPod, record: TunedRecord, now: datetime) -> PodResize 
         return None
     back, target = known_amounts(record, held), amounts_of(pod)
     message = f"the resize to {_text(target)} is infeasible: {pod.state.message}"
-    learned: dict[str, Any] = {}
+    learned = _bounds(back, target)
     if _is_policy(pod.state.message):
         message += "; set the CPU request below the limit, or use a node with the policy none"
         learned = {"pinned": True}
-    elif not raises(back, target):
-        learned = {"pinned": True}
-    if target.milli_cpu > back.milli_cpu:
-        learned["most_milli_cpu"] = back.milli_cpu
-    if target.memory > back.memory:
-        learned["most_memory"] = back.memory
-    return _revert(pod, back, now, message, learned)
+    return _revert(pod, back, now, message, learned or {"pinned": True})
 
 
 def _is_policy(message: str) -> bool:
@@ -151,7 +138,7 @@ def _deferred(pod: TunedPod, record: TunedRecord, now: datetime) -> PodResize | 
         f"the resize to {_text(amounts_of(pod))} was deferred for {DEFERRED_SECONDS} s: "
         f"{pod.state.message}"
     )
-    return _revert(pod, back, now, message, {"deferrals": _one_more(record)})
+    return _revert(pod, back, now, message, _from_deferral(record, back, amounts_of(pod)))
 
 
 def _done(pod: TunedPod, record: TunedRecord, now: datetime) -> RecordUpdate | None:
@@ -170,8 +157,21 @@ def _revert(
     return PodResize(step.uid, _with(step.record, **learned), step.spec, step.event, step.message)
 
 
-def _one_more(record: TunedRecord) -> int:
-    return min(_MAX_DEFERRALS, record.deferrals + 1)
+def _from_deferral(record: TunedRecord, back: Amounts, target: Amounts) -> dict[str, Any]:
+    """Return the changes of the record after kubelet has deferred a raise too long."""
+    if record.deferrals < len(DEFERRAL_WAITS):
+        return {"deferrals": record.deferrals + 1}
+    return {"deferrals": 0, **_bounds(back, target)}
+
+
+def _bounds(back: Amounts, target: Amounts) -> dict[str, Any]:
+    """Return the changes of the record that exclude a raise above ``back``; empty for a cut."""
+    bounds = {}
+    if target.milli_cpu > back.milli_cpu:
+        bounds["most_milli_cpu"] = back.milli_cpu
+    if target.memory > back.memory:
+        bounds["most_memory"] = back.memory
+    return bounds
 
 
 def _with(record: TunedRecord, **changes: Any) -> TunedRecord:  # noqa: ANN401

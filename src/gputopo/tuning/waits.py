@@ -11,10 +11,11 @@ RESIZE_INTERVAL_SECONDS: Final = 60
 """For this time after a resize, the amounts of a pod change only if its node needs it."""
 
 DEFERRED_SECONDS: Final = 60
-"""Longest time for which kubelet may defer a raise, and the wait after the first such raise."""
+"""Longest time for which kubelet may defer a raise."""
 
-MAX_WAIT_SECONDS: Final = 3600
-"""Longest wait after a raise that was deferred."""
+DEFERRAL_WAITS: Final = (300, 3600)
+"""Seconds until a raise is tried again after kubelet has deferred it too long. Each try also cuts
+other pods for the raise. So there are few tries."""
 
 _CLOCK_SECONDS: Final = 60
 """By how much the clocks of two operators may differ."""
@@ -30,12 +31,8 @@ def seconds_since_resize(record: TunedRecord, now: datetime) -> float:
 
 
 def wait_left(record: TunedRecord, now: datetime) -> float:
-    """Return the seconds until the pod may be raised again after deferred raises.
-
-    Example: 60 s after the first raise that was deferred, 120 s after the second, 240 s after the
-    third, and at most 1 h.
-    """
+    """Return the seconds until the pod may be raised again after deferred raises."""
     if not record.deferrals:
         return 0
-    wait = min(MAX_WAIT_SECONDS, DEFERRED_SECONDS << (record.deferrals - 1))
+    wait = DEFERRAL_WAITS[min(record.deferrals, len(DEFERRAL_WAITS)) - 1]
     return max(0, wait - seconds_since_resize(record, now))

@@ -10,7 +10,7 @@ from gputopo.api.tuning import Amounts
 from gputopo.tuning.faults import finding
 from gputopo.tuning.model import PodResize, RecordUpdate, ResizeState, TunedPod, TuningEvent
 from gputopo.tuning.qos import resized_spec
-from gputopo.tuning.waits import DEFERRED_SECONDS, MAX_WAIT_SECONDS, wait_left
+from gputopo.tuning.waits import DEFERRED_SECONDS, wait_left
 from support.tuning.cluster import STATIC
 from support.tuning.nodes import GIB, NOW, dataset_of, record, tuned
 
@@ -188,18 +188,12 @@ def test_pinned_pod_whose_revert_is_rejected_keeps_its_amounts() -> None:
     assert finding(replace(pod, record=step.record), NOW) is None
 
 
-def test_rejected_raise_is_tried_again_after_growing_waits() -> None:
-    pod = pod_of(LOW, rejection="quota exceeded")
-    waits = []
-    for _ in range(9):
-        step = update(pod)
-        assert step.event is TuningEvent.RESIZE_REJECTED
-        assert step.message.endswith("quota exceeded")
-        waits.append(wait_left(step.record, NOW))
-        tried = {"target": HIGH, "done": False}
-        pod = replace(pod, record=step.record.model_copy(update=tried))
-    assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
-    assert waits[-1] == MAX_WAIT_SECONDS
+def test_rejected_raise_bounds_later_raises() -> None:
+    step = update(pod_of(LOW, rejection="more than the LimitRange allows"))
+    assert step.event is TuningEvent.RESIZE_REJECTED
+    assert step.message.endswith("more than the LimitRange allows")
+    assert (step.record.target, step.record.done, step.record.pinned) == (LOW, True, False)
+    assert (step.record.most_milli_cpu, step.record.most_memory) == LOW
 
 
 def test_rejected_cut_pins_the_pod() -> None:
@@ -220,7 +214,15 @@ def test_raise_is_reverted_after_it_was_deferred_for_a_minute() -> None:
     assert step.record.deferrals == 1
     assert step.message.endswith("was deferred for 60 s: node is full")
     later = NOW + timedelta(seconds=20)
-    assert (wait_left(step.record, NOW), wait_left(step.record, later)) == (60, 40)
+    assert (wait_left(step.record, NOW), wait_left(step.record, later)) == (300, 280)
+
+
+def test_raise_that_is_always_deferred_is_tried_three_times() -> None:
+    state = not_applied("Deferred")
+    second = reverted(pod_of(state=state, seconds_ago=60, deferrals=1)).record
+    assert (second.deferrals, wait_left(second, NOW), second.most_milli_cpu) == (2, 3600, None)
+    third = reverted(pod_of(state=state, seconds_ago=60, deferrals=2)).record
+    assert (third.deferrals, third.most_milli_cpu, third.most_memory) == (0, *LOW)
 
 
 def test_deferred_raise_is_reverted_at_once_if_the_clock_was_set_back() -> None:

@@ -205,12 +205,12 @@ def test_resize_before_which_the_operator_was_killed_ends_if_it_is_not_needed_an
 
 
 def test_pod_is_not_raised_during_the_wait_after_a_deferred_raise() -> None:
-    pod = with_cpus("a", 2000, deferrals=2, seconds_ago=20)
+    pod = with_cpus("a", 2000, deferrals=1, seconds_ago=20)
     assert plan_for(pod, a=(3000, 1)) == NodePlan((), 40)  # 60 s after the resize
-    later = with_cpus("a", 2000, deferrals=2, seconds_ago=70)
-    assert plan_for(later, a=(3000, 1)) == NodePlan((), 50)
+    later = with_cpus("a", 2000, deferrals=1, seconds_ago=70)
+    assert plan_for(later, a=(3000, 1)) == NodePlan((), 230)
     assert resized(plan_for(later, a=(1500, 1))) == {"a": Amounts(1500, GIB)}
-    over = with_cpus("a", 2000, deferrals=2, seconds_ago=120)
+    over = with_cpus("a", 2000, deferrals=1, seconds_ago=300)
     assert resized(plan_for(over, a=(3000, 1))) == {"a": Amounts(3000, GIB)}
 
 
