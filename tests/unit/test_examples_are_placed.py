@@ -8,6 +8,7 @@ import yaml
 
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint, parse_measuring
 from gputopo.api.names import RESOURCE
+from gputopo.api.tuning import ResourcesMode, TuningRequest, parse_tuning_request
 from gputopo.patterns.model import Pattern, PatternEdge, chain, custom, ring, star
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.verbs.request import placement_request
@@ -27,6 +28,7 @@ EXPECTED: dict[str, tuple[Pattern, bool]] = {
     ),
     "gpujob-insensitive": (ring(2), False),
     "gpujob-measured": (ring(2), True),
+    "gpujob-auto": (ring(2), True),
 }
 
 
@@ -65,6 +67,18 @@ def test_measured_deployment_names_its_workload_and_a_counter_of_steps() -> None
         source="Metrics",
         metrics=MetricsEndpoint(9090, "/metrics", "training_steps_total"),
     )
+
+
+def test_example_with_the_mode_auto_starts_with_its_least_amounts() -> None:
+    job = yaml.safe_load((EXAMPLES / "gpujob-auto.yaml").read_text())
+    job["metadata"] |= {"uid": "uid-job", "namespace": "default"}
+    known = parse_gpu_job(job)
+    assert known.spec is not None
+    template = child_job(known, known.spec, None, PodDefaults())["spec"]["template"]
+    least = {"cpu": "2", "memory": "16Gi", RESOURCE: "2"}
+    assert template["spec"]["containers"][0]["resources"] == {"requests": least, "limits": least}
+    request = parse_tuning_request(template["metadata"]["annotations"])
+    assert request == TuningRequest(ResourcesMode.AUTO, 24_000)
 
 
 def test_weights_of_a_gpujob_are_in_the_placed_pattern() -> None:
