@@ -47,10 +47,8 @@ def allocate(
         if (matrix := _additional(pod, spare, server)) is not None
     ]
     for job in mechanism([server], requests).assignments:
-        more = Amounts(
-            sum(round(part.cpus * 1000) for part in job.parts),
-            sum(round(part.memory_gb * 1e9) for part in job.parts),
-        )
+        [part] = job.parts  # there is one server
+        more = Amounts(round(part.cpus * 1000), round(part.memory_gb * 1e9))
         chosen[job.job] = total((chosen[job.job], more))
     return chosen
 
