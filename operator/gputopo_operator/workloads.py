@@ -1,10 +1,11 @@
-"""Types for the reports of GPUTopologies and for the updates of GPUProfiles."""
+"""Types for the reports of GPUTopologies, updates of GPUProfiles, and pods that wait for CPUs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gputopo.api.profile import GPUProfileSpec, GPUProfileStatus, Measurement, Sample
-from gputopo_kube.document import ObjectKey
+from gputopo.api.tuning import Amounts
+from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.model import ObjectEvent
 
 
@@ -74,3 +75,52 @@ class ProfileUpdate:
 
     status: GPUProfileStatus
     events: tuple[ObjectEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPod:
+    """A pod that no node can take, and some node only because of CPU or memory.
+
+    Attributes:
+        requests: what the pod requests, in thousandths, by resource.
+        spec: the fields of the pod's spec that decide which nodes it may use.
+        created: RFC 3339 time.
+    """
+
+    uid: str
+    key: ObjectKey
+    requests: Mapping[str, int]
+    gpus: int
+    spec: Document
+    priority: int
+    created: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOffer:
+    """What a node with sized pods can give to a pending pod, by its last decision.
+
+    Attributes:
+        node: name, labels and taints of the Node.
+        free: what no pod requests now, in thousandths, by resource.
+        spare: CPUs and memory that are left if each sized pod has only what it is guaranteed.
+    """
+
+    node: Document
+    free: Mapping[str, int]
+    spare: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedPod:
+    """A pod with the label ``gputopo.io/tuned``, as far as a change of it needs a new decision.
+
+    Attributes:
+        node: empty before the pod is bound.
+        fingerprint: hash of the other fields that the decision depends on.
+    """
+
+    uid: str
+    node: str
+    profile: ObjectKey | None
+    fingerprint: int

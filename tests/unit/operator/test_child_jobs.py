@@ -356,3 +356,15 @@ def test_job_with_facts_of_a_newer_operator_is_parsed() -> None:
     manifest = _child(GPUProfile(), workload={"profile": "bert"})
     manifest["spec"]["template"]["metadata"]["annotations"][FACTS_ANNOTATION] = '{"v":2}'
     assert parse_child_job(manifest).facts is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "label"), [("Fixed", None), ("Proportional", "true"), ("Auto", "true")]
+)
+def test_pods_that_are_sized_have_the_label_by_which_the_operator_finds_them(
+    mode: str, label: str | None
+) -> None:
+    mine = template(container("main", resources=TEMPLATE_AMOUNTS))
+    child = _child(template=mine, resources={"mode": mode})
+    labels = child["spec"]["template"]["metadata"]["labels"]
+    assert labels.get("gputopo.io/tuned") == label

@@ -1,0 +1,67 @@
+"""Keeps which pods of which nodes gputopo sizes, and finds the changes that need a decision."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from gputopo_kube.document import ObjectKey
+from gputopo_operator.workloads import WatchedPod
+
+
+class SizedPods:
+    """The pods with the label ``gputopo.io/tuned``, by scope of their watch.
+
+    Only the event loop of the operator uses this object. A scope is a namespace, or ``*``.
+    """
+
+    def __init__(self) -> None:
+        self._pods: defaultdict[str, dict[str, WatchedPod]] = defaultdict(dict)
+        self._profiles: dict[ObjectKey, int] = {}
+        self._gpus: dict[str, int] = {}
+
+    def __bool__(self) -> bool:
+        return any(self._pods.values())
+
+    def replace(self, scope: str, pods: Iterable[WatchedPod]) -> set[str]:
+        """Replace the pods of a watch; return the nodes that must decide again."""
+        before, self._pods[scope] = self._pods[scope], {pod.uid: pod for pod in pods}
+        changed = {*before.values()} ^ {*self._pods[scope].values()}
+        return {pod.node for pod in changed if pod.node}
+
+    def change(self, scope: str, pod: WatchedPod, *, deleted: bool) -> set[str]:
+        """Replace or remove a pod; return the nodes that must decide again."""
+        before = self._pods[scope].pop(pod.uid, None)
+        if not deleted:
+            self._pods[scope][pod.uid] = pod
+        if before == pod and not deleted:
+            return set()
+        return {each.node for each in (before, pod) if each is not None and each.node}
+
+    def nodes(self) -> set[str]:
+        """Return the nodes of all sized pods."""
+        return {pod.node for pods in self._pods.values() for pod in pods.values() if pod.node}
+
+    def profile_changed(self, key: ObjectKey, fingerprint: int | None) -> set[str]:
+        """Return the nodes with pods of a GPUProfile whose facts have changed.
+
+        Args:
+            key: the GPUProfile.
+            fingerprint: hash of what its pods are sized by; None if it was deleted.
+        """
+        if not _changed(self._profiles, key, fingerprint):
+            return set()
+        pods = (pod for pods in self._pods.values() for pod in pods.values())
+        return {pod.node for pod in pods if pod.profile == key and pod.node}
+
+    def gpus_changed(self, node: str, fingerprint: int | None) -> set[str]:
+        """Return the node if it has sized pods and its GPUs or their pods have changed."""
+        changed = _changed(self._gpus, node, fingerprint)
+        return {node} & self.nodes() if changed else set()
+
+
+def _changed(known: dict[Any, int], key: object, fingerprint: int | None) -> bool:
+    """Store a fingerprint; return whether it differs from the stored one."""
+    before = known.pop(key, None)
+    if fingerprint is not None:
+        known[key] = fingerprint
+    return before != fingerprint

@@ -1,0 +1,245 @@
+"""Parses one pod that gputopo sizes: its amounts, its record, and what kubelet reports."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, Literal, TypeAlias
+
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.measuring import MeasuringRequest, parse_measuring
+from gputopo.api.names import PROFILING_LABEL, RESOURCES_MODE_ANNOTATION, TUNED_LABEL
+from gputopo.api.profiling import parse_profiling_state
+from gputopo.api.tuning import (
+    Amounts,
+    ResourcesMode,
+    TunedRecord,
+    TuningRequest,
+    parse_tuned_record,
+    parse_tuning_request,
+)
+from gputopo.runtime.times import seconds_since
+from gputopo.tuning.model import ContainerAmounts, ResizeState, TunedPod
+from gputopo_kube.document import Document
+from gputopo_kube.podmodel import Container, PodObject
+from gputopo_kube.podruntime import parse_thousandths
+from gputopo_kube.pods import ContainerKind, PodView
+from gputopo_kube.podstatus import ContainerResources, ContainerStatus
+
+_CPUS: Final = "CPUs"
+_Problem: TypeAlias = Literal["Deferred", "Infeasible", "Error"]
+_PROBLEMS: Final[Mapping[tuple[str, str], _Problem]] = {
+    ("PodResizePending", "Deferred"): "Deferred",
+    ("PodResizePending", "Infeasible"): "Infeasible",
+    ("PodResizeInProgress", "Error"): "Error",
+}
+_INVALID: Final = TuningRequest(ResourcesMode.PROPORTIONAL)
+"""Mode of a pod whose annotation is not valid. The pod is not resized."""
+
+
+def is_tuned(view: PodView, labels: Mapping[str, str]) -> bool:
+    """Return whether gputopo sizes the pod, by its label and its annotation."""
+    mode = view.annotations.get(RESOURCES_MODE_ANNOTATION, ResourcesMode.FIXED.value)
+    return labels.get(TUNED_LABEL) == "true" and mode != ResourcesMode.FIXED.value
+
+
+def parse_tuned_pod(
+    raw: Document, pod: PodObject, view: PodView, now: datetime
+) -> tuple[Container, TunedPod]:
+    """Return the container that is resized, and the pod without facts and rate.
+
+    Args:
+        raw: the object.
+        pod: the same object, parsed.
+        view: its view.
+        now: time in UTC.
+    """
+    gpu_containers = [it for it in view.containers if it.kind is ContainerKind.APPLICATION]
+    name = gpu_containers[0].name if gpu_containers else pod.spec.containers[0].name
+    container = next(each for each in pod.spec.containers if each.name == name)
+    status = next((each for each in pod.status.containers if each.name == name), None)
+    request, record, obstacle = _annotations(view)
+    spec = _amounts(container.resources)
+    tuned = TunedPod(
+        uid=view.uid,
+        name=view.name,
+        mode=request.mode,
+        gpus=sum(each.gpus for each in gpu_containers),
+        spec=spec,
+        state=_resize_state(raw, spec, status),
+        record=record,
+        most_milli_cpu=request.most_milli_cpu,
+        most_memory=request.most_memory,
+        obstacle=obstacle or _obstacle(pod, view, container, spec),
+        out_of_memory_at=_out_of_memory_at(spec, status, record),
+    )
+    return container, _while_measured(raw, pod, view, tuned, now)
+
+
+def restarts_for(container: Container, resource: str) -> bool:
+    """Return whether a resize of this resource would restart the container."""
+    return any(
+        policy.get("resourceName") == resource and policy.get("restartPolicy") != "NotRequired"
+        for policy in container.resize_policy or ()
+    )
+
+
+def _annotations(view: PodView) -> tuple[TuningRequest, TunedRecord | None, str]:
+    """Return what the pod requests, the operator's record, and why a value is not valid, or ""."""
+    try:
+        request = parse_tuning_request(view.annotations)
+        return request, parse_tuned_record(view.annotations, view.uid), ""
+    except AnnotationError as error:
+        return _INVALID, None, str(error)
+
+
+def _obstacle(pod: PodObject, view: PodView, container: Container, spec: ContainerAmounts) -> str:
+    """Return why the pod cannot be resized, with the remedy; empty if it can."""
+    if len(view.containers) != 1 or view.containers[0].kind is not ContainerKind.APPLICATION:
+        return (
+            "only a pod with one container with GPUs is sized; remove the GPUs of the other "
+            f"containers, or the annotation {RESOURCES_MODE_ANNOTATION}"
+        )
+    name = container.name
+    if not spec.request.milli_cpu or not spec.limit_milli_cpu:
+        return (
+            f"container {name} has no CPU request or no CPU limit; set both under "
+            "resources.requests and resources.limits"
+        )
+    if pod.spec.pod_resources is not None:
+        return "spec.resources: resources of the whole pod cannot be sized; remove them"
+    if restarts_for(container, "cpu"):
+        return (
+            f"resizePolicy of container {name}: a change of its CPUs would restart it; set "
+            "restartPolicy NotRequired for cpu"
+        )
+    return ""
+
+
+def _amounts(resources: ContainerResources | None) -> ContainerAmounts:
+    found = resources or ContainerResources()
+    limits = found.limits or {}
+    return ContainerAmounts(
+        request=Amounts(
+            parse_thousandths(found.quantity("cpu")) or 0, _bytes(found.quantity("memory")) or 0
+        ),
+        limit_milli_cpu=parse_thousandths(limits.get("cpu")),
+        limit_memory=_bytes(limits.get("memory")),
+    )
+
+
+def _bytes(quantity: object) -> int | None:
+    thousandths = parse_thousandths(quantity)
+    return None if thousandths is None else -(-thousandths // 1000)
+
+
+def _resize_state(
+    raw: Document, spec: ContainerAmounts, status: ContainerStatus | None
+) -> ResizeState:
+    problem, message = _problem(raw)
+    if status is None:
+        return ResizeState(problem=problem, message=message)
+    held, applied = status.allocated_resources, status.resources
+    return ResizeState(
+        allocated=_amounts(ContainerResources(requests=held)).request if held else None,
+        applied=_applied(spec, _amounts(applied)) if applied else None,
+        problem=problem,
+        message=message,
+    )
+
+
+def _applied(spec: ContainerAmounts, status: ContainerAmounts) -> Amounts:
+    """Return the requests that are in effect, judged by the limits.
+
+    Kubelet computes the limits of the status from the cgroup, and a memory limit that it could not
+    lower stays there. The request of the status can be rounded, or be that of the spec before the
+    limit is in effect.
+    """
+    return Amounts(
+        _in_effect(
+            spec.request.milli_cpu,
+            spec.limit_milli_cpu,
+            status.request.milli_cpu,
+            status.limit_milli_cpu,
+        ),
+        _in_effect(
+            spec.request.memory, spec.limit_memory, status.request.memory, status.limit_memory
+        ),
+    )
+
+
+def _in_effect(request: int, limit: int | None, applied: int, applied_limit: int | None) -> int:
+    if limit is None or applied_limit is None:
+        return applied
+    # Example: spec 3999m/4000m and limit 2000m in effect: the request in effect is 1999m.
+    return request if applied_limit == limit else applied_limit - (limit - request)
+
+
+def _problem(raw: Document) -> tuple[_Problem | None, str]:
+    """Return why kubelet has not carried out the resize in the spec, and kubelet's message.
+
+    A condition with an older ``observedGeneration`` is about an earlier resize.
+    """
+    generation = raw["metadata"].get("generation")
+    for condition in (raw.get("status") or {}).get("conditions") or ():
+        found = _PROBLEMS.get((condition.get("type"), condition.get("reason")))
+        current = condition.get("observedGeneration") in {None, generation}
+        if found is not None and condition.get("status") == "True" and current:
+            return found, condition.get("message") or ""
+    return None, ""
+
+
+def _out_of_memory_at(
+    spec: ContainerAmounts, status: ContainerStatus | None, record: TunedRecord | None
+) -> int:
+    """Return the memory limit at which the container was last killed for memory, or 0.
+
+    The status of the container has no limit for a former run. So after a kill before the newest
+    resize, this is the limit from before that resize.
+    """
+    ended = status and _last_termination(status)
+    if not status or not ended or ended.get("reason") != "OOMKilled" or not spec.limit_memory:
+        return 0
+    finished = ended.get("finishedAt")
+    if (
+        record is not None
+        and finished
+        and datetime.fromisoformat(finished) < datetime.fromisoformat(record.since)
+    ):
+        return record.last.memory + spec.limit_memory - spec.request.memory
+    limits = (status.resources and status.resources.limits) or {}
+    return _bytes(limits.get("memory")) or spec.limit_memory
+
+
+def _last_termination(status: ContainerStatus) -> Mapping[str, Any] | None:
+    former = (status.last_state or {}).get("terminated")
+    return status.terminated or (former if isinstance(former, dict) else None)
+
+
+def _while_measured(
+    raw: Document, pod: PodObject, view: PodView, tuned: TunedPod, now: datetime
+) -> TunedPod:
+    """Mark a pod that must not be resized now: it is being measured or has not started.
+
+    Kubelet rejects a pod for good if the pod, before its start, requests more than is free.
+    """
+    try:
+        state = parse_profiling_state(view.annotations, view.uid)
+        targets = parse_measuring(view.annotations)
+    except AnnotationError:
+        state, targets = None, MeasuringRequest()  # the profiler reports this, and ends
+    active = PROFILING_LABEL in (raw["metadata"].get("labels") or {})
+    if state is None:
+        begins = _CPUS in targets.targets and not _is_over(pod, targets, now)
+        return replace(tuned, measuring=active or begins or not view.running)
+    measured = not state.restored
+    own = state.original.request if measured else 0
+    return replace(tuned, measuring=active or measured or not view.running, own_milli_cpu=own)
+
+
+def _is_over(pod: PodObject, request: MeasuringRequest, now: datetime) -> bool:
+    """Return whether the time in which a measurement should have begun is over.
+
+    A pod that reports no steps is never measured.
+    """
+    started = pod.status.start_time
+    return started is not None and seconds_since(started, now) > request.profiling_seconds

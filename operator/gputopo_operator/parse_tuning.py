@@ -1,0 +1,181 @@
+"""Parses a node, its pods and their GPUProfiles into the input of sizing its running pods."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from pydantic import ValidationError
+
+from gputopo.api.names import PROFILE_ANNOTATION
+from gputopo.api.profile import GPUProfileSpec, Measurement, WorkloadFacts
+from gputopo.api.quantity import parse_bytes
+from gputopo.api.tuning import Amounts
+from gputopo.tuning.model import Dataset, TunedNode, TunedPod
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.podmodel import parse_pod_object
+from gputopo_kube.podrequests import CPU, MEMORY, counted_requests, thousandths
+from gputopo_kube.pods import PodView, view_of
+from gputopo_operator.parse_tuned_pod import is_tuned, parse_tuned_pod, restarts_for
+
+
+@dataclass(frozen=True, slots=True)
+class NodePod:
+    """A pod on a node that has not ended.
+
+    Attributes:
+        raw: the object, whose UID and resource version a patch names.
+        counted: what kube-scheduler counts for the pod, in thousandths, by resource.
+        container: name of the container that is resized; empty if gputopo does not size the pod.
+        memory_restarts: whether a resize of the container's memory would restart it.
+        tuned: None if gputopo does not size the pod; still without facts and rate.
+    """
+
+    raw: Document
+    view: PodView
+    counted: Counter[str]
+    container: str = ""
+    memory_restarts: bool = False
+    tuned: TunedPod | None = None
+
+    @property
+    def profile(self) -> ObjectKey | None:
+        """The GPUProfile that the pod names."""
+        name = self.view.annotations.get(PROFILE_ANNOTATION)
+        return ObjectKey(self.view.namespace, name) if name else None
+
+
+@dataclass(frozen=True, slots=True)
+class SizingFacts:
+    """What the GPUProfile of a pod contributes to the size of the pod."""
+
+    facts: WorkloadFacts | None = None
+    dataset: Dataset | None = None
+
+
+_NO_FACTS: Final = SizingFacts()
+
+
+def parse_node_pods(
+    pods: Iterable[Document], resource: str, namespaces: Sequence[str], now: datetime
+) -> list[NodePod]:
+    """Parse the pods that are bound to a node; leave out those that have ended.
+
+    Args:
+        pods: all pods of the node.
+        resource: extended resource that counts the GPUs.
+        namespaces: only pods in these namespaces are sized; if empty, pods in all namespaces.
+        now: time in UTC.
+
+    Raises:
+        PodError: an object is not a valid pod; the message names the field.
+    """
+    parsed = (_node_pod(raw, resource, namespaces, now) for raw in pods)
+    return [each for each in parsed if each.view.live]
+
+
+def parse_sizing_facts(profile: Document | None) -> SizingFacts:
+    """Return the facts and the data set of a GPUProfile; parts in an unknown format are missing."""
+    facts, dataset = None, None
+    raw_facts = ((profile or {}).get("status") or {}).get("facts")
+    with suppress(ValidationError):
+        facts = WorkloadFacts.model_validate(raw_facts) if raw_facts else None
+    with suppress(ValidationError):
+        dataset = _dataset(GPUProfileSpec.model_validate((profile or {}).get("spec") or {}))
+    return SizingFacts(facts, dataset)
+
+
+def parse_tuned_node(
+    node: Document,
+    pods: Sequence[NodePod],
+    resource: str,
+    facts: Mapping[ObjectKey, SizingFacts],
+    measured: Mapping[str, Measurement],
+    now: datetime,
+) -> TunedNode:
+    """Return the input of the decision about a node, without pending pods.
+
+    Args:
+        node: the Node.
+        pods: those of this node.
+        resource: extended resource that counts the GPUs.
+        facts: facts by GPUProfile.
+        measured: the agent's newest measurements, by UID of the pod.
+        now: time in UTC.
+    """
+    tuned = tuple(
+        _with_facts(each, each.tuned, facts, measured) for each in pods if each.tuned is not None
+    )
+    amounts = allocatable(node)
+    gpus_of_others = sum(each.view.most_gpus for each in pods if each.tuned is None)
+    return TunedNode(
+        now=now,
+        name=node["metadata"]["name"],
+        # A GPU that became unhealthy is not allocatable, but its pod may still run.
+        gpus=max(amounts[resource] // 1000 - gpus_of_others, sum(each.gpus for each in tuned)),
+        allocatable=to_amounts(amounts),
+        others=to_amounts(_held_by_others(pods)),
+        pods=tuned,
+    )
+
+
+def allocatable(node: Document) -> Counter[str]:
+    """Return what kubelet offers to pods, in thousandths, by resource."""
+    return thousandths((node.get("status") or {}).get("allocatable") or {})
+
+
+def to_amounts(counted: Mapping[str, int]) -> Amounts:
+    """Return CPUs and memory from thousandths by resource."""
+    return Amounts(counted.get(CPU, 0), -(-counted.get(MEMORY, 0) // 1000))
+
+
+def _node_pod(raw: Document, resource: str, namespaces: Sequence[str], now: datetime) -> NodePod:
+    pod = parse_pod_object(raw)
+    view, labels = view_of(pod, resource), raw["metadata"].get("labels") or {}
+    counted = counted_requests(pod)
+    served = not namespaces or view.namespace in namespaces
+    if not served or not view.live or view.deleting or not is_tuned(view, labels):
+        return NodePod(raw, view, counted)
+    container, tuned = parse_tuned_pod(raw, pod, view, now)
+    restarts = restarts_for(container, MEMORY)
+    return NodePod(raw, view, counted, container.name, restarts, tuned)
+
+
+def _held_by_others(pods: Iterable[NodePod]) -> Counter[str]:
+    """Return what all containers except the sized ones hold."""
+    held: Counter[str] = Counter()
+    for each in pods:
+        held += each.counted
+        if each.tuned is not None:
+            held -= counted_requests(parse_pod_object(each.raw), only=each.container)
+    return held
+
+
+def _with_facts(
+    pod: NodePod,
+    tuned: TunedPod,
+    facts: Mapping[ObjectKey, SizingFacts],
+    measured: Mapping[str, Measurement],
+) -> TunedPod:
+    found = facts.get(pod.profile, _NO_FACTS) if pod.profile else _NO_FACTS
+    measurement = measured.get(tuned.uid)
+    rate = measurement.micro_steps_per_second if measurement else None
+    return replace(
+        tuned,
+        facts=found.facts,
+        dataset=None if pod.memory_restarts else found.dataset,
+        measured_micro_steps_per_second=rate or 0,
+    )
+
+
+def _dataset(spec: GPUProfileSpec) -> Dataset | None:
+    if spec.dataset is None or spec.memory_floor is None:
+        return None
+    return Dataset(
+        size=parse_bytes(spec.dataset.size),
+        storage_mb_per_s=spec.dataset.storage_mb_per_s,
+        memory_floor=parse_bytes(spec.memory_floor),
+        bytes_per_step=spec.dataset.bytes_per_step,
+    )

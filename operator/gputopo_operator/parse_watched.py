@@ -1,0 +1,74 @@
+"""Reduces watched objects to what a decision about sizing running pods depends on."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gputopo.api.names import (
+    PROFILE_ANNOTATION,
+    PROFILING_ANNOTATION,
+    PROFILING_LABEL,
+    PROFILING_STATE_ANNOTATION,
+    RESOURCES_MAX_ANNOTATION,
+    RESOURCES_MODE_ANNOTATION,
+)
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_operator.workloads import WatchedPod
+
+# Without the annotation that the operator writes before each resize: the resize follows it.
+_ANNOTATIONS: Final = (
+    PROFILE_ANNOTATION,
+    PROFILING_ANNOTATION,
+    PROFILING_STATE_ANNOTATION,
+    RESOURCES_MAX_ANNOTATION,
+    RESOURCES_MODE_ANNOTATION,
+)
+_RESIZE_CONDITIONS: Final = frozenset({"PodResizePending", "PodResizeInProgress"})
+
+
+def parse_watched_pod(raw: Document) -> WatchedPod:
+    """Return what is needed of a sized pod between two decisions."""
+    metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    profile = annotations.get(PROFILE_ANNOTATION)
+    containers = status.get("containerStatuses") or ()
+    decisive = (
+        [annotations.get(name) for name in _ANNOTATIONS],
+        (metadata.get("labels") or {}).get(PROFILING_LABEL),
+        metadata.get("deletionTimestamp"),
+        status.get("phase"),
+        [each.get("resources") for each in spec["containers"]],
+        [
+            (each.get("type"), each.get("status"), each.get("reason"))
+            for each in status.get("conditions") or ()
+            if each.get("type") in _RESIZE_CONDITIONS
+        ],
+        [
+            (each.get("resources"), each.get("allocatedResources"), each.get("lastState"))
+            for each in containers
+        ],
+    )
+    return WatchedPod(
+        uid=metadata["uid"],
+        node=spec.get("nodeName") or "",
+        profile=ObjectKey(metadata["namespace"], profile) if profile else None,
+        fingerprint=hash(repr(decisive)),
+    )
+
+
+def profile_fingerprint(spec: Mapping[str, Any], status: Mapping[str, Any]) -> int:
+    """Return a hash of what a GPUProfile contributes to the size of its pods, without rates.
+
+    Rates change a little with each sample. The next round uses the new rates.
+    """
+    facts = (status.get("facts") or {}).get("cpus") or ()
+    measured = [
+        (each.get("gpus"), [point.get("milliCPU") for point in each.get("points") or ()])
+        for each in facts
+    ]
+    return hash(repr((spec.get("dataset"), spec.get("memoryFloor"), measured)))
+
+
+def gpus_fingerprint(status: Mapping[str, Any]) -> int:
+    """Return a hash of which pods use the GPUs of a node, and which GPUs are healthy."""
+    gpus = status.get("gpus") or ()
+    return hash(repr([(each.get("podUID"), each.get("healthy")) for each in gpus]))
