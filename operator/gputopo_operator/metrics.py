@@ -6,6 +6,8 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
+from gputopo.api.tuning import Amounts
+from gputopo.tuning.model import TuningEvent
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.model import FailureKind
 
@@ -15,8 +17,65 @@ WAIT_BUCKETS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 7 * 86400
 PHASES = ("Refused", "Pending", "Suspended", "Placed", "Running", "Succeeded", "Failed")
 
 
+class SizingMetrics:
+    """The metrics about sizing running pods. Any number of threads may use this object."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._lock = threading.Lock()
+        self._nodes: set[str] = set()
+        self._resizes = Counter(
+            "gputopo_operator_resizes_total",
+            "Resizes of running pods that have ended, by result.",
+            ["result"],
+            registry=registry,
+        )
+        for result in TuningEvent:
+            self._resizes.labels(result)
+        self._cpus = Gauge(
+            "gputopo_operator_sized_pods_cpus",
+            "CPU requests of the pods of a node that gputopo sizes.",
+            ["node"],
+            registry=registry,
+        )
+        self._memory = Gauge(
+            "gputopo_operator_sized_pods_memory_bytes",
+            "Memory requests of the pods of a node that gputopo sizes.",
+            ["node"],
+            registry=registry,
+        )
+
+    def watch_queue(self, nodes: Callable[[], int]) -> None:
+        """Serve the length of the work queue of nodes; ``nodes()`` returns it."""
+        name, text = "gputopo_operator_node_queue_length", "Nodes that wait for a worker."
+        Gauge(name, text, registry=self._registry).set_function(nodes)
+
+    def count_resize(self, result: TuningEvent) -> None:
+        """Count one ended resize of a pod."""
+        self._resizes.labels(result).inc()
+
+    def set_requests(self, node: str, requests: Amounts) -> None:
+        """Record what the sized pods of a node request together."""
+        with self._lock:
+            self._nodes.add(node)
+            self._cpus.labels(node).set(requests.milli_cpu / 1000)
+            self._memory.labels(node).set(requests.memory)
+
+    def drop(self, node: str) -> None:
+        """Remove the metrics of a node without sized pods."""
+        with self._lock:
+            if node in self._nodes:
+                self._nodes.remove(node)
+                self._cpus.remove(node)
+                self._memory.remove(node)
+
+
 class OperatorMetrics:
-    """The metrics of the operator and their registry. Any number of threads may use this object."""
+    """The metrics of the operator and their registry. Any number of threads may use this object.
+
+    Attributes:
+        sizing: the metrics about sizing running pods.
+    """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -64,6 +123,7 @@ class OperatorMetrics:
             buckets=WAIT_BUCKETS,
             registry=self.registry,
         )
+        self.sizing = SizingMetrics(self.registry)
         build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
         build.info({"version": version("gputopo"), "component": "operator"})
 

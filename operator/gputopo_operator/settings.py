@@ -41,6 +41,13 @@ class OperatorSettings(ProgramSettings):
     profile_delay_seconds: Annotated[
         Seconds, Field(description="time to collect new samples before a GPUProfile is updated")
     ] = 10.0
+    sizing_mechanism: Annotated[
+        Literal["marginal", "tune"],
+        Field(description="rule that divides the CPUs and memory of a node among its pods"),
+    ] = "marginal"
+    sizing_round_seconds: Annotated[
+        Seconds, Field(description="interval at which sized pods are sized again without an event")
+    ] = 300.0
     api_timeout_seconds: Annotated[
         Seconds, Field(description="longest wait for one response of the API server")
     ] = 30.0

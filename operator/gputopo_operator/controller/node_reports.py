@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable
 
+from gputopo.api.profile import Measurement
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.decision.reports import NO_REPORT, changes, known_pods
 from gputopo_operator.parse import parse_report, parse_samples
@@ -42,6 +43,12 @@ class NodeReports:
         """Return the nodes with a report."""
         with self._lock:
             return set(self._reports)
+
+    def measured(self, node: str) -> dict[str, Measurement]:
+        """Return the newest measurements of a node, by UID of the pod."""
+        with self._lock:
+            report = self._reports.get(node, NO_REPORT)
+        return {uid: pod.measured for uid, pod in report.pods.items() if pod.measured}
 
     def evidence(self, profile: ObjectKey) -> ProfileEvidence:
         """Return what all nodes report of the workload with this GPUProfile."""

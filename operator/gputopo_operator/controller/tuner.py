@@ -1,0 +1,200 @@
+"""Sizes the running pods of one node: reads their state, calls the decision, resizes the pods."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from gputopo.runtime.log import fields
+from gputopo.runtime.times import timestamp
+from gputopo.sizing.marginal import marginal
+from gputopo.sizing.model import SizingMechanism
+from gputopo.sizing.tune import tune
+from gputopo.tuning.decide import next_steps
+from gputopo.tuning.model import NodePlan, PendingPod, PodResize, RecordUpdate, TunedNode
+from gputopo.tuning.sized import sized_node, total
+from gputopo.tuning.targets import targets
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.errors import ApiError, ConflictError
+from gputopo_kube.podmodel import PodError
+from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.profiler import utc
+from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.resizing_api import RejectedResizeError
+from gputopo_operator.controller.tuning_api import TuningApi
+from gputopo_operator.controller.waiting_pods import WAIT_SECONDS, WaitingPods
+from gputopo_operator.decision.tuning_events import obstacle_event, tuning_event
+from gputopo_operator.metrics import SizingMetrics
+from gputopo_operator.model import ObjectEvent
+from gputopo_operator.parse_pending import parse_offer
+from gputopo_operator.parse_tuning import (
+    NodePod,
+    SizingFacts,
+    allocatable,
+    parse_node_pods,
+    parse_sizing_facts,
+    parse_tuned_node,
+    to_amounts,
+)
+from gputopo_operator.settings import OperatorSettings
+
+_MECHANISMS: Final[Mapping[str, SizingMechanism]] = {"marginal": marginal, "tune": tune}
+
+_MOST_DECISIONS: Final = 3
+"""Decisions in one call: each rejected resize needs one more, and the queue repeats the rest."""
+
+_log = logging.getLogger(__name__)
+
+
+class Tuner:
+    """Sizes the running pods of nodes. Its methods block; any thread may call them."""
+
+    def __init__(
+        self,
+        api: TuningApi,
+        objects: JobApi,
+        reports: NodeReports,
+        waiting: WaitingPods,
+        metrics: SizingMetrics,
+        settings: OperatorSettings,
+        clock: Callable[[], datetime] = utc,
+    ) -> None:
+        self._api = api
+        self._objects = objects
+        self._reports = reports
+        self._waiting = waiting
+        self._metrics = metrics
+        self._settings = settings
+        self._mechanism = _MECHANISMS[settings.sizing_mechanism]
+        self._clock = clock
+        self._obstacles: dict[str, set[tuple[str, str]]] = {}
+
+    def advance(self, node: str) -> float | None:
+        """Resize the pods of a node where needed; return the seconds until the next call, or None.
+
+        Raises:
+            ApiError: a request failed; the caller tries again later.
+        """
+        try:
+            return self._advance(node)
+        except ConflictError as error:
+            _log.debug("changed since it was read %s", fields(node=node, reason=error))
+            return CONFLICT_DELAY_SECONDS
+        except PodError as error:
+            _log.warning("pods not sized %s", fields(node=node, reason=error))
+            return self._settings.sizing_round_seconds
+
+    def _advance(self, name: str) -> float | None:
+        rejections: dict[str, str] = {}
+        for _ in range(_MOST_DECISIONS):
+            node = self._api.node(name)
+            now = self._clock()
+            pods = [] if node is None else self._read_pods(name, now)
+            if node is None or not any(each.tuned for each in pods):
+                self._forget(name)
+                return None
+            tuned = self._read(node, pods, rejections, now)
+            plan = next_steps(tuned, targets(tuned, self._mechanism))
+            rejected = self._carry_out(plan, pods, now)
+            self._report_state(tuned, pods, now)
+            if not rejected:
+                return self._delay(plan, tuned)
+            rejections |= rejected
+        return CONFLICT_DELAY_SECONDS
+
+    def _read_pods(self, node: str, now: datetime) -> list[NodePod]:
+        settings = self._settings
+        pods = self._api.pods_on(node)
+        return parse_node_pods(pods, settings.resource, settings.namespace_names, now)
+
+    def _read(
+        self, node: Document, pods: Sequence[NodePod], rejections: Mapping[str, str], now: datetime
+    ) -> TunedNode:
+        """Return the input of the decision, with the pending pods that the node may help."""
+        name, resource = node["metadata"]["name"], self._settings.resource
+        profiles = {each.profile for each in pods if each.tuned and each.profile}
+        facts = {key: self._read_facts(key) for key in sorted(profiles)}
+        measured = self._reports.measured(name)
+        found = parse_tuned_node(node, pods, resource, facts, measured, now)
+        pending = self._pending(node, pods, found)
+        tuned = (replace(each, rejection=rejections.get(each.uid, "")) for each in found.pods)
+        return replace(found, pods=tuple(tuned), pending=pending)
+
+    def _read_facts(self, profile: ObjectKey) -> SizingFacts:
+        return parse_sizing_facts(self._objects.profile(profile))
+
+    def _pending(
+        self, node: Document, pods: Sequence[NodePod], tuned: TunedNode
+    ) -> tuple[PendingPod, ...]:
+        counted = (each.counted for each in pods)
+        offer = parse_offer(node, allocatable(node), counted, sized_node(tuned).spare)
+        return tuple(
+            PendingPod(each.uid, to_amounts(each.requests), each.gpus)
+            for each in self._waiting.of_node(tuned.name, offer)
+        )
+
+    def _carry_out(self, plan: NodePlan, pods: Sequence[NodePod], now: datetime) -> dict[str, str]:
+        """Carry out all steps in their order; return the rejections by UID of the pod."""
+        by_uid = {each.view.uid: each for each in pods}
+        rejections: dict[str, str] = {}
+        for step in plan.steps:
+            pod = by_uid[step.uid]
+            written = self._api.write_record(pod.raw, step.record)
+            if isinstance(step, PodResize):
+                rejection = self._resize(pod, written, step)
+                rejections |= {step.uid: rejection} if rejection else {}
+            self._report(pod, step, now)
+        return rejections
+
+    def _resize(self, pod: NodePod, written: Document, step: PodResize) -> str:
+        """Resize a pod; return why the API server rejected the resize, or ""."""
+        last, target = step.record.last, step.record.target
+        logged = fields(pod=pod.view.key, before=tuple(last), after=tuple(target))
+        try:
+            self._api.resize_to(written, pod.container, step.spec)
+        except RejectedResizeError as error:
+            _log.info("resize rejected %s %s", logged, fields(reason=error))
+            return error.message
+        _log.info("pod resized %s %s", logged, fields(reason=step.record.reason))
+        return ""
+
+    def _report(self, pod: NodePod, step: PodResize | RecordUpdate, now: datetime) -> None:
+        if step.event is None:
+            return
+        self._metrics.count_resize(step.event)
+        # Each resize has one time, so a repeated step creates no second event.
+        self._create_event(pod, tuning_event(step.event, step.message), now, step.record.since)
+
+    def _report_state(self, node: TunedNode, pods: Sequence[NodePod], now: datetime) -> None:
+        """Update the metrics of the node; report once why a pod cannot be sized."""
+        self._metrics.set_requests(node.name, total(each.spec.request for each in node.pods))
+        found = {
+            (each.view.uid, each.tuned.obstacle): each
+            for each in pods
+            if each.tuned and each.tuned.obstacle
+        }
+        before, self._obstacles[node.name] = self._obstacles.get(node.name, set()), set(found)
+        for uid, obstacle in found.keys() - before:
+            self._create_event(found[uid, obstacle], obstacle_event(obstacle), now, "")
+
+    def _create_event(self, pod: NodePod, event: ObjectEvent, now: datetime, version: str) -> None:
+        """Create an Event on a pod. No decision reads Events, so a failure is only logged."""
+        # The objects of a list have neither kind nor version.
+        raw = {**pod.raw, "apiVersion": "v1", "kind": "Pod"}
+        try:
+            self._objects.create_event(raw, event, timestamp(now), version)
+        except ApiError as error:
+            _log.warning("event not created %s", fields(event=event.reason, reason=error))
+
+    def _delay(self, plan: NodePlan, node: TunedNode) -> float:
+        delays = [self._settings.sizing_round_seconds]
+        delays += [] if plan.check_after_seconds is None else [plan.check_after_seconds]
+        delays += [WAIT_SECONDS] if node.pending else []
+        return min(delays)
+
+    def _forget(self, node: str) -> None:
+        self._waiting.drop(node)
+        self._metrics.drop(node)
+        self._obstacles.pop(node, None)

@@ -1,0 +1,414 @@
+"""The operator sizes the running pods of a node; with a fake API server, kubelet and scheduler."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gputopo.api.names import PROFILING_LABEL, TUNED_LABEL
+from gputopo_kube.credentials import connected
+from gputopo_kube.errors import ApiError
+from gputopo_kube.sync import SyncApi
+from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.tuner import Tuner
+from gputopo_operator.controller.tuning_api import TuningApi
+from gputopo_operator.controller.waiting_pods import WAIT_SECONDS, WaitingPods
+from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.parse_pending import parse_waiting_pod
+from gputopo_operator.settings import OperatorSettings
+from support.api.faults import Fault, Hook
+from support.api.kubeconfig import write_kubeconfig
+from support.api.server import ApiServer, serving_in_thread
+from support.tuning.api_cluster import (
+    FLAT,
+    LINEAR,
+    NODE,
+    SizedCluster,
+    profile_object,
+    sized_container,
+)
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    with serving_in_thread(ApiServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def connection(
+    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SyncApi]:
+    path = write_kubeconfig(tmp_path / "kubeconfig", api.url, {"token": "secret"})
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    with connected(5.0, "test") as opened:
+        yield opened
+
+
+@pytest.fixture
+def cluster(api: ApiServer) -> SizedCluster:
+    return SizedCluster(api)
+
+
+class OperatorUnderTest:
+    """The tuner of one operator process."""
+
+    def __init__(self, connection: SyncApi, cluster: SizedCluster, **settings: str) -> None:
+        self.cluster = cluster
+        self.waiting = WaitingPods(self._seconds)
+        self.metrics = OperatorMetrics()
+        self.reports = NodeReports()
+        self.tuner = Tuner(
+            TuningApi(connection),
+            JobApi(connection),
+            self.reports,
+            self.waiting,
+            self.metrics.sizing,
+            OperatorSettings.model_validate(settings),
+            lambda: cluster.now,
+        )
+
+    def _seconds(self) -> float:
+        return self.cluster.now.timestamp()
+
+    def advance(self) -> float | None:
+        """Decide once, with the pending pods that exist now."""
+        found = (parse_waiting_pod(raw, "gputopo.io/gpu") for raw in self.cluster.api.all("pods"))
+        self.waiting.replace(pod for pod in found if pod is not None)
+        return self.tuner.advance(NODE)
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(name, labels)
+
+    def run(self, decisions: int = 12) -> None:
+        """Decide until nothing changes; kubelet carries out the resizes in between."""
+        for _ in range(decisions):
+            before = len(self.cluster.api.writes)
+            delay = self.advance()
+            self.cluster.run_kubelet()
+            assert self.cluster.total() <= 8000
+            if len(self.cluster.api.writes) == before and (delay is None or delay >= 60):
+                return
+            self.cluster.wait(min(delay or 60, 60))
+        raise AssertionError(f"never at rest: {self.cluster.cpus}, {self.cluster.resizes}")
+
+
+@pytest.fixture
+def operator(connection: SyncApi, cluster: SizedCluster) -> OperatorUnderTest:
+    return OperatorUnderTest(connection, cluster)
+
+
+def test_pod_that_arrives_is_raised_and_cuts_pods_that_need_less(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    cluster.add("flat", profile="flat", container=sized_container(cpu="1"))
+    operator.run()
+    cluster.add("linear", profile="linear")
+    operator.run()
+    assert cluster.cpus == {"flat": 1000, "linear": 7000}
+    [(reason, note)] = cluster.events("linear")
+    assert reason == "Resized"
+    assert "from 1000m CPU" in note
+    assert "to 7000m CPU" in note
+    resized = {"result": "Resized"}
+    assert operator.metric("gputopo_operator_resizes_total", **resized) == 1
+    assert operator.metric("gputopo_operator_sized_pods_cpus", node=NODE) == 8
+
+
+def test_pods_that_remain_are_raised_after_a_departure(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    for name in ("a", "b"):
+        cluster.add(name, profile="linear")
+    operator.run()
+    assert sum(cluster.cpus.values()) == 8000
+    assert min(cluster.cpus.values()) == 2000  # the share of one of four GPUs
+    cluster.api.delete("pods", "a")
+    operator.run()
+    assert cluster.cpus == {"b": 8000}
+
+
+def test_raise_is_written_before_the_cuts_that_make_it_possible(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    for name in ("a", "b"):
+        cluster.add(name, profile="linear")
+    operator.run()
+    before = len(cluster.resizes)
+    cluster.api.put("gpuprofiles", profile_object("linear", FLAT))
+    cluster.api.put("gpuprofiles", profile_object("steep", LINEAR))
+    cluster.annotate("a", profile="steep")
+    operator.run()
+    assert cluster.resizes[before:] == [("a", "7000m"), ("b", "1000m")]
+    assert [event for event, _ in cluster.events("a")] == ["Resized", "Resized"]
+
+
+def test_proportional_pods_get_their_share(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    cluster.add("a", mode="Proportional", profile="flat")
+    cluster.add("b", container=sized_container(gpus=2))
+    operator.run()
+    assert cluster.cpus == {"a": 2000, "b": 4000}
+
+
+def test_new_job_on_a_full_node_and_a_pod_of_the_default_scheduler_get_capacity(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    for name in ("a", "b", "c"):
+        cluster.add(name, profile="linear")
+    operator.run()
+    assert sum(cluster.cpus.values()) == 8000
+    cluster.add_unbound("d", profile="linear")
+    cluster.add_waiting("web", cpu="1")
+    assert operator.advance() == 5.0
+    cluster.run_kubelet()
+    cluster.run_scheduler()
+    assert cluster.api.pod("web")["spec"]["nodeName"] == NODE
+    assert cluster.api.pod("d")["spec"]["nodeName"] == NODE
+    operator.run()
+    assert sum(cluster.cpus.values()) == 7000
+    assert min(cluster.cpus.values()) == 1750
+
+
+def test_capacity_for_a_pending_pod_is_kept_for_a_minute(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    for name in ("a", "b"):
+        cluster.add(name, profile="linear")
+    operator.run()
+    cluster.add_waiting("web", cpu="2")
+    for _ in range(3):
+        assert (operator.advance() or 0) <= WAIT_SECONDS
+        cluster.run_kubelet()
+        cluster.wait(5)
+    assert sum(cluster.cpus.values()) == 6000
+    cluster.wait(WAIT_SECONDS)
+    operator.run()  # the scheduler has not bound the pod for another reason
+    assert sum(cluster.cpus.values()) == 8000
+
+
+def test_request_that_exceeds_what_pods_can_give_changes_nothing(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    for name in ("a", "b", "c", "d"):
+        cluster.add(name, profile="linear")
+    operator.run()
+    before = cluster.resizes
+    cluster.add_waiting("large", cpu="4")
+    operator.run()
+    assert cluster.resizes == before
+
+
+@pytest.mark.parametrize("number", range(16))
+def test_operator_that_is_killed_after_any_write_converges(
+    cluster: SizedCluster, connection: SyncApi, number: int
+) -> None:
+    """The write is carried out, but its operator ends; a new operator continues."""
+    for name, profile in (("a", "linear"), ("b", "flat"), ("c", "linear")):
+        cluster.add(name, profile=profile)
+    start = len(cluster.api.writes)
+    operator, killed = OperatorUnderTest(connection, cluster), False
+    for _ in range(16):
+        left = number - (len(cluster.api.writes) - start)
+        if not killed and left >= 0:
+            hooks = [Hook("PATCH|POST", "pods/|events", lambda: None)] * left
+            cluster.api.hooks = [*hooks, Hook("PATCH|POST", "pods/|events", cluster.break_next)]
+        try:
+            operator.advance()
+        except ApiError:
+            killed = True
+            operator = OperatorUnderTest(connection, cluster)
+        cluster.api.hooks, cluster.api.faults = [], []
+        cluster.run_kubelet()
+        cluster.wait(5)
+    assert cluster.cpus == {"a": 5000, "b": 1000, "c": 2000}
+    assert cluster.total() <= 8000
+    records = [cluster.record(name) for name in cluster.cpus]
+    assert all(record is None or record.done for record in records)
+
+
+def test_two_operators_resize_each_pod_once(cluster: SizedCluster, connection: SyncApi) -> None:
+    first, second = (OperatorUnderTest(connection, cluster) for _ in range(2))
+    for name in ("a", "b"):
+        cluster.add(name, profile="linear")
+
+    async def act() -> None:
+        await asyncio.to_thread(second.advance)
+
+    cluster.api.hooks.append(Hook("PATCH", "/pods/a/status", act))
+    assert first.advance() == CONFLICT_DELAY_SECONDS
+    first.run()
+    second.run()
+    assert cluster.resizes == [("a", "6000m"), ("b", "2000m")]
+    assert [reason for reason, _ in cluster.events("a")] == ["Resized"]
+
+
+def test_resize_that_the_api_server_rejects_is_reported_and_not_repeated_at_once(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    cluster.add("a", profile="linear")
+    cluster.add("b", profile="flat")
+    cluster.api.faults.append(Fault("PATCH", "/pods/a/resize", 403, "exceeded quota: cpus"))
+    operator.advance()
+    operator.advance()
+    assert cluster.cpus["a"] == 1000
+    assert operator.metric("gputopo_operator_resizes_total", result="ResizeRejected") == 1
+    [(reason, note)] = cluster.events("a")
+    assert reason == "ResizeRejected"
+    assert "exceeded quota: cpus" in note
+
+
+def test_resizes_wait_while_the_api_server_rejects_all_of_them(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    for name in ("a", "b", "c", "d"):
+        cluster.add(name, profile="linear")
+    cluster.api.faults.append(
+        Fault("PATCH", "/resize", 404, "the server could not find", times=None)
+    )
+    for _ in range(5):
+        operator.advance()
+        cluster.wait(1)
+    assert set(cluster.cpus.values()) == {1000}
+    assert "use Kubernetes 1.33 or newer" in cluster.events("a")[0][1]
+    requests = len(cluster.api.requests)
+    operator.advance()
+    assert not [write for write in cluster.api.requests[requests:] if write[0] == "PATCH"]
+
+
+def test_repeated_rejections_end_the_call(
+    cluster: SizedCluster, operator: OperatorUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.add("a", profile="linear")
+    cluster.api.faults.append(Fault("PATCH", "/resize", 403, "denied", times=None))
+    monkeypatch.setattr("gputopo_operator.controller.tuner._MOST_DECISIONS", 1)
+    assert operator.advance() == CONFLICT_DELAY_SECONDS
+
+
+def test_failed_request_is_an_error_and_the_next_call_continues(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    cluster.add("a", profile="linear")
+    cluster.api.faults.append(Fault("PATCH", "/pods/a/resize", 500))
+    with pytest.raises(ApiError):
+        operator.advance()
+    operator.run()
+    assert cluster.cpus == {"a": 8000}
+
+
+def test_pod_that_is_measured_is_left_alone_until_it_has_its_own_cpus_back(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    cluster.add("a", profile="linear")
+    cluster.add("b", profile="linear")
+    cluster.change("a", metadata={"labels": {TUNED_LABEL: "true", PROFILING_LABEL: "true"}})
+    operator.run()
+    assert cluster.cpus["a"] == 1000
+    assert cluster.cpus["b"] == 7000
+    cluster.change("a", metadata={"labels": {TUNED_LABEL: "true"}})
+    operator.run()
+    assert sum(cluster.cpus.values()) == 8000
+    assert min(cluster.cpus.values()) == 2000
+
+
+def test_pod_that_another_client_has_resized_keeps_its_amounts(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    cluster.add("a", profile="linear")
+    operator.run()
+    cluster.set_cpu("a", "3")
+    operator.run()
+    operator.run()
+    assert cluster.cpus == {"a": 3000}
+    assert [reason for reason, _ in cluster.events("a")] == ["Resized", "ResizedByOther"]
+
+
+def test_obstacle_is_reported_once(cluster: SizedCluster, operator: OperatorUnderTest) -> None:
+    container = sized_container()
+    del container["resources"]["limits"]["cpu"]
+    cluster.add("a", container=container)
+    operator.run()
+    operator.run()
+    [(reason, note)] = cluster.events("a")
+    assert reason == "NotSized"
+    assert "container main has no CPU request or no CPU limit; set both" in note
+    assert cluster.api.count("POST", "/events") == 1
+
+
+def test_node_without_sized_pods_costs_no_further_request(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    cluster.add("a", profile="linear")
+    operator.run()
+    cluster.change("a", metadata={"labels": {}})
+    assert operator.advance() is None
+    assert operator.metric("gputopo_operator_sized_pods_cpus", node=NODE) is None
+    assert cluster.api.pod("a")["spec"]["containers"][0]["resources"]["limits"]["cpu"] == "8000m"
+    cluster.api.delete("nodes", NODE, "")
+    assert operator.advance() is None
+
+
+def test_measured_rate_is_stored_before_a_resize(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    uid = cluster.add("a", profile="linear")
+    measurement = {
+        "namespace": "default",
+        "pod": "a",
+        "podUID": uid,
+        "container": "main",
+        "gpus": 1,
+        "source": "SDK",
+        "state": "Steady",
+        "microStepsPerSecond": 10_000_000,
+    }
+    operator.reports.replace(
+        {"metadata": {"name": NODE}, "status": {"measurements": [measurement]}}
+    )
+    operator.advance()
+    record = cluster.record("a")
+    assert record is not None
+    assert record.before_micro_steps_per_second == 10_000_000
+
+
+def test_profile_in_an_unknown_format_is_treated_as_missing(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    cluster.add("a", profile="linear")
+    cluster.add("b", profile="none")
+    cluster.api.change("gpuprofiles", "linear", lambda it: it["status"]["facts"].update(cpus="x"))
+    cluster.api.change("gpuprofiles", "linear", lambda it: it["spec"].update(dataset="x"))
+    operator.run()
+    assert cluster.cpus == {"a": 2000, "b": 2000}
+
+
+def test_invalid_pod_is_logged_and_the_node_is_read_again_in_the_next_round(
+    cluster: SizedCluster, operator: OperatorUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.add("a", profile="linear")
+    cluster.change("a", spec={"containers": "none"})
+    assert operator.advance() == 300.0
+    assert "pods not sized node=n1" in caplog.text
+
+
+def test_rejected_event_is_logged(
+    cluster: SizedCluster, operator: OperatorUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.add("a", profile="linear")
+    cluster.api.faults.append(Fault("POST", "/events", 403, "denied"))
+    operator.run()
+    assert cluster.cpus == {"a": 8000}
+    assert "event not created event=Resized" in caplog.text
+
+
+def test_mechanism_is_chosen_in_the_settings(cluster: SizedCluster, connection: SyncApi) -> None:
+    operator = OperatorUnderTest(connection, cluster, sizing_mechanism="tune")
+    cluster.add("a", profile="linear")
+    cluster.add("b", profile="flat")
+    operator.run()
+    assert cluster.cpus["b"] <= 2000
+    assert cluster.cpus["a"] > 4000
