@@ -29,6 +29,7 @@ EXPECTED: dict[str, tuple[Pattern, bool]] = {
     "gpujob-insensitive": (ring(2), False),
     "gpujob-measured": (ring(2), True),
     "gpujob-auto": (ring(2), True),
+    "gpujob-queued": (ring(2), True),
 }
 
 

@@ -30,8 +30,17 @@ class AdmissionApi:
         return [*self._each(("apis", "batch", "v1"), "jobs", JOB_LABEL)]
 
     def pods(self) -> list[Document]:
-        """Return the pods of all namespaces that gputopo's scheduler places and have not ended."""
-        return self._api.list("api", "v1", "pods", fields=self._pods)
+        """Return the pods that gputopo's scheduler places and have not ended.
+
+        These are pods of all namespaces. If the operator may not read them, these are the pods of
+        the namespaces of the queue.
+        """
+        try:
+            return self._api.list("api", "v1", "pods", fields=self._pods)
+        except ApiError as error:
+            if not (self._namespaces and is_final(error)):
+                raise
+        return [*self._each(("api", "v1"), "pods", fields=self._pods)]
 
     def priority_classes(self) -> list[Document]:
         """Return the PriorityClasses, or an empty list if the operator may not read them."""
@@ -42,7 +51,9 @@ class AdmissionApi:
                 raise
             return []
 
-    def _each(self, api: tuple[str, ...], plural: str, selector: str = "") -> Iterator[Document]:
+    def _each(
+        self, api: tuple[str, ...], plural: str, selector: str = "", fields: str = ""
+    ) -> Iterator[Document]:
         for namespace in self._namespaces or (None,):
             scope = () if namespace is None else ("namespaces", namespace)
-            yield from self._api.each(*api, *scope, plural, selector=selector)
+            yield from self._api.each(*api, *scope, plural, selector=selector, fields=fields)

@@ -10,7 +10,9 @@ from support.control_plane.api_server import ApiServer, free_ports, process
 
 
 @contextmanager
-def running_operator(server: ApiServer, folder: Path, resync_seconds: float) -> Iterator[Path]:
+def running_operator(
+    server: ApiServer, folder: Path, resync_seconds: float, queue_order: str = ""
+) -> Iterator[Path]:
     """Run the operator with the rights of its service account; return its log file."""
     access = server.kubeconfig_of("gputopo-operator", folder / "operator-kubeconfig")
     health, metrics = free_ports(2)
@@ -18,6 +20,7 @@ def running_operator(server: ApiServer, folder: Path, resync_seconds: float) -> 
         *(sys.executable, "-m", "gputopo_operator", "--probes-host=127.0.0.1"),
         *(f"--health-port={health}", f"--metrics-port={metrics}"),
         *(f"--resync-seconds={resync_seconds}", "--profile-delay-seconds=0.2"),
+        f"--queue-order={queue_order}",
     ]
     log = folder / "operator.log"
     with process(argv, log, {**os.environ, "KUBECONFIG": str(access)}):

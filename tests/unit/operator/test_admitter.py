@@ -268,6 +268,22 @@ def test_pods_of_other_schedulers_and_ended_pods_are_not_read(
     assert [pod["metadata"]["name"] for pod in found] == ["live-1"]
 
 
+def test_pods_of_the_own_namespaces_are_read_without_the_right_to_read_all(
+    api: ApiServer, connection: SyncApi
+) -> None:
+    cluster = QueuedCluster()
+    cluster.start("live", "n1")
+    put(api, cluster)
+    every_pod = "/api/v1/pods"
+    api.faults.append(Fault("GET", every_pod, 403))
+    found = AdmissionApi(connection, ("default",), "gputopo").pods()
+    assert [pod["metadata"]["name"] for pod in found] == ["live-1"]
+    for namespaces, status in (((), 403), (("default",), 500)):
+        api.faults.append(Fault("GET", every_pod, status))
+        with pytest.raises(ApiError):
+            AdmissionApi(connection, namespaces, "gputopo").pods()
+
+
 def test_node_reports_show_whether_the_gpus_of_a_node_have_changed() -> None:
     reports = NodeGpuReports()
     assert reports.replace(node("n1", 2))
