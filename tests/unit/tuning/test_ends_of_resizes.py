@@ -9,6 +9,7 @@ import pytest
 from gputopo.api.tuning import Amounts
 from gputopo.tuning.faults import finding
 from gputopo.tuning.model import PodResize, RecordUpdate, ResizeState, TunedPod, TuningEvent
+from gputopo.tuning.progress import known_amounts
 from gputopo.tuning.qos import resized_spec
 from gputopo.tuning.waits import DEFERRED_SECONDS, wait_left
 from support.tuning.cluster import STATIC
@@ -121,7 +122,7 @@ def test_infeasible_raise_is_reverted_and_bounds_later_raises() -> None:
     assert step.message.endswith("is infeasible: too large")
     assert (step.record.last, step.record.target) == (HIGH, LOW)
     assert (step.record.most_milli_cpu, step.record.most_memory) == (2000, 8 * GIB)
-    assert not step.record.pinned
+    assert (step.record.pinned, step.record.peak_memory) == (False, 0)
 
 
 def test_only_the_raised_resource_gets_a_bound() -> None:
@@ -159,6 +160,13 @@ def test_burstable_pod_gets_its_amount_back_and_not_its_request() -> None:
     step = reverted(pod)
     assert step.record.target == LOW
     assert step.spec.request.milli_cpu == 1999
+
+
+def test_request_that_is_itself_a_known_amount_is_not_raised_by_1m() -> None:
+    near = record(tuned("a"), last=Amounts(2000, GIB), target=Amounts(2001, GIB))
+    assert known_amounts(near, Amounts(2000, GIB)) == Amounts(2000, GIB)
+    assert known_amounts(near, Amounts(1999, GIB)) == Amounts(2000, GIB)
+    assert known_amounts(near, Amounts(1500, GIB)) == Amounts(1500, GIB)
 
 
 def test_revert_before_which_the_operator_was_killed_is_repeated() -> None:

@@ -142,7 +142,7 @@ def test_memory_is_given_back_before_other_resizes_are_reverted() -> None:
         with_memory("b", 2000, 8, last=large, done=False),
         state=ResizeState(small, large, "Error"),
     )
-    assert resized(plan_for(raised, cut)) == {"b": large, "a": small}
+    assert list(resized(plan_for(raised, cut)).items()) == [("b", large), ("a", small)]
 
 
 def in_flight(milli_cpu: int = 4000, **fields: Any) -> TunedPod:
@@ -173,7 +173,9 @@ def test_pods_that_are_left_alone_are_not_resized_and_not_awaited() -> None:
         replace(tuned("b", 2000, measuring=True), state=busy),
         replace(with_cpus("c", 2000, pinned=True), state=busy),
     ]
-    assert plan_for(*pods, a=(3000, 1), b=(3000, 1), c=(3000, 1)) == NodePlan()
+    chosen: dict[str, Any] = {"a": (3000, 1), "b": (3000, 1), "c": (3000, 1)}
+    assert plan_for(*pods, **chosen) == NodePlan()
+    assert plan_for(*(replace(pod, state=ResizeState()) for pod in pods), **chosen) == NodePlan()
 
 
 def test_revert_of_a_pinned_pod_is_awaited() -> None:
@@ -212,6 +214,11 @@ def test_pod_is_not_raised_during_the_wait_after_a_deferred_raise() -> None:
     assert resized(plan_for(later, a=(1500, 1))) == {"a": Amounts(1500, GIB)}
     over = with_cpus("a", 2000, deferrals=1, seconds_ago=300)
     assert resized(plan_for(over, a=(3000, 1))) == {"a": Amounts(3000, GIB)}
+
+
+def test_memory_is_not_raised_during_the_wait() -> None:
+    pod = with_memory("a", 2000, 8, deferrals=1, seconds_ago=299)
+    assert plan_for(pod, a=(2000, 16)) == NodePlan((), 1)
 
 
 def test_clock_that_was_set_back_causes_no_wait() -> None:
