@@ -33,6 +33,7 @@ from gputopo_kube.podmodel import PodObject, parse_pod_object
 from gputopo_kube.podruntime import ContainerRuntime, runtime_of
 from gputopo_kube.pods import PodView, view_of
 from gputopo_operator.model import ChildJob, GpuJob, JobPod, JobResult, LinkRun, PodSize
+from gputopo_operator.parse_tuned_pod import container_obstacle
 from gputopo_operator.workloads import NodeReport, PodReport, ProfileState
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -133,6 +134,9 @@ def _size(pod: PodObject, view: PodView, gpus: GpusAnnotation) -> PodSize | None
     if request.mode is ResourcesMode.FIXED:
         return None
     name = next(iter(gpus.containers), "")
+    for container in pod.spec.containers:
+        if container.name == name:
+            obstacle = obstacle or container_obstacle(pod, container)
     limits = runtime_of(pod).containers.get(name, ContainerRuntime())
     problem = pod.status.resize_problem
     return PodSize(request, limits.milli_cpu, limits.memory_bytes, record, problem, obstacle)

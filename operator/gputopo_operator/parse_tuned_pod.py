@@ -69,7 +69,7 @@ def parse_tuned_pod(
         record=record,
         most_milli_cpu=request.most_milli_cpu,
         most_memory=request.most_memory,
-        obstacle=obstacle or _obstacle(pod, view, container, spec),
+        obstacle=obstacle or _gpu_obstacle(view) or container_obstacle(pod, container),
         out_of_memory_at=_out_of_memory_at(spec, status, record),
     )
     return container, _while_measured(raw, pod, view, tuned, now)
@@ -92,14 +92,9 @@ def _annotations(view: PodView) -> tuple[TuningRequest, TunedRecord | None, str]
         return _INVALID, None, str(error)
 
 
-def _obstacle(pod: PodObject, view: PodView, container: Container, spec: ContainerAmounts) -> str:
-    """Return why the pod cannot be resized, with the remedy; empty if it can."""
-    if len(view.containers) != 1 or view.containers[0].kind is not ContainerKind.APPLICATION:
-        return (
-            "only a pod with one container with GPUs is sized; remove the GPUs of the other "
-            f"containers, or the annotation {RESOURCES_MODE_ANNOTATION}"
-        )
-    name = container.name
+def container_obstacle(pod: PodObject, container: Container) -> str:
+    """Return why this container of the pod cannot be resized, with the remedy; empty if it can."""
+    name, spec = container.name, _amounts(container.resources)
     if not spec.request.milli_cpu or not spec.limit_milli_cpu:
         return (
             f"container {name} has no CPU request or no CPU limit; set both under "
@@ -111,6 +106,16 @@ def _obstacle(pod: PodObject, view: PodView, container: Container, spec: Contain
         return (
             f"resizePolicy of container {name}: a change of its CPUs would restart it; set "
             "restartPolicy NotRequired for cpu"
+        )
+    return ""
+
+
+def _gpu_obstacle(view: PodView) -> str:
+    """Return why no container can be chosen for the resizes, with the remedy; empty if one can."""
+    if len(view.containers) != 1 or view.containers[0].kind is not ContainerKind.APPLICATION:
+        return (
+            "only a pod with one container with GPUs is sized; remove the GPUs of the other "
+            f"containers, or the annotation {RESOURCES_MODE_ANNOTATION}"
         )
     return ""
 

@@ -17,6 +17,7 @@ from support.operator.cluster_states import START, Situation
 GIB = 2**30
 NOW = "4000m CPU, 16Gi memory"
 WHY = "4,000m CPU: 45 % faster than with its share of 2,000m"
+LIMITS = {"cpu": "4", "memory": "16Gi"}
 CREATED = "the amounts with which the pod was created"
 
 
@@ -35,16 +36,23 @@ def record(**changes: Any) -> dict[str, str]:
     return {RESOURCES_ANNOTATION: known.model_copy(update=changes).dump()}
 
 
-def sized(annotations: dict[str, str] | None = None, *, cpu: str = "4", **status: Any) -> Situation:
+def sized(
+    annotations: dict[str, str] | None = None,
+    *,
+    cpu: str = "4",
+    fields: dict[str, Any] | None = None,
+    **status: Any,
+) -> Situation:
     """Return a GPUJob with the mode Auto, whose running pod has 16Gi and this CPU limit."""
     least = {"cpu": 2, "memory": "8Gi"}
     situation = Situation(resources={"mode": "Auto", "min": least, "max": {"cpu": 8}})
     situation.reconcile()
-    limits = {"cpu": cpu, "memory": "16Gi"} if cpu else {}
+    limits = LIMITS | {"cpu": cpu} if cpu else {}
     main = {"name": "main", "state": {"running": {}}, "resources": {"limits": limits}}
     status = {"containerStatuses": [main], **status}
     situation.pod(node="n1", gpus=GPUS, **{"phase": "Running", **status})
     metadata = situation.pods[0]["metadata"]
+    situation.pods[0]["spec"]["containers"][0] |= fields or {"resources": {"limits": LIMITS}}
     spec = parse_gpu_job(situation.job).spec
     assert spec is not None
     metadata["annotations"] |= format_tuning_request(tuning_request(spec.resources))
@@ -112,6 +120,13 @@ def test_record_that_cannot_be_parsed_is_the_reason() -> None:
     situation = sized({RESOURCES_ANNOTATION: "{"})
     assert situation.condition("Sized") == ("False", "NotPossible")
     assert message(situation).startswith(f"{RESOURCES_ANNOTATION}: ")
+
+
+def test_pod_that_cannot_be_resized_shows_why_and_what_to_do() -> None:
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    situation = sized(fields={"resources": {"limits": LIMITS}, "resizePolicy": policy})
+    assert situation.condition("Sized") == ("False", "NotPossible")
+    assert "set restartPolicy NotRequired for cpu" in message(situation)
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Failed"])
