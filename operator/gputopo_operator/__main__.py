@@ -5,9 +5,9 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 import kopf
 from prometheus_client import start_http_server
@@ -18,7 +18,7 @@ from gputopo_kube.credentials import connected
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError, CredentialsError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller import admission_queue, profiling_queue
+from gputopo_operator.controller import admission_queue, profiling_queue, tuning_queue
 from gputopo_operator.controller.admission_api import AdmissionApi
 from gputopo_operator.controller.admission_queue import AdmissionQueue
 from gputopo_operator.controller.admitter import Admitter
@@ -33,6 +33,10 @@ from gputopo_operator.controller.profiling_queue import ProfilingQueue
 from gputopo_operator.controller.queues import Queues
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.resync import Resync
+from gputopo_operator.controller.tuner import Tuner
+from gputopo_operator.controller.tuning_api import TuningApi
+from gputopo_operator.controller.tuning_queue import TuningQueue
+from gputopo_operator.controller.waiting_pods import WaitingPods
 from gputopo_operator.controller.work_queue import WorkQueue
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import PodDefaults
@@ -41,6 +45,8 @@ from gputopo_operator.settings import OperatorSettings
 PROFILE_WORKERS: Final = 2
 """GPUProfiles that are reconciled at the same time."""
 
+_QUEUES: Final = (admission_queue, profiling_queue, tuning_queue)
+
 _log = logging.getLogger(__name__)
 
 
@@ -48,35 +54,53 @@ async def operate(
     settings: OperatorSettings, connection: SyncApi, metrics: OperatorMetrics
 ) -> None:
     """Run the operator until a signal stops it."""
-    api, profiling_api, reports = JobApi(connection), ProfilingApi(connection), NodeReports()
-    profiler = Profiler(profiling_api, api, settings.resource)
     # Requests to the API server block, so each reconciliation runs in a thread.
-    workers = settings.workers + PROFILE_WORKERS + profiling_queue.WORKERS + admission_queue.WORKERS
+    workers = settings.workers + PROFILE_WORKERS + sum(each.WORKERS for each in _QUEUES)
     with ThreadPoolExecutor(workers, thread_name_prefix="reconcile") as threads:
-        queues = _queues(settings, api, reports, metrics, threads)
-        profiling = ProfilingQueue(profiler, profiling_api, settings, threads)
-        resync = Resync(api, queues, reports, metrics, settings.namespace_names)
-        registry = registry_for(queues, reports)
-        profiling.watch(registry)
-        admissions = _admissions(settings, connection, api, metrics, threads)
-        for admission in admissions:
-            admission.watch(registry)
+        registry, loops = _parts(settings, connection, metrics, threads)
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(queues.jobs.run(settings.workers)),
-                group.create_task(queues.profiles.run(PROFILE_WORKERS)),
-                group.create_task(resync.run(settings.resync_seconds)),
-                group.create_task(profiling.run()),
-                group.create_task(profiling.resync()),
-                *(group.create_task(each.run()) for each in admissions),
-                *(group.create_task(each.resync()) for each in admissions),
-            ]
+            tasks = [group.create_task(loop) for loop in loops]
             # At its end kopf waits 5 s for all tasks that were created after its own task. So all
-            # workers are created now: each of these tasks creates them in its first step.
+            # workers are created now: the first two steps of these tasks create them.
+            await asyncio.sleep(0)
             await asyncio.sleep(0)
             await _watch(registry, settings)
             for task in tasks:
                 task.cancel()
+
+
+def _parts(
+    settings: OperatorSettings,
+    connection: SyncApi,
+    metrics: OperatorMetrics,
+    threads: ThreadPoolExecutor,
+) -> tuple[kopf.OperatorRegistry, list[Coroutine[Any, Any, None]]]:
+    """Return the watches of kopf, and the loops that run beside them."""
+    api, profiling_api, reports = JobApi(connection), ProfilingApi(connection), NodeReports()
+    queues = _queues(settings, api, reports, metrics, threads)
+    profiler = Profiler(profiling_api, api, settings.resource)
+    profiling = ProfilingQueue(profiler, profiling_api, settings, threads)
+    waiting = WaitingPods()
+    tuner = Tuner(TuningApi(connection), api, reports, waiting, metrics.sizing, settings)
+    tuning = TuningQueue(tuner, waiting, settings, threads)
+    metrics.sizing.watch_queue(tuning.__len__)
+    admissions = _admissions(settings, connection, api, metrics, threads)
+    resync = Resync(api, queues, reports, metrics, settings.namespace_names)
+    registry = registry_for(queues, reports)
+    profiling.watch(registry)
+    tuning.watch(registry)
+    loops = [
+        queues.jobs.run(settings.workers),
+        queues.profiles.run(PROFILE_WORKERS),
+        resync.run(settings.resync_seconds),
+        profiling.run(),
+        profiling.resync(),
+        tuning.run(),
+    ]
+    for admission in admissions:
+        admission.watch(registry)
+        loops += [admission.run(), admission.resync()]
+    return registry, loops
 
 
 async def _watch(registry: kopf.OperatorRegistry, settings: OperatorSettings) -> None:

@@ -199,6 +199,10 @@ class ApiServer(Store):
                     seen = change.version
                     if rest.is_selected(change.document, target, request.query):
                         await _write_event(response, change.type, change.document)
+                    elif (before := self.before(change)) and rest.is_selected(
+                        before, target, request.query
+                    ):
+                        await _write_event(response, "DELETED", change.document)
                 await changed.wait()
         finally:
             stop()

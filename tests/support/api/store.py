@@ -159,6 +159,12 @@ class Store:
                 if change.version > since and change.key.plural == plural
             ]
 
+    def before(self, change: Change) -> Document | None:
+        """Return an object as it was before a change; None if it was created then."""
+        with self._lock:
+            older = [it for it in self._log if it.key == change.key and it.version < change.version]
+        return None if not older or older[-1].type == "DELETED" else older[-1].document
+
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call ``listener`` after every change, in the changing thread.
 

@@ -19,6 +19,7 @@ from gputopo_kube.podrequests import counted_requests
 from support.api.faults import CLOSED, Fault
 from support.api.server import ApiServer
 from support.builders.objects import pod
+from support.profiling.pods import sample
 
 Document = dict[str, Any]
 
@@ -68,7 +69,12 @@ def profile_object(name: str, curve: Mapping[int, int], *, gpus: int = 1, **spec
     facts = {"gpuModel": "Tesla V100", "cpus": [{"gpus": gpus, "points": points}]}
     metadata = {"name": name, "namespace": "default"}
     kind = {"apiVersion": API_VERSION, "kind": "GPUProfile", "metadata": metadata}
-    return {**kind, "spec": spec, "status": {"facts": facts}}
+    # The operator computes the facts from the samples again.
+    taken = [
+        sample(1000 * cpus, rate, at=600 * number, gpus=gpus).to_json()
+        for number, (cpus, rate) in enumerate(curve.items())
+    ]
+    return {**kind, "spec": spec, "status": {"facts": facts, "samples": taken}}
 
 
 class SizedCluster:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gputopo.api.names import TUNED_LABEL
 from gputopo_kube.credentials import connected
 from gputopo_kube.sync import SyncApi
 from gputopo_operator import __main__ as program
@@ -24,6 +25,8 @@ from support.builders.node_reports import gpu_profile, node_sample, reporting
 from support.operator.process import free_port
 from support.operator.queue import node
 from support.profiling.cluster import NODE, PROFILE, MeasuredCluster
+from support.tuning.api_cluster import NODE as SIZED_NODE
+from support.tuning.api_cluster import SizedCluster
 
 
 @pytest.fixture
@@ -201,5 +204,44 @@ async def test_operator_measures_pods_and_restores_those_of_a_killed_operator(
         api.change("gputopologies", NODE, lambda found: found.update(status={}))
         api.delete("gpuprofiles", PROFILE)
         await eventually(lambda: cluster.cpu()[1] == "4000m")
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+
+
+async def test_operator_sizes_pods_while_they_have_the_label(api: ApiServer) -> None:
+    cluster = SizedCluster(api)
+    cluster.add("unlabelled")
+    cluster.change("unlabelled", metadata={"labels": {}})
+    settings = OperatorSettings(
+        probes_host="127.0.0.1", health_port=free_port(), sizing_round_seconds=1.0
+    )
+
+    def has(**cpus: int) -> bool:
+        cluster.run_kubelet()
+        return cluster.cpus == cpus
+
+    def is_bound(name: str) -> bool:
+        cluster.run_scheduler()
+        return "nodeName" in api.pod(name)["spec"]
+
+    with connected(5.0, "test") as connection:
+        running = asyncio.create_task(program.operate(settings, connection, OperatorMetrics()))
+        await eventually(lambda: api.count("GET", "gputopo.io%2Ftuned") > 1)
+        assert api.count("GET", "/nodes/|spec.nodeName") == 0
+        cluster.add("a", profile="linear")
+        await eventually(lambda: has(a=7000))
+        api.change("gpuprofiles", "linear", lambda it: it["status"]["facts"]["cpus"].clear())
+        await eventually(lambda: api.count("GET", "gpuprofiles/linear") > 2)
+        cluster.add_waiting("web", cpu="3")
+        await eventually(lambda: is_bound("web"))
+        api.create("gputopologies", observed_topology(SIZED_NODE, dict.fromkeys(GPUS, "uid-a")))
+        api.delete("gputopologies", SIZED_NODE)
+        api.delete("gpuprofiles", "linear")
+        cluster.change("a", metadata={"labels": {}})
+        decisions = api.count("GET", "/nodes/")
+        cluster.add_waiting("late", cpu="3")
+        await eventually(lambda: api.count("GET", "/nodes/") > decisions)
+        cluster.change("a", metadata={"labels": {TUNED_LABEL: "true"}})
+        await eventually(lambda: api.count("GET", "/nodes/") > decisions + 1)
         os.kill(os.getpid(), signal.SIGTERM)
         await running
