@@ -384,6 +384,15 @@ def test_queue_has_arguments_and_rights_only_if_it_is_on(helm: Helm) -> None:
         assert may_read_classes == bool(order)
 
 
+def test_settings_of_sizing_reach_the_operator(helm: Helm) -> None:
+    for mechanism, seconds in (("marginal", 300), ("tune", 60)):
+        sizing = {"mechanism": mechanism, "roundSeconds": seconds}
+        changed = {"operator": {"sizing": sizing}} if seconds == 60 else {}
+        operator = find(helm.render(changed), "Deployment", "gputopo-operator")
+        given = [each for each in container(operator, "operator")["args"] if "sizing" in each]
+        assert given == [f"--sizing-mechanism={mechanism}", f"--sizing-round-seconds={seconds}"]
+
+
 def test_resource_and_scheduler_name_reach_everything_that_needs_them(
     everything: list[Object],
 ) -> None:

@@ -10,6 +10,7 @@ import yaml
 
 from gputopo.placement.model import MAPA_POLICIES
 from gputopo.queueing.model import QueueOrder
+from gputopo_operator.controller.tuner import MECHANISMS
 from support.helm_chart import CHART, Helm, HelmError
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -75,6 +76,10 @@ def test_order_of_the_queue_may_be_any_that_the_core_knows() -> None:
     assert schema_at(".operator.queue.order")["enum"] == ["", *QueueOrder]
 
 
+def test_mechanism_of_sizing_may_be_any_that_the_operator_knows() -> None:
+    assert schema_at(".operator.sizing.mechanism")["enum"] == list(MECHANISMS)
+
+
 def test_no_object_of_the_schema_takes_unknown_keys() -> None:
     for path, schema in schemas(SCHEMA):
         if "properties" in schema:
@@ -106,6 +111,8 @@ WRONG = {
     "a log level": ({"operator": {"logLevel": "loud"}}, "logLevel"),
     "an order of the queue": ({"operator": {"queue": {"order": "fifo"}}}, "order"),
     "no time to skip": ({"operator": {"queue": {"maxSkipSeconds": 0}}}, "maxSkipSeconds"),
+    "a mechanism of sizing": ({"operator": {"sizing": {"mechanism": "opt"}}}, "mechanism"),
+    "rounds that never end": ({"operator": {"sizing": {"roundSeconds": 1}}}, "roundSeconds"),
     "a tag in the repository": (
         {"operator": {"image": {"repository": "localhost/a:b"}}},
         "repository",

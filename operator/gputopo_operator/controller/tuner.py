@@ -40,7 +40,7 @@ from gputopo_operator.parse_tuning import (
 )
 from gputopo_operator.settings import OperatorSettings
 
-_MECHANISMS: Final[Mapping[str, SizingMechanism]] = {"marginal": marginal, "tune": tune}
+MECHANISMS: Final[Mapping[str, SizingMechanism]] = {"marginal": marginal, "tune": tune}
 
 _MOST_DECISIONS: Final = 3
 """Decisions in one call: each rejected resize needs one more, and the queue repeats the rest."""
@@ -67,7 +67,7 @@ class Tuner:
         self._waiting = waiting
         self._metrics = metrics
         self._settings = settings
-        self._mechanism = _MECHANISMS[settings.sizing_mechanism]
+        self._mechanism = MECHANISMS[settings.sizing_mechanism]
         self._clock = clock
         self._obstacles: dict[str, set[tuple[str, str]]] = {}
 

@@ -224,9 +224,11 @@ async def test_operator_sizes_pods_while_they_have_the_label(api: ApiServer) -> 
         cluster.run_scheduler()
         return "nodeName" in api.pod(name)["spec"]
 
+    metrics = OperatorMetrics()
     with connected(5.0, "test") as connection:
-        running = asyncio.create_task(program.operate(settings, connection, OperatorMetrics()))
+        running = asyncio.create_task(program.operate(settings, connection, metrics))
         await eventually(lambda: api.count("GET", "gputopo.io%2Ftuned") > 1)
+        assert metrics.registry.get_sample_value("gputopo_operator_node_queue_length") == 0
         assert api.count("GET", "/nodes/|spec.nodeName") == 0
         cluster.add("a", profile="linear")
         await eventually(lambda: has(a=7000))
