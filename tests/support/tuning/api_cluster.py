@@ -82,12 +82,14 @@ class SizedCluster:
 
     Attributes:
         now: time of the operator.
+        is_broken: whether ``break_next`` was called.
         resizes: pod and new CPU limit of each resize that the API server has accepted.
     """
 
     def __init__(self, api: ApiServer, cpu: int = 8, memory_gib: int = 64) -> None:
         self.api = api
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        self.is_broken = False
         api.create("nodes", node_object(cpu=cpu, memory_gib=memory_gib))
         api.create("gpuprofiles", profile_object("linear", LINEAR))
         api.create("gpuprofiles", profile_object("flat", FLAT))
@@ -107,6 +109,7 @@ class SizedCluster:
 
     def break_next(self) -> None:
         """Carry out the next write, but close its connection without a response."""
+        self.is_broken = True
         self.api.faults = [Fault("PATCH|POST", "", CLOSED, carried_out="yes")]
 
     def annotate(self, name: str, **annotations: str) -> None:
