@@ -18,6 +18,15 @@ from gputopo.tuning.targets import targets
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError
 from gputopo_kube.podmodel import PodError
+from gputopo_kube.tuned_node import (
+    NodePod,
+    SizingFacts,
+    allocatable,
+    parse_node_pods,
+    parse_sizing_facts,
+    parse_tuned_node,
+    to_amounts,
+)
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.profiler import utc
@@ -29,15 +38,6 @@ from gputopo_operator.decision.tuning_events import obstacle_event, tuning_event
 from gputopo_operator.metrics import SizingMetrics
 from gputopo_operator.model import ObjectEvent
 from gputopo_operator.parse_pending import parse_offer
-from gputopo_operator.parse_tuning import (
-    NodePod,
-    SizingFacts,
-    allocatable,
-    parse_node_pods,
-    parse_sizing_facts,
-    parse_tuned_node,
-    to_amounts,
-)
 from gputopo_operator.settings import OperatorSettings
 
 MECHANISMS: Final[Mapping[str, SizingMechanism]] = {"marginal": marginal, "tune": tune}

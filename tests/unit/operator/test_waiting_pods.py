@@ -6,11 +6,11 @@ import pytest
 
 from gputopo.api.tuning import Amounts
 from gputopo_kube.document import ObjectKey
+from gputopo_kube.tuned_node import allocatable
 from gputopo_operator.controller import waiting_pods
 from gputopo_operator.controller.waiting_pods import AVOID_SECONDS, WAIT_SECONDS, WaitingPods
 from gputopo_operator.decision.pending import choose_node
 from gputopo_operator.parse_pending import parse_offer, parse_waiting_pod
-from gputopo_operator.parse_tuning import allocatable
 from gputopo_operator.workloads import NodeOffer, WaitingPod
 from support.builders.objects import pod
 from support.tuning.api_cluster import node_object, unschedulable

@@ -18,7 +18,7 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.podmodel import parse_pod_object
 from gputopo_kube.podrequests import CPU, MEMORY, counted_requests, thousandths
 from gputopo_kube.pods import PodView, view_of
-from gputopo_operator.parse_tuned_pod import is_tuned, parse_tuned_pod, restarts_for
+from gputopo_kube.tuned_pod import is_tuned, parse_tuned_pod, restarts_for
 
 
 @dataclass(frozen=True, slots=True)

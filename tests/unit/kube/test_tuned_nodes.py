@@ -11,7 +11,7 @@ from gputopo.api.profiling import CpuAmounts, ProfilingState
 from gputopo.api.tuning import Amounts, ResourcesMode, TunedRecord
 from gputopo.tuning.model import ContainerAmounts, Dataset, TunedNode, TunedPod
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.parse_tuning import (
+from gputopo_kube.tuned_node import (
     NodePod,
     parse_node_pods,
     parse_sizing_facts,
