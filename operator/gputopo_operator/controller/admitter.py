@@ -112,7 +112,7 @@ class Admitter:
 
     def _write(self, change: QueueChange) -> None:
         """Write ``status.queue``; then report a job that the queue has just started."""
-        job, raw = change.job.job, change.job.raw
+        job = change.job.job
         # Without a resource version, because only this class writes this part of the status.
         patch = {"metadata": {"uid": job.uid}, "status": _status_patch(change)}
         try:
@@ -124,17 +124,8 @@ class Admitter:
             return
         if change.waited_seconds is not None:
             self._metrics.observe_wait(change.waited_seconds)
-            self._create_event(job.key, raw, change.waited_seconds)
-
-    def _create_event(self, key: ObjectKey, raw: Document, waited_seconds: int) -> None:
-        """Create an Event. No decision reads Events, so a failure is only logged."""
-        event = admitted_event(self._rules.order, waited_seconds)
-        try:
-            self._objects.create_event(raw, event, self._clock())
-        except ApiError as error:
-            _log.warning(
-                "event not created %s", fields(gpujob=key, event=event.reason, reason=error)
-            )
+            event = admitted_event(self._rules.order, change.waited_seconds)
+            self._objects.create_event(change.job.raw, event, self._clock())
 
 
 def _status_patch(change: QueueChange) -> Document:

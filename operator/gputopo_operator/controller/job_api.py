@@ -1,5 +1,6 @@
 """The operator's requests to the API server."""
 
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -8,6 +9,7 @@ from http import HTTPStatus
 from typing import Final
 
 from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL, VERSION
+from gputopo.runtime.log import fields
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
 from gputopo_kube.sync import SyncApi
@@ -26,6 +28,8 @@ _PERMANENT: Final = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     HTTPStatus.UNPROCESSABLE_ENTITY,
 }
+
+_log = logging.getLogger(__name__)
 
 
 def is_final(error: ApiError) -> bool:
@@ -125,7 +129,8 @@ class JobApi:
         """Create a Kubernetes Event on an object. A repeated call creates no second Event.
 
         The Event's name has a hash of ``version``, reason and note, so the API server rejects an
-        Event that exists. The default of ``version`` is the resource version of the object.
+        Event that exists. The default of ``version`` is the resource version of the object. No
+        decision reads Events, so a failure is only logged.
         """
         metadata = regarding["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
@@ -153,8 +158,13 @@ class JobApi:
             },
         }
         path = (*_EVENTS, "namespaces", namespace, "events")
-        with suppress(ConflictError):
+        try:
             self._api.request("POST", path, manifest)
+        except ConflictError:
+            return
+        except ApiError as error:
+            found = {"kind": regarding["kind"], "object": ObjectKey(namespace, name)}
+            _log.warning("event not created %s", fields(event=event.reason, **found, reason=error))
 
     def _patch(self, path: tuple[str, ...], patch: Document) -> None:
         try:

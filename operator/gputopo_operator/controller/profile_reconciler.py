@@ -18,7 +18,6 @@ from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS
 from gputopo_operator.decision.profiles import profile_update
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.model import ObjectEvent
 from gputopo_operator.parse import parse_profile_state
 from gputopo_operator.workloads import ProfileEvidence
 
@@ -83,13 +82,4 @@ class ProfileReconciler:
         figures = {"samples": update.status.sample_count, "summary": update.status.summary}
         _log.info("profile updated %s", fields(gpuprofile=key, **figures))
         for event in update.events:
-            self._create_event(key, raw, event, now)
-
-    def _create_event(self, key: ObjectKey, raw: Document, event: ObjectEvent, now: str) -> None:
-        """Create an Event. No decision reads Events, so a failure is only logged."""
-        try:
             self._api.create_event(raw, event, now)
-        except ApiError as error:
-            _log.warning(
-                "event not created %s", fields(gpuprofile=key, event=event.reason, reason=error)
-            )

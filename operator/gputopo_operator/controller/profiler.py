@@ -160,14 +160,10 @@ class Profiler:
         return ""
 
     def _report(self, raw: Document, step: Step, situation: ProfilingSituation) -> None:
-        """Create an Event on the pod. No decision reads Events, so a failure is only logged."""
         before, budget = situation.pod.state, situation.budget_seconds
         event = profiling_event(step, first=before is None, budget_seconds=budget)
         if event is None:
             return
         # Each resize has one time, so a repeated step creates no second event.
         version = "" if isinstance(step, Wait) else step.state.since
-        try:
-            self._objects.create_event(raw, event, timestamp(situation.now), version)
-        except ApiError as error:
-            _log.warning("event not created %s", fields(event=event.reason, reason=error))
+        self._objects.create_event(raw, event, timestamp(situation.now), version)

@@ -117,7 +117,7 @@ class Reconciler:
         for failed in plan.failed_pods:
             self._metrics.count_failure(failed.kind)
         for event in plan.events:
-            self._create_event(raw, event, state.now)
+            self._api.create_event(raw, event, state.now)
         return plan.recheck_after_seconds
 
     def _read_state(self, job: GpuJob) -> GpuJobState:
@@ -228,19 +228,10 @@ class Reconciler:
             # If the operator cannot write the status, only an event can report this.
             if is_final(error):
                 note = f"the status of the GPUJob was not written, trying again: {error.message}"
-                self._create_event(raw, ObjectEvent("Warning", "StatusNotWritten", note), state.now)
+                event = ObjectEvent("Warning", "StatusNotWritten", note)
+                self._api.create_event(raw, event, state.now)
             raise
         _log.info("status written %s", fields(gpujob=key, phase=status.phase))
-
-    def _create_event(self, raw: Document, event: ObjectEvent, now: str) -> None:
-        """Create an Event. No decision reads Events, so a failure is only logged."""
-        try:
-            self._api.create_event(raw, event, now)
-        except ApiError as error:
-            key = ObjectKey(raw["metadata"]["namespace"], raw["metadata"]["name"])
-            _log.warning(
-                "event not created %s", fields(gpujob=key, event=event.reason, reason=error)
-            )
 
 
 def _merged(parts: Iterable[Mapping[str, _Value]]) -> dict[str, _Value]:

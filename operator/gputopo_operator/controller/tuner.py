@@ -16,7 +16,7 @@ from gputopo.tuning.model import NodePlan, PendingPod, PodResize, RecordUpdate, 
 from gputopo.tuning.sized import sized_node, total
 from gputopo.tuning.targets import targets
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import ApiError, ConflictError
+from gputopo_kube.errors import ConflictError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.tuned_node import (
     NodePod,
@@ -180,13 +180,9 @@ class Tuner:
             self._create_event(found[uid, obstacle], obstacle_event(obstacle), now, "")
 
     def _create_event(self, pod: NodePod, event: ObjectEvent, now: datetime, version: str) -> None:
-        """Create an Event on a pod. No decision reads Events, so a failure is only logged."""
         # The objects of a list have neither kind nor version.
         raw = {**pod.raw, "apiVersion": "v1", "kind": "Pod"}
-        try:
-            self._objects.create_event(raw, event, timestamp(now), version)
-        except ApiError as error:
-            _log.warning("event not created %s", fields(event=event.reason, reason=error))
+        self._objects.create_event(raw, event, timestamp(now), version)
 
     def _delay(self, plan: NodePlan, node: TunedNode) -> float:
         delays = [self._settings.sizing_round_seconds]

@@ -174,7 +174,7 @@ def test_changed_sensitivity_is_an_event(
     [event] = api.all("events")
     assert (event["reason"], event["regarding"]["kind"]) == ("SensitivityMeasured", "GPUProfile")
     assert event["note"] == "2 GPUs: Unknown (was Sensitive): too few samples"
-    assert "event not created gpuprofile=default/bert event=SensitivityMeasured" in caplog.text
+    assert "event not created event=SensitivityMeasured kind=GPUProfile" in caplog.text
 
 
 def test_five_hundred_workloads_need_two_requests_each(api: ApiServer, operator: Operator) -> None:

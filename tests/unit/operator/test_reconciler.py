@@ -267,7 +267,7 @@ def test_rejected_event_is_logged(
     api.create("gpujobs", gpu_job("train"))
     api.faults.append(Fault("POST", "/events", 403, DENIED))
     assert reconciler.reconcile(KEY) is None
-    assert "event not created gpujob=default/train event=JobCreated" in caplog.text
+    assert "event not created event=JobCreated kind=GPUJob object=default/train" in caplog.text
     assert reasons(api) == ["Accepted"]
 
 
