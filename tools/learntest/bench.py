@@ -61,8 +61,15 @@ class Bench:
         """Create GPUJobs one after another, each when the pod of the former one runs."""
         for run in runs:
             self.create(run)
-            name = run.name
-            wait_for(f"{name} runs", lambda: self.runs(name), timeout_s=_START_SECONDS)  # noqa: B023 - called at once
+            self.await_run(run.name)
+
+    def await_run(self, job: str, seconds: float = _START_SECONDS) -> None:
+        """Wait until the pod of a GPUJob runs.
+
+        Raises:
+            TimeoutError: it does not run in time.
+        """
+        wait_for(f"{job} runs", lambda: self.runs(job), timeout_s=seconds)
 
     def runs(self, job: str) -> bool:
         """Whether the pod of a GPUJob runs."""
@@ -132,11 +139,10 @@ class Bench:
 
 
 @contextmanager
-def bench(installed: Installed, cluster: Cluster, name: str, log: Path) -> Iterator[Bench]:
-    """Give an experiment its own namespace, which is deleted afterwards."""
+def bench(installed: Installed, cluster: Cluster, own: str, log: Path) -> Iterator[Bench]:
+    """Give an experiment the namespace ``own``, which is deleted afterwards."""
     journal = Journal(log, append=True)
     with failures_of_threads(journal), Client(current_paths()) as client:
-        own = f"gputopo-learn-{name}"
         namespace.create(client, own)
         listed = client.get(_TOPOLOGIES)["items"]
         topologies = {each["metadata"]["name"]: each["spec"] for each in listed}

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from faulttest.scenario import Outcome
-from learntest.bench import bench
+from learntest.bench import Bench, bench
 from learntest.experiment import Experiment, Options
 from localcluster.cluster import Cluster
 from showcase.install import Installed
@@ -17,20 +17,32 @@ def carry_out(
     experiments: Sequence[Experiment],
     options: Options,
     log: Path,
+    prefix: str = "gputopo-learn",
 ) -> list[Outcome]:
-    """Return the result of each experiment; they run side by side."""
+    """Return the result of each experiment; they run side by side.
+
+    Args:
+        installed: the installation.
+        cluster: where the parts of gputopo and of Kubernetes run.
+        experiments: what to run.
+        options: of each experiment.
+        log: file for every step.
+        prefix: of the experiments' namespaces.
+    """
+
+    def one(experiment: Experiment) -> Outcome:
+        with bench(installed, cluster, f"{prefix}-{experiment.name}", log) as made:
+            return _one(made, experiment, options)
+
     with ThreadPoolExecutor(len(experiments)) as pool:
-        return list(pool.map(lambda one: _one(installed, cluster, one, options, log), experiments))
+        return list(pool.map(one, experiments))
 
 
-def _one(
-    installed: Installed, cluster: Cluster, experiment: Experiment, options: Options, log: Path
-) -> Outcome:
-    with bench(installed, cluster, experiment.name, log) as made:
-        made.report(f"{experiment.name}: {experiment.summary}")
-        try:
-            experiment.carry_out(made, options)
-        except TimeoutError as error:
-            made.finding("not reached", str(error))
+def _one(made: Bench, experiment: Experiment, options: Options) -> Outcome:
+    made.report(f"{experiment.name}: {experiment.summary}")
+    try:
+        experiment.carry_out(made, options)
+    except TimeoutError as error:
+        made.finding("not reached", str(error))
     journal = made.journal
     return Outcome(experiment.name, round(journal.seconds, 1), made.seen, journal.findings)

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from localcluster import images
+from localcluster.errors import ClusterError
 from localcluster.settings import CLONE, current_paths
 from showcase.kubectl import Kubectl, KubectlError, wait_for
 
 NAMESPACE = "gputopo-system"
 NODES = 3
+SHORT_SAMPLES = CLONE / "tests" / "e2e" / "values.yaml"
+"""Values of the chart with which a sample of a training job takes 30 s."""
 _CLUSTER = str(CLONE / "tools" / "cluster")
 _VALUES = Path(__file__).with_name("values.yaml")
 
@@ -58,7 +62,7 @@ def install_chart(*more_values: Path) -> Installed:
     Args:
         more_values: files with values that override the local cluster's.
     """
-    images = json.loads(
+    built = json.loads(
         subprocess.run(
             [_CLUSTER, "images", "-o", "json"], stdout=subprocess.PIPE, check=True
         ).stdout
@@ -68,7 +72,7 @@ def install_chart(*more_values: Path) -> Installed:
     settings = [
         f"{component}.image.{part}={value}"
         for component in ("operator", "extender", "devicePlugin", "scheduler")
-        for part, value in zip(("repository", "tag"), images[component].rsplit(":", 1), strict=True)
+        for part, value in zip(("repository", "tag"), built[component].rsplit(":", 1), strict=True)
     ]
     subprocess.run(
         [
@@ -83,9 +87,9 @@ def install_chart(*more_values: Path) -> Installed:
     )
     installed = Installed(
         kubectl,
-        images["workload"],
+        built["workload"],
         local=True,
-        trainer_image=images["trainer"],
+        trainer_image=built["trainer"],
         values=more_values,
     )
     wait_for("every node publishes its GPUs", lambda: _all_published(kubectl), timeout_s=60)
@@ -103,6 +107,21 @@ def on_local_cluster(say: Callable[[str], None], *more_values: Path) -> Installe
     start_cluster()
     say("installing the chart")
     return install_chart(*more_values)
+
+
+def on_running_cluster() -> Installed:
+    """Return the running local cluster with the chart that is installed on it.
+
+    Nothing is started, built or installed. The nodes must have the images of this clone's
+    workloads.
+
+    Raises:
+        ClusterError: the cluster does not run.
+    """
+    if not cluster_is_running():
+        raise ClusterError("the local cluster does not run; start it with tools/demo")
+    planned = {each.name: each.reference for each in images.plan(current_paths().binaries)}
+    return Installed(_kubectl(), planned["workload"], local=True, trainer_image=planned["trainer"])
 
 
 def _kubectl() -> Kubectl:

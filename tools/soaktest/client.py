@@ -83,14 +83,20 @@ class Client:
             if error.status != httpx2.codes.NOT_FOUND:
                 raise
 
-    def watch(self, path: str, version: str) -> Iterator[tuple[str, Object]]:
+    def watch(self, path: str, version: str, **more: str) -> Iterator[tuple[str, Object]]:
         """Yield the type and object of every change since a version, for some seconds.
+
+        Args:
+            path: of the collection.
+            version: resource version of the list, or of the last change.
+            more: further parameters, for example ``fieldSelector``.
 
         Raises:
             RejectedError: the version is too old.
             UnavailableError: the connection broke.
         """
-        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS)}
+        seconds = str(_WATCH_SECONDS)
+        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": seconds, **more}
         timeout = httpx2.Timeout(10, read=2 * _WATCH_SECONDS)
         try:
             with self._http.stream("GET", path, params=query, timeout=timeout) as response:

@@ -22,13 +22,16 @@ _FAILURES = (
 
 
 @contextmanager
-def trial() -> Iterator[None]:
+def trial(*, keep_cluster: bool = False) -> Iterator[None]:
     """Remove the cluster at the end unless it was there before.
+
+    Args:
+        keep_cluster: never remove it.
 
     Raises:
         SystemExit: 2 if the trial could not run, 130 if it was interrupted.
     """
-    was_running = install.cluster_is_running()
+    keep = keep_cluster or install.cluster_is_running()
     try:
         yield
     except _FAILURES as error:
@@ -38,7 +41,7 @@ def trial() -> Iterator[None]:
         print("\ninterrupted", file=sys.stderr)
         raise SystemExit(130) from None
     finally:
-        if not was_running:
+        if not keep:
             install.remove_local_cluster()
 
 
