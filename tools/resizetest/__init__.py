@@ -1,0 +1,1 @@
+"""Run jobs whose CPUs and memory gputopo decides, and check that it keeps its promises."""
