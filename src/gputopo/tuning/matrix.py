@@ -47,19 +47,28 @@ def sensitivity_of(pod: TunedPod, also: Iterable[Amounts] = ()) -> SensitivityMa
     """
     if pod.mode is not ResourcesMode.AUTO or pod.facts is None:
         return None
+    also = list(also)
     fact = next((each for each in pod.facts.cpus if each.gpus == pod.gpus), None)
-    curve = _rising_curve(fact) if fact is not None else ()
+    by_cpus = matrix_of_fact(fact, (each.milli_cpu for each in also)) if fact is not None else None
+    if by_cpus is None or pod.dataset is None or not tunes_memory(pod):
+        return by_cpus
+    memory = _memory_levels(pod.dataset, also)
+    rows = _rows([rate for (rate,) in by_cpus.throughput], memory, pod.gpus, pod.dataset)
+    return SensitivityMatrix.rising(pod.gpus, by_cpus.cpus, [level / 1e9 for level in memory], rows)
+
+
+def matrix_of_fact(fact: CpuFact, also: Iterable[int] = ()) -> SensitivityMatrix | None:
+    """Return the throughput by CPUs, in one column for any amount of memory.
+
+    The result is None unless the fact has rates with two CPU limits. The matrix has a row for each
+    of the CPU limits ``also``, in thousandths of a CPU.
+    """
+    curve = _rising_curve(fact)
     if len(curve) < 2 or curve[-1].rate == 0:  # noqa: PLR2004 (the two ends of a line)
         return None
-    also = list(also)
-    limits = sorted({*_grid(curve), *(amounts.milli_cpu for amounts in also)})
-    rates = [_interpolated(curve, limit) for limit in limits if limit > 0]
-    cpus = [limit / 1000 for limit in limits if limit > 0]
-    if pod.dataset is None or not tunes_memory(pod):
-        return SensitivityMatrix.rising(pod.gpus, cpus, [1e-9], [[rate] for rate in rates])
-    memory = _memory_levels(pod.dataset, also)
-    rows = _rows(rates, memory, pod.gpus, pod.dataset)
-    return SensitivityMatrix.rising(pod.gpus, cpus, [level / 1e9 for level in memory], rows)
+    limits = [limit for limit in sorted({*_grid(curve), *also}) if limit > 0]
+    rows = [[_interpolated(curve, limit)] for limit in limits]
+    return SensitivityMatrix.rising(fact.gpus, [limit / 1000 for limit in limits], [1e-9], rows)
 
 
 def _rising_curve(fact: CpuFact) -> Sequence[CurvePoint]:

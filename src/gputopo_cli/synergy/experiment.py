@@ -18,6 +18,7 @@ from gputopo_simulate.synergy.active import sensitivity
 from gputopo_simulate.synergy.comparison.solver import SolverMissingError
 from gputopo_simulate.synergy.generate import JobLoad, generate
 from gputopo_simulate.synergy.joblists import parse_jobs
+from gputopo_simulate.synergy.learnt import parse_learnt_models
 from gputopo_simulate.synergy.measured import MeasuredModel, parse_matrices, parse_models
 from gputopo_simulate.synergy.mechanisms import GUARANTEE_SHARES, MECHANISMS
 from gputopo_simulate.synergy.model import (
@@ -138,6 +139,8 @@ class QueueExperiment:
             raise InputError("decide: events is not available with --as-released, only rounds")
         if self.cluster.storage_mb_per_s < math.inf:
             raise InputError("storage-mb-per-s: not available with --as-released")
+        if not all(job.model.profiles for job in self.jobs):
+            raise InputError("profiles: not available with --as-released")
         return program.run_as_released(self.cluster, self.jobs, order, allocation, report)
 
     @property
@@ -158,7 +161,7 @@ def prepare_experiment(options: QueueOptions) -> QueueExperiment:
         InputError: if options are invalid or contradict each other.
         SimulationError: if the list of jobs or models is invalid, or there is no job.
     """
-    jobs, description = _load_jobs(options, _load_models(options.models))
+    jobs, description = _load_jobs(options, _load_models(options))
     storage = options.storage_mb_per_s
     cluster = SimulatedCluster(
         servers=options.servers,
@@ -183,13 +186,17 @@ def _describe(cluster: SimulatedCluster) -> str:
     return f"{cluster.servers} servers of {', '.join(amounts[:-1])} and {amounts[-1]}"
 
 
-def _load_models(path: str | None) -> Mapping[str, MeasuredModel]:
+def _load_models(options: QueueOptions) -> Mapping[str, MeasuredModel]:
+    if options.profiles is not None:
+        if options.models is not None:
+            raise InputError("profiles: cannot be combined with --models")
+        return parse_learnt_models(read_text(options.profiles, "profiles"))
     data = files("gputopo_simulate.synergy") / "data"
     matrices = (data / "synergy_throughput_matrix.csv").read_text(encoding="utf-8")
-    if path is None:
+    if options.models is None:
         text = (data / "synergy_models.csv").read_text(encoding="utf-8")
     else:
-        text = read_text(path, "models")
+        text = read_text(options.models, "models")
     return parse_models(text, parse_matrices(matrices))
 
 

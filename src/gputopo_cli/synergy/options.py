@@ -43,6 +43,14 @@ class QueueOptions:
             help="CSV of each model's step time, CPU and memory demand (docs/synergy.md).",
         ),
     ] = None
+    profiles: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Instead of --models: measured GPUProfiles, the output of `kubectl get"
+            " gpuprofiles -A -o json`. A model is the name of a profile.",
+        ),
+    ] = None
     servers: Annotated[
         int, typer.Option(metavar="N", min=1, max=10_000, help="Number of equal servers.")
     ] = 16

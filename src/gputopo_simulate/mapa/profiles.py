@@ -9,16 +9,12 @@ takes 48 / 12 = 4 times as long, so the run time grows by 3 * c. This growth is 
 = 0.2 (:class:`.timelaw.SlowdownCurve`).
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
-
-from pydantic import ValidationError
+from typing import ClassVar, Final
 
 from gputopo.api.profile import GPUProfile, LinkFact
-from gputopo.runtime.messages import first_error, quoted
-from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.gpuprofiles import parse_gpuprofiles, repeated_name
 from gputopo_simulate.mapa.model import SimulatedJob
 from gputopo_simulate.mapa.timelaw import BandwidthTime, SlowdownCurve, TimeLaw, normalized_name
 
@@ -70,18 +66,9 @@ def parse_profiles(text: str) -> dict[str, MeasuredWorkload]:
         SimulationError: the text is invalid, or two profiles have the same name.
     """
     workloads: dict[str, MeasuredWorkload] = {}
-    for where, document in _documents(text):
-        try:
-            name = str(document["metadata"]["name"])
-            profile = GPUProfile.model_validate(document)
-        except (KeyError, TypeError):
-            raise SimulationError(f"{where}.metadata.name: missing") from None
-        except ValidationError as error:
-            raise SimulationError(first_error(error, prefix=where)) from None
+    for where, name, profile in parse_gpuprofiles(text):
         if normalized_name(name) in workloads:
-            raise SimulationError(
-                f"{where}.metadata.name: {quoted(name)} occurs twice; export one namespace only"
-            )
+            raise repeated_name(where, name)
         workloads[normalized_name(name)] = _workload(profile)
     return workloads
 
@@ -89,19 +76,6 @@ def parse_profiles(text: str) -> dict[str, MeasuredWorkload]:
 def measured_time(workloads: Mapping[str, MeasuredWorkload]) -> MeasuredTime:
     """Return a time law that uses MAPA's curves for workloads without a measured curve."""
     return MeasuredTime(workloads, BandwidthTime())
-
-
-def _documents(text: str) -> Iterator[tuple[str, Any]]:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SimulationError(f"profiles: invalid JSON: {error}") from None
-    items = document.get("items", [document]) if isinstance(document, dict) else document
-    if not isinstance(items, list):
-        raise SimulationError(
-            "profiles: expected the output of `kubectl get gpuprofiles -A -o json`"
-        )
-    return ((f"profiles: items[{index}]", item) for index, item in enumerate(items))
 
 
 def _workload(profile: GPUProfile) -> MeasuredWorkload:

@@ -40,13 +40,13 @@ def sensitivity(job: TrainingJob, cluster: SimulatedCluster) -> SensitivityMatri
     """Return the throughput of the job by CPUs and memory.
 
     The first choice is the matrix that was measured with the job's number of GPUs, the second
-    choice the matrix for one GPU, scaled to this number.
+    choice the matrix for the fewest GPUs, scaled to this number.
 
     Raises:
         SimulationError: every measurement has more CPUs or memory than the proportional share.
     """
     gpus, cpus, memory_gb = job.gpus, cluster.cpus_per_gpu, cluster.memory_gb_per_gpu
-    for matrix in (job.model.matrix(gpus), job.model.matrices[1].scaled_to(gpus)):
+    for matrix in (job.model.matrix(gpus), job.model.scaled_matrix(gpus)):
         if matrix.at(cpus * gpus, memory_gb * gpus) > 0:
             return matrix
     raise SimulationError(

@@ -78,8 +78,9 @@ class MeasuredModel:
     """All measurements of one training model.
 
     Attributes:
-        step_seconds: seconds of a training step with the proportional share (throughput 1).
-        matrices: matrices by number of GPUs; one of them is for 1 GPU.
+        step_seconds: seconds of a training step with throughput 1. In the authors' measurements,
+            this is the throughput with the proportional share.
+        matrices: measured matrices by number of GPUs.
         storage_mb_per_s_per_gpu: rate of reads from storage for one GPU at full throughput.
         profiles: one for each number of GPUs and ratio of CPUs to GPUs.
     """
@@ -91,11 +92,15 @@ class MeasuredModel:
     profiles: tuple[MeasuredProfile, ...]
 
     def matrix(self, gpus: int) -> SensitivityMatrix:
-        """Return the matrix for a number of GPUs: measured, or scaled from the 1-GPU matrix.
+        """Return the matrix for a number of GPUs: measured, or :meth:`scaled_matrix`.
 
         :attr:`SensitivityMatrix.is_scaled` is true for a scaled matrix.
         """
-        return self.matrices.get(gpus) or self.matrices[1].scaled_to(gpus)
+        return self.matrices.get(gpus) or self.scaled_matrix(gpus)
+
+    def scaled_matrix(self, gpus: int) -> SensitivityMatrix:
+        """Return the matrix with the fewest GPUs, scaled to this number of GPUs."""
+        return self.matrices[min(self.matrices)].scaled_to(gpus)
 
 
 def parse_matrices(text: str) -> dict[str, SensitivityMatrix]:

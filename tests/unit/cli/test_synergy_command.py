@@ -13,6 +13,7 @@ from gputopo_cli.synergy.command import Mechanism, Order
 from gputopo_simulate.synergy import mechanisms
 from support.cli.command_line import Command, process
 from support.synergy import EXAMPLES, SHIPPED
+from support.tuning.nodes import facts
 
 DYNAMIC = EXAMPLES / "synergy-dynamic.csv"
 STATIC = EXAMPLES / "synergy-static.csv"
@@ -157,6 +158,30 @@ def test_models_of_a_file_replace_the_shipped_ones(gputopo: Command, tmp_path: P
     assert gputopo(f"{line} --models {path}").out == gputopo(line).out
 
 
+@pytest.fixture
+def profiles(tmp_path: Path) -> Path:
+    path = tmp_path / "profiles.json"
+    points = facts({50: 2, 400: 16, 800: 32}, gpus=2).to_json()
+    path.write_text(json.dumps({"metadata": {"name": "images"}, "status": {"facts": points}}))
+    return path
+
+
+def test_measured_profiles_replace_the_models(
+    gputopo: Command, tmp_path: Path, profiles: Path
+) -> None:
+    jobs = tmp_path / "jobs.csv"
+    jobs.write_text("job,model,gpus,arrival_s,iterations\n1,images,2,300,57600\n")
+    line = f"synergy simulate --jobs {jobs} --profiles {profiles} --servers 1 --gpus 2 --cpus 0.4"
+    document = gputopo(f"{line} -o json").document
+    assert [each["jctHours"] for each in document["jobs"]] == [pytest.approx(1)]
+    assert document["scaled"] == []
+    done = gputopo(f"{line} --as-released")
+    assert (done.status, done.err) == (
+        2,
+        "gputopo: profiles: not available with --as-released\n",
+    )
+
+
 def test_opt_is_faster_than_proportional(gputopo: Command) -> None:
     line = f"synergy simulate --jobs {DYNAMIC} {FOUR} --order srtf -o json --allocation"
     best, fair = (gputopo(f"{line} {each}").document for each in ("opt", "proportional"))
@@ -248,6 +273,11 @@ def test_plots_that_cannot_be_written_are_reported(gputopo: Command, two_jobs: P
         ("--jobs {jobs} --monitor 8:9", "monitor: 8:9: no job has an ID in this range"),
         ("--jobs {jobs} --monitor 4:4", "monitor: 4:4: no job has an ID in this range"),
         ("--jobs {jobs} --models {jobs}", "models: line 1: no column profiled_gpus in"),
+        ("--jobs {jobs} --profiles {jobs}", "profiles: invalid JSON: "),
+        (
+            "--jobs {jobs} --profiles {jobs} --models {jobs}",
+            "profiles: cannot be combined with --models",
+        ),
         ("--jobs {jobs} --gpus 2 --servers 3", "job 7: gpus: 8; the cluster has 6"),
         ("--jobs {jobs} --cpus 40 --as-released", "job 7: model: gnmt has no profile for 5 CPUs"),
         (
