@@ -13,7 +13,7 @@ from gputopo.api.tuning import TunedRecord, TuningRequest
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.pods import PodView
-from gputopo_kube.podstatus import PodCondition, PodStatus
+from gputopo_kube.podstatus import PodStatus, UnappliedResize
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class PodSize:
         milli_cpu: CPU limit in effect in the container with GPUs; None without a limit.
         memory: memory limit in effect, in bytes; None without a limit.
         record: the operator's record of resizes; None if the operator has not resized the pod.
-        problem: the condition of the pod with the reason why kubelet has not carried out a resize.
+        problem: why kubelet has not applied the newest resize; None if it reports no reason.
         obstacle: why the pod cannot be resized, with the remedy; empty if it can.
     """
 
@@ -108,7 +108,7 @@ class PodSize:
     milli_cpu: int | None = None
     memory: int | None = None
     record: TunedRecord | None = None
-    problem: PodCondition | None = None
+    problem: UnappliedResize | None = None
     obstacle: str = ""
 
 

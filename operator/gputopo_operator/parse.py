@@ -138,8 +138,9 @@ def _size(pod: PodObject, view: PodView, gpus: GpusAnnotation) -> PodSize | None
         if container.name == name:
             obstacle = obstacle or container_obstacle(pod, container)
     limits = runtime_of(pod).containers.get(name, ContainerRuntime())
-    problem = pod.status.resize_problem
-    return PodSize(request, limits.milli_cpu, limits.memory_bytes, record, problem, obstacle)
+    return PodSize(
+        request, limits.milli_cpu, limits.memory_bytes, record, pod.unapplied_resize, obstacle
+    )
 
 
 def parse_profile(raw: Document, *, complete: bool = False) -> GPUProfile:

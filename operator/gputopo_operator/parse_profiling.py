@@ -152,8 +152,8 @@ def _restart(container: Container) -> str:
 
 
 def _problem(pod: PodObject) -> ResizeProblem | None:
-    found = pod.status.resize_problem
-    return ResizeProblem(found.reason or "", found.message or "") if found else None
+    found = pod.unapplied_resize
+    return ResizeProblem(*found) if found else None
 
 
 def _lent(pod: PodObject) -> int:

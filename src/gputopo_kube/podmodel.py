@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
-from gputopo_kube.podstatus import ContainerResources, PodPart, PodStatus
+from gputopo_kube.podstatus import ContainerResources, PodPart, PodStatus, UnappliedResize
 
 
 class PodError(InvalidInputError):
@@ -31,6 +31,7 @@ class _Metadata(PodPart):
     name: Annotated[str, Field(min_length=1)]
     namespace: Annotated[str, Field(min_length=1)]
     resource_version: str | None = None
+    generation: int | None = None
     annotations: dict[str, str] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
@@ -93,6 +94,11 @@ class PodObject(PodPart):
     metadata: _Metadata
     spec: PodSpec
     status: Annotated[PodStatus, BeforeValidator(_absent_as_empty)] = PodStatus()
+
+    @property
+    def unapplied_resize(self) -> UnappliedResize | None:
+        """Why kubelet has not applied the newest resize; None if it reports no reason."""
+        return self.status.unapplied_resize(self.metadata.generation)
 
 
 def parse_pod_object(document: Mapping[str, Any]) -> PodObject:

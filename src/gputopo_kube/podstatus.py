@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -12,6 +12,20 @@ ADMISSION_ERROR: Final = "UnexpectedAdmissionError"
 """kubelet's reason if its device manager or the device plugin rejected the pod."""
 
 _LONGEST_REJECTION = 120
+
+ResizeReason: TypeAlias = Literal["Deferred", "Infeasible", "Error"]
+_RESIZE_REASONS: Final[Mapping[tuple[str | None, str | None], ResizeReason]] = {
+    ("PodResizePending", "Deferred"): "Deferred",
+    ("PodResizePending", "Infeasible"): "Infeasible",
+    ("PodResizeInProgress", "Error"): "Error",
+}
+
+
+class UnappliedResize(NamedTuple):
+    """Why kubelet has not applied the newest resize of a pod, and kubelet's message."""
+
+    reason: ResizeReason
+    message: str
 
 
 class PodPart(BaseModel):
@@ -88,6 +102,7 @@ class PodCondition(PodPart):
     reason: str | None = None
     message: str | None = None
     last_transition_time: str | None = None
+    observed_generation: int | None = None
 
 
 class PodStatus(PodPart):
@@ -129,13 +144,19 @@ class PodStatus(PodPart):
         text = " ".join(f"{self.reason}: {self.message or ''}".split())
         return text if len(text) <= _LONGEST_REJECTION else text[: _LONGEST_REJECTION - 3] + "..."
 
-    @property
-    def resize_problem(self) -> PodCondition | None:
-        """The condition with the reason why kubelet has not carried out a resize, or None."""
-        for type_ in ("PodResizePending", "PodResizeInProgress"):
-            found = self.condition(type_)
-            if found is not None and found.status == "True" and found.reason:
-                return found
+    def unapplied_resize(self, generation: int | None) -> UnappliedResize | None:
+        """Return why kubelet has not applied the resize in the spec; None if it reports no reason.
+
+        Args:
+            generation: ``metadata.generation`` of the pod. A condition with another
+                ``observedGeneration`` is about an earlier resize. Kubelets before Kubernetes 1.34
+                do not set this field.
+        """
+        for each in self.conditions or ():
+            reason = _RESIZE_REASONS.get((each.type, each.reason))
+            current = each.observed_generation in {None, generation}
+            if reason is not None and each.status == "True" and current:
+                return UnappliedResize(reason, each.message or "")
         return None
 
     def condition(self, type_: str) -> PodCondition | None:

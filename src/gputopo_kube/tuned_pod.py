@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.measuring import MeasuringRequest, parse_measuring
@@ -26,12 +26,6 @@ from gputopo_kube.pods import ContainerKind, PodView
 from gputopo_kube.podstatus import ContainerResources, ContainerStatus
 
 _CPUS: Final = "CPUs"
-_Problem: TypeAlias = Literal["Deferred", "Infeasible", "Error"]
-_PROBLEMS: Final[Mapping[tuple[str, str], _Problem]] = {
-    ("PodResizePending", "Deferred"): "Deferred",
-    ("PodResizePending", "Infeasible"): "Infeasible",
-    ("PodResizeInProgress", "Error"): "Error",
-}
 _INVALID: Final = TuningRequest(ResourcesMode.PROPORTIONAL)
 """Mode of a pod whose annotation is not valid. The pod is not resized."""
 
@@ -65,7 +59,7 @@ def parse_tuned_pod(
         mode=request.mode,
         gpus=sum(each.gpus for each in gpu_containers),
         spec=spec,
-        state=_resize_state(raw, spec, status),
+        state=_resize_state(pod, spec, status),
         record=record,
         most_milli_cpu=request.most_milli_cpu,
         most_memory=request.most_memory,
@@ -138,9 +132,9 @@ def _bytes(quantity: object) -> int | None:
 
 
 def _resize_state(
-    raw: Document, spec: ContainerAmounts, status: ContainerStatus | None
+    pod: PodObject, spec: ContainerAmounts, status: ContainerStatus | None
 ) -> ResizeState:
-    problem, message = _problem(raw)
+    problem, message = pod.unapplied_resize or (None, "")
     if status is None:
         return ResizeState(problem=problem, message=message)
     held, applied = status.allocated_resources, status.resources
@@ -177,20 +171,6 @@ def _in_effect(request: int, limit: int | None, applied: int, applied_limit: int
         return applied
     # Example: spec 3999m/4000m and limit 2000m in effect: the request in effect is 1999m.
     return request if applied_limit == limit else applied_limit - (limit - request)
-
-
-def _problem(raw: Document) -> tuple[_Problem | None, str]:
-    """Return why kubelet has not carried out the resize in the spec, and kubelet's message.
-
-    A condition with an older ``observedGeneration`` is about an earlier resize.
-    """
-    generation = raw["metadata"].get("generation")
-    for condition in (raw.get("status") or {}).get("conditions") or ():
-        found = _PROBLEMS.get((condition.get("type"), condition.get("reason")))
-        current = condition.get("observedGeneration") in {None, generation}
-        if found is not None and condition.get("status") == "True" and current:
-            return found, condition.get("message") or ""
-    return None, ""
 
 
 def _out_of_memory_at(

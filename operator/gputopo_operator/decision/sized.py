@@ -43,7 +43,7 @@ def _sized(size: PodSize) -> ConditionUpdate:
         return ConditionUpdate(SIZED, not record.pinned, reason, f"{record.reason}; has {now}")
     reason, message = "Resizing", f"{record.reason}; still has {now}"
     if size.problem is not None:
-        reason, message = size.problem.reason or reason, f"{message}: {size.problem.message}"
+        reason, message = size.problem.reason, f"{message}: {size.problem.message}"
     return ConditionUpdate(SIZED, False, reason, message)
 
 

@@ -116,6 +116,15 @@ def test_condition_shows_whether_the_pod_has_its_amounts_and_why(
     assert message(situation) == text
 
 
+def test_problem_of_an_earlier_resize_is_not_shown() -> None:
+    situation = sized(UNDONE, **pending("PodResizePending", "Infeasible", "static"))
+    assert situation.condition("Sized") == ("False", "Infeasible")
+    situation.pods[0]["metadata"]["generation"] = 3
+    situation.pods[0]["status"]["conditions"][0]["observedGeneration"] = 2
+    situation.reconcile()
+    assert situation.condition("Sized") == ("False", "Resizing")
+
+
 def test_record_that_cannot_be_parsed_is_the_reason() -> None:
     situation = sized({RESOURCES_ANNOTATION: "{"})
     assert situation.condition("Sized") == ("False", "NotPossible")

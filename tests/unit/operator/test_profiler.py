@@ -204,13 +204,18 @@ def test_restore_that_the_api_server_rejects_is_tried_again_and_reported_once(
     assert cluster.cpu() == ("4000m", "4000m")
 
 
-@pytest.mark.parametrize("type_", ["PodResizePending", "PodResizeInProgress"])
-def test_problem_that_kubelet_reports_is_used(
-    cluster: MeasuredCluster, profiler: Profiler, type_: str
-) -> None:
+INFEASIBLE: dict[str, Any] = {
+    "type": "PodResizePending",
+    "status": "True",
+    "reason": "Infeasible",
+    "message": "static",
+}
+
+
+def test_problem_that_kubelet_reports_is_used(cluster: MeasuredCluster, profiler: Profiler) -> None:
     cluster.measure()
     profiler.advance(KEY)
-    condition = {"type": type_, "status": "True", "reason": "Infeasible", "message": "static"}
+    condition = INFEASIBLE
     cluster.change(status={"conditions": [condition]})
     profiler.advance(KEY)
     assert cluster.cpu()[1] == "2000m"
@@ -221,6 +226,18 @@ def test_problem_that_kubelet_reports_is_used(
     assert profiler.advance(KEY) is None
     assert cluster.events()[-1][0] == "ProfilingFailed"
     assert cluster.cpu() == ("4000m", "4000m")
+
+
+def test_problem_of_an_earlier_resize_does_not_end_the_measurement(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    profiler.advance(KEY)
+    resized = cluster.cpu()
+    earlier = {**INFEASIBLE, "observedGeneration": 1}
+    cluster.change(status={"conditions": [earlier]}, metadata={"generation": 2})
+    profiler.advance(KEY)
+    assert cluster.cpu() == resized
 
 
 def test_resize_is_applied_when_kubelet_reports_it(
