@@ -4,13 +4,20 @@ The module ``pods`` converts these fields to a smaller ``PodView``, which most c
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
 
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
-from gputopo_kube.podstatus import ContainerResources, PodPart, PodStatus, UnappliedResize
+from gputopo_kube.podstatus import (
+    ContainerResources,
+    ContainerStatus,
+    PodPart,
+    PodStatus,
+    UnappliedResize,
+)
 
 
 class PodError(InvalidInputError):
@@ -111,3 +118,40 @@ def parse_pod_object(document: Mapping[str, Any]) -> PodObject:
         return PodObject.model_validate(document)
     except ValidationError as error:
         raise PodError(f"pod {first_error(error)}") from None
+
+
+def valid_parts(document: Mapping[str, Any]) -> PodObject:
+    """Return the identity, phase and amounts of an object that is not a valid pod.
+
+    A pod of a newer Kubernetes may have a field in an unknown format. It still uses its CPUs and
+    memory. Containers that cannot be parsed are left out. Missing names are ``unknown``.
+    """
+    metadata, spec, status = (
+        _mapping(document.get(each)) for each in ("metadata", "spec", "status")
+    )
+    of_containers = ("containers", "initContainers")
+    of_statuses = ("containerStatuses", "initContainerStatuses")
+    identity = ("uid", "name", "namespace")
+    return PodObject.model_validate(
+        {
+            "metadata": {name: str(metadata.get(name) or "unknown") for name in identity},
+            "spec": {name: _valid(Container, spec.get(name)) for name in of_containers}
+            | {"overhead": _mapping(spec.get("overhead"))},
+            "status": {name: _valid(ContainerStatus, status.get(name)) for name in of_statuses}
+            | {"phase": str(status.get("phase") or "")},
+        }
+    )
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _valid(kind: type[PodPart], items: object) -> list[object]:
+    """Return the items of a list that can be parsed as ``kind``."""
+    found = []
+    for item in items if isinstance(items, list) else ():
+        with suppress(ValidationError):
+            kind.model_validate(item)
+            found.append(item)
+    return found

@@ -9,13 +9,13 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from gputopo.api.names import PROFILE_ANNOTATION
+from gputopo.api.names import PROFILE_ANNOTATION, TUNED_LABEL
 from gputopo.api.profile import GPUProfileSpec, Measurement, WorkloadFacts
 from gputopo.api.quantity import parse_bytes
 from gputopo.api.tuning import Amounts
 from gputopo.tuning.model import Dataset, TunedNode, TunedPod
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.podmodel import parse_pod_object
+from gputopo_kube.podmodel import PodError, parse_pod_object, valid_parts
 from gputopo_kube.podrequests import CPU, MEMORY, counted_requests, thousandths
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.tuned_pod import is_tuned, parse_tuned_pod, restarts_for
@@ -31,6 +31,9 @@ class NodePod:
         container: name of the container that is resized; empty if gputopo does not size the pod.
         memory_restarts: whether a resize of the container's memory would restart it.
         tuned: None if gputopo does not size the pod; still without facts and rate.
+        invalid: why the object is not a valid pod; empty if it is valid. Such a pod is not sized.
+            Its amounts count as far as they can be parsed.
+        labelled: whether the pod has the label of sized pods.
     """
 
     raw: Document
@@ -39,6 +42,13 @@ class NodePod:
     container: str = ""
     memory_restarts: bool = False
     tuned: TunedPod | None = None
+    invalid: str = ""
+    labelled: bool = False
+
+    @property
+    def obstacle(self) -> str:
+        """Why the pod cannot be sized; empty if it can."""
+        return self.invalid or (self.tuned.obstacle if self.tuned else "")
 
     @property
     def profile(self) -> ObjectKey | None:
@@ -68,9 +78,6 @@ def parse_node_pods(
         resource: extended resource that counts the GPUs.
         namespaces: only pods in these namespaces are sized; if empty, pods in all namespaces.
         now: time in UTC.
-
-    Raises:
-        PodError: an object is not a valid pod; the message names the field.
     """
     parsed = (_node_pod(raw, resource, namespaces, now) for raw in pods)
     return [each for each in parsed if each.view.live]
@@ -132,9 +139,15 @@ def to_amounts(counted: Mapping[str, int]) -> Amounts:
 
 
 def _node_pod(raw: Document, resource: str, namespaces: Sequence[str], now: datetime) -> NodePod:
-    pod = parse_pod_object(raw)
-    view, labels = view_of(pod, resource), raw["metadata"].get("labels") or {}
-    counted = counted_requests(pod)
+    labels = raw["metadata"].get("labels") or {}
+    try:
+        pod, invalid = parse_pod_object(raw), ""
+    except PodError as error:
+        pod, invalid = valid_parts(raw), str(error)
+    view, counted = view_of(pod, resource), counted_requests(pod)
+    if invalid:
+        labelled = labels.get(TUNED_LABEL) == "true"
+        return NodePod(raw, view, counted, invalid=invalid, labelled=labelled)
     served = not namespaces or view.namespace in namespaces
     if not served or not view.live or view.deleting or not is_tuned(view, labels):
         return NodePod(raw, view, counted)

@@ -17,7 +17,6 @@ from gputopo.tuning.sized import sized_node, total
 from gputopo.tuning.targets import targets
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ConflictError
-from gputopo_kube.podmodel import PodError
 from gputopo_kube.tuned_node import (
     NodePod,
     SizingFacts,
@@ -82,9 +81,6 @@ class Tuner:
         except ConflictError as error:
             _log.debug("changed since it was read %s", fields(node=node, reason=error))
             return CONFLICT_DELAY_SECONDS
-        except PodError as error:
-            _log.warning("pods not sized %s", fields(node=node, reason=error))
-            return self._settings.sizing_round_seconds
 
     def _advance(self, name: str) -> float | None:
         rejections: dict[str, str] = {}
@@ -92,7 +88,7 @@ class Tuner:
             node = self._api.node(name)
             now = self._clock()
             pods = [] if node is None else self._read_pods(name, now)
-            if node is None or not any(each.tuned for each in pods):
+            if node is None or not any(each.tuned or each.labelled for each in pods):
                 self._forget(name)
                 return None
             tuned = self._read(node, pods, rejections, now)
@@ -170,14 +166,14 @@ class Tuner:
     def _report_state(self, node: TunedNode, pods: Sequence[NodePod], now: datetime) -> None:
         """Update the metrics of the node; report once why a pod cannot be sized."""
         self._metrics.set_requests(node.name, total(each.spec.request for each in node.pods))
-        found = {
-            (each.view.uid, each.tuned.obstacle): each
-            for each in pods
-            if each.tuned and each.tuned.obstacle
-        }
+        found = {(each.view.uid, each.obstacle): each for each in pods if each.obstacle}
         before, self._obstacles[node.name] = self._obstacles.get(node.name, set()), set(found)
         for uid, obstacle in found.keys() - before:
-            self._create_event(found[uid, obstacle], obstacle_event(obstacle), now, "")
+            pod = found[uid, obstacle]
+            if pod.invalid:
+                _log.warning("pod not sized %s", fields(pod=pod.view.key, reason=pod.invalid))
+            if pod.tuned or pod.labelled:
+                self._create_event(pod, obstacle_event(obstacle), now, "")
 
     def _create_event(self, pod: NodePod, event: ObjectEvent, now: datetime, version: str) -> None:
         # The objects of a list have neither kind nor version.

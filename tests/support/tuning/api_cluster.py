@@ -14,7 +14,7 @@ from gputopo.api.names import (
     TUNED_LABEL,
 )
 from gputopo.api.tuning import TunedRecord
-from gputopo_kube.podmodel import parse_pod_object
+from gputopo_kube.podmodel import valid_parts
 from gputopo_kube.podrequests import counted_requests
 from support.api.faults import CLOSED, Fault
 from support.api.server import ApiServer
@@ -181,8 +181,8 @@ class SizedCluster:
         """Bind the pending pods that fit, counting the larger of spec and allocated amounts."""
         for document in self.api.all("pods"):
             bound = [it for it in self.api.all("pods") if it["spec"].get("nodeName") == NODE]
-            used = sum(counted_requests(parse_pod_object(it))["cpu"] for it in bound)
-            wanted = counted_requests(parse_pod_object(document))["cpu"]
+            used = sum(counted_requests(valid_parts(it))["cpu"] for it in bound)
+            wanted = counted_requests(valid_parts(document))["cpu"]
             if not document["spec"].get("nodeName") and used + wanted <= self._allocatable():
                 self.api.change("pods", document["metadata"]["name"], _bind)
         self.run_kubelet()
@@ -190,7 +190,7 @@ class SizedCluster:
     def total(self) -> int:
         """Return what kube-scheduler counts for all pods of the node, in thousandths of a CPU."""
         bound = [it for it in self.api.all("pods") if it["spec"].get("nodeName") == NODE]
-        return sum(counted_requests(parse_pod_object(it))["cpu"] for it in bound)
+        return sum(counted_requests(valid_parts(it))["cpu"] for it in bound)
 
     def change(self, name: str, **parts: Document) -> None:
         """Merge fields into metadata, spec or status of a pod."""
@@ -228,7 +228,7 @@ def unschedulable(message: str = INSUFFICIENT) -> Document:
 def counted_milli_cpu(document: Document) -> int:
     """Return the CPU request in the spec of a pod, in thousandths."""
     bare = {**document, "status": {}}
-    return counted_requests(parse_pod_object(bare))["cpu"]
+    return counted_requests(valid_parts(bare))["cpu"]
 
 
 def _main(document: Document) -> Document:

@@ -303,3 +303,22 @@ def test_incomplete_or_unknown_data_set_is_missing(spec: dict[str, Any]) -> None
     assert parse_sizing_facts(raw).dataset is None
     assert parse_sizing_facts({**raw, "status": {}}).facts is None
     assert parse_sizing_facts(None).facts is None
+
+
+def test_amounts_of_an_invalid_pod_count_as_far_as_they_can_be_parsed() -> None:
+    document = sized_pod("a", container=sized_container("2", "4Gi", gpus=2))
+    document["spec"]["containers"] += [{"name": 5}, "none"]
+    document["spec"] |= {"overhead": {"cpu": "1"}, "initContainers": "none", "priority": "high"}
+    held = {"cpu": "3", "memory": "4Gi"}
+    document = with_status(document, **container_status(allocatedResources=held))
+    [found] = parsed(document)
+    assert found.tuned is None
+    assert found.invalid.startswith("pod spec.")
+    node = node_of(document)
+    assert (node.gpus, node.others) == (2, Amounts(4000, 4 * GIB))
+
+
+def test_invalid_pod_that_has_ended_does_not_count() -> None:
+    document = with_status(sized_pod("a"), phase="Succeeded")
+    document["spec"]["priority"] = "high"
+    assert parsed(document) == []

@@ -426,13 +426,31 @@ def test_profile_in_an_unknown_format_is_treated_as_missing(
     assert cluster.cpus == {"a": 2000, "b": 2000}
 
 
-def test_invalid_pod_is_logged_and_the_node_is_read_again_in_the_next_round(
+def test_invalid_pod_is_reported_once_and_the_other_pods_of_the_node_are_sized(
     cluster: SizedCluster, operator: OperatorUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "b"):
+        cluster.add(name, profile="linear")
+    cluster.add("of-another-client", container=sized_container(cpu="2"))
+    cluster.change("of-another-client", metadata={"labels": {}}, spec={"affinity": "none"})
+    cluster.change("b", spec={"affinity": "none"})
+    operator.run()
+    operator.run()
+    assert cluster.cpus == {"a": 5000, "b": 1000}
+    text = "pod spec.affinity: 'none': Input should be a valid dictionary"
+    assert cluster.events("b") == [("NotSized", f"the pod keeps its resources: {text}")]
+    assert not cluster.events("of-another-client")
+    for name in ("b", "of-another-client"):
+        assert caplog.text.count(f'pod not sized pod=default/{name} reason="{text}"') == 1
+
+
+def test_node_with_one_sized_pod_that_is_invalid_is_read_again_in_the_next_round(
+    cluster: SizedCluster, operator: OperatorUnderTest
 ) -> None:
     cluster.add("a", profile="linear")
     cluster.change("a", spec={"containers": "none"})
     assert operator.advance() == 300.0
-    assert "pods not sized node=n1" in caplog.text
+    assert [reason for reason, _ in cluster.events("a")] == ["NotSized"]
 
 
 def test_rejected_event_is_logged(
