@@ -51,7 +51,8 @@ def parse_tuned_pod(
     name = gpu_containers[0].name if gpu_containers else pod.spec.containers[0].name
     container = next(each for each in pod.spec.containers if each.name == name)
     status = next((each for each in pod.status.containers if each.name == name), None)
-    request, record, obstacle = _annotations(view)
+    request, obstacle = _request(view)
+    record, unreadable = _record(view)
     spec = _amounts(container.resources)
     tuned = TunedPod(
         uid=view.uid,
@@ -61,6 +62,7 @@ def parse_tuned_pod(
         spec=spec,
         state=_resize_state(pod, spec, status),
         record=record,
+        unreadable=unreadable,
         most_milli_cpu=request.most_milli_cpu,
         most_memory=request.most_memory,
         obstacle=obstacle or _gpu_obstacle(view) or container_obstacle(pod, container),
@@ -77,13 +79,20 @@ def restarts_for(container: Container, resource: str) -> bool:
     )
 
 
-def _annotations(view: PodView) -> tuple[TuningRequest, TunedRecord | None, str]:
-    """Return what the pod requests, the operator's record, and why a value is not valid, or ""."""
+def _request(view: PodView) -> tuple[TuningRequest, str]:
+    """Return what the pod requests, and why a value is not valid, or ""."""
     try:
-        request = parse_tuning_request(view.annotations)
-        return request, parse_tuned_record(view.annotations, view.uid), ""
+        return parse_tuning_request(view.annotations), ""
     except AnnotationError as error:
-        return _INVALID, None, str(error)
+        return _INVALID, str(error)
+
+
+def _record(view: PodView) -> tuple[TunedRecord | None, str]:
+    """Return the operator's record, and why it cannot be parsed, or ""."""
+    try:
+        return parse_tuned_record(view.annotations, view.uid), ""
+    except AnnotationError as error:
+        return None, str(error)
 
 
 def container_obstacle(pod: PodObject, container: Container) -> str:

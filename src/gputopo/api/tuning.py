@@ -124,8 +124,8 @@ def parse_tuned_record(annotations: Mapping[str, str], uid: str) -> TunedRecord 
         record = TunedRecord.model_validate_json(text)
     except ValidationError as error:
         raise AnnotationError(
-            f"{RESOURCES_ANNOTATION}: {first_error(error)}; remove the annotation, then gputopo "
-            "begins with the current CPUs and memory of the pod"
+            f"{RESOURCES_ANNOTATION}: {first_error(error)}; the operator replaces the annotation, "
+            "and the current CPUs and memory become the floor of the pod"
         ) from None
     return record if record.uid == uid else None
 

@@ -11,6 +11,7 @@ from gputopo.api.tuning import MAX_REASON, Amounts, TunedRecord
 from gputopo.tuning.model import PodResize, RecordUpdate, TunedPod, TuningEvent
 from gputopo.tuning.pods import amounts_of, floor_of, tunes_memory
 from gputopo.tuning.progress import (
+    first_record,
     is_applied,
     is_own,
     known_amounts,
@@ -25,8 +26,10 @@ from gputopo.tuning.waits import DEFERRAL_WAITS, DEFERRED_SECONDS, seconds_since
 def finding(pod: TunedPod, now: datetime) -> PodResize | RecordUpdate | None:
     """Return the step that ends the newest resize of the pod, or None if there is nothing to do."""
     record = pod.record
-    if record is None or pod.obstacle or pod.measuring:
+    if pod.obstacle or pod.measuring:
         return None
+    if record is None:
+        return _replaced(pod) if pod.unreadable else None
     if record.pinned:
         return _end_of_pinned(pod, record, now)
     if not is_own(pod, record):
@@ -35,6 +38,17 @@ def finding(pod: TunedPod, now: datetime) -> PodResize | RecordUpdate | None:
         if (step := rule(pod, record, now)) is not None:
             return step
     return None
+
+
+def _replaced(pod: TunedPod) -> RecordUpdate:
+    """Return a new record in place of one that cannot be parsed; the former floor is lost."""
+    message = (
+        f"{pod.unreadable}, {_text(amounts_of(pod))}; to give the pod its former floor back, "
+        "create it again"
+    )
+    return RecordUpdate(
+        pod.uid, _with(first_record(pod), reason=message), TuningEvent.RECORD_REPLACED, message
+    )
 
 
 def _end_of_pinned(

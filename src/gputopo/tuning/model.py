@@ -64,7 +64,9 @@ class TunedPod:
         mode: ``Proportional`` or ``Auto``.
         gpus: number of GPUs of the container.
         spec: amounts in the spec of the pod.
-        record: the pod's annotation ``gputopo.io/resources``; None if it has none.
+        record: the pod's annotation ``gputopo.io/resources``; None if it has none, or if it cannot
+            be parsed.
+        unreadable: why the annotation cannot be parsed; empty if it can.
         most: upper bounds that the user has set; None without a bound.
         facts: facts of the pod's GPUProfile; None if there are none.
         dataset: None if the GPUProfile does not describe a data set: memory is then not tuned.
@@ -84,6 +86,7 @@ class TunedPod:
     spec: ContainerAmounts
     state: ResizeState = ResizeState()
     record: TunedRecord | None = None
+    unreadable: str = ""
     most_milli_cpu: int | None = None
     most_memory: int | None = None
     facts: WorkloadFacts | None = None
@@ -151,6 +154,7 @@ class TuningEvent(StrEnum):
     RESIZE_REJECTED = "ResizeRejected"
     RESIZED_BY_OTHER = "ResizedByOther"
     MEMORY_GIVEN_BACK = "MemoryGivenBack"
+    RECORD_REPLACED = "RecordReplaced"
 
 
 @dataclass(frozen=True, slots=True)

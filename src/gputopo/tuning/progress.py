@@ -65,7 +65,7 @@ def resize(
     event: TuningEvent | None = None,
 ) -> PodResize:
     """Return the step that gives the pod ``amounts``, and its new record."""
-    current, record = amounts_of(pod), pod.record or _first_record(pod)
+    current, record = amounts_of(pod), pod.record or first_record(pod)
     moved = record.model_copy(
         update={
             "last": current,
@@ -81,7 +81,8 @@ def resize(
     )
 
 
-def _first_record(pod: TunedPod) -> TunedRecord:
+def first_record(pod: TunedPod) -> TunedRecord:
+    """Return the record of a pod that gputopo has not resized: its amounts are its floor."""
     current = amounts_of(pod)
     return TunedRecord(
         uid=pod.uid,

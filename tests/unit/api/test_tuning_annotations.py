@@ -91,7 +91,7 @@ def test_unknown_field_of_a_newer_version_is_ignored() -> None:
 def test_invalid_record_is_rejected_with_field_value_and_remedy(
     annotations: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(AnnotationError, match="remove the annotation") as caught:
+    with pytest.raises(AnnotationError, match="the operator replaces the annotation") as caught:
         parse_tuned_record(annotations, "uid-a")
     assert message in str(caught.value)
 

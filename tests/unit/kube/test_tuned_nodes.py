@@ -100,13 +100,18 @@ def test_upper_bounds_and_record_come_from_annotations() -> None:
     [
         ({"mode": "Best"}, "gputopo.io/resources-mode: 'Best' is not one of"),
         ({"resources_max": "gpu=1"}, "gputopo.io/resources-max: 'gpu=1'"),
-        ({"resources": "{"}, "gputopo.io/resources: "),
     ],
 )
 def test_annotation_that_is_not_valid_is_an_obstacle(
     annotations: dict[str, Any], expected: str
 ) -> None:
     assert expected in tuned(sized_pod("a", **annotations)).obstacle
+
+
+def test_record_that_cannot_be_parsed_is_no_obstacle() -> None:
+    found = tuned(sized_pod("a", resources="{"))
+    assert (found.obstacle, found.record) == ("", None)
+    assert found.unreadable.startswith("gputopo.io/resources: ")
 
 
 def test_obstacles_are_found_in_the_spec() -> None:

@@ -367,6 +367,27 @@ def test_pod_that_another_client_has_resized_keeps_its_amounts(
     assert [reason for reason, _ in cluster.events("a")] == ["Resized", "ResizedByOther"]
 
 
+def test_record_that_cannot_be_parsed_is_replaced_once_and_the_pod_is_sized_again(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    cluster.add("a", profile="linear")
+    cluster.add("b", profile="linear")
+    operator.run()
+    before = cluster.cpus["a"]
+    cluster.annotate("a", resources="{")
+    operator.run()
+    operator.run()
+    [(_, note)] = [each for each in cluster.events("a") if each[0] == "RecordReplaced"]
+    assert note.startswith("gputopo.io/resources: ")
+    assert f"the floor of the pod, {before}m CPU" in note
+    cluster.api.delete("pods", "b")
+    operator.run()
+    assert cluster.cpus == {"a": 8000}
+    record = cluster.record("a")
+    assert record is not None
+    assert record.floor.milli_cpu == before
+
+
 def test_obstacle_is_reported_once(cluster: SizedCluster, operator: OperatorUnderTest) -> None:
     container = sized_container()
     del container["resources"]["limits"]["cpu"]

@@ -57,6 +57,19 @@ def test_pod_that_is_left_alone_is_not_judged(field: dict[str, Any]) -> None:
     assert finding(pod_of(Amounts(3000, GIB), **field), NOW) is None
 
 
+def test_record_that_cannot_be_parsed_is_replaced_and_the_amounts_become_the_floor() -> None:
+    pod = replace(tuned("a", *HIGH), unreadable="gputopo.io/resources: not JSON")
+    step = update(pod)
+    assert step.event is TuningEvent.RECORD_REPLACED
+    assert step.message == (
+        "gputopo.io/resources: not JSON, 4000m CPU and 17179869184 bytes of memory; to give the "
+        "pod its former floor back, create it again"
+    )
+    assert (step.record.floor, step.record.done, step.record.reason) == (HIGH, True, step.message)
+    assert finding(replace(pod, record=step.record, unreadable=""), NOW) is None
+    assert finding(replace(pod, obstacle="no limit"), NOW) is None
+
+
 def test_applied_resize_is_done_and_reported_once() -> None:
     step = update(pod_of(reason="its share", deferrals=2))
     assert step.event is TuningEvent.RESIZED
