@@ -7,13 +7,14 @@ from statistics import median
 
 from gputopo.api.measuring import MeasuringRequest
 from gputopo.api.profile import CpuFact
-from gputopo.api.profiling import ProfilingState, parse_profiling_state
+from gputopo.api.profiling import ProfilingState
 from gputopo.profiling.grid import CpuGrid
 from gputopo.sensitivity.planner import interpolated
-from learntest import laws, profiles
+from learntest import laws
 from learntest.bench import Bench
 from learntest.experiment import Options
 from learntest.manifests import Run
+from learntest.measured import wait_measured
 from showcase.kubectl import wait_for
 from soaktest.client import Object
 
@@ -31,12 +32,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     node = bench.node_with(lambda kinds: any(kind.startswith("NVSwitch") for kind in kinds))
     run = _run(node)
     bench.start(run)
-    state = wait_for(
-        "the CPUs are measured and restored",
-        lambda: _finished(bench, run),
-        timeout_s=_LIMIT_SECONDS,
-    )
-    fact = wait_for("the curve is in the profile", lambda: _curve(bench, run, state))
+    state, fact = wait_measured(bench, run, _LIMIT_SECONDS)
     bench.report(f"measured by gputopo: {state.result}: {state.message}; {fact}")
     _report_cost(bench, run, state)
     grid = CpuGrid(state.original, state.most_milli_cpu, run.gpus)
@@ -65,18 +61,6 @@ def _pod(bench: Bench, run: Run) -> Object:
     if pod is None:
         raise TimeoutError(f"the pod of {run.name} is gone")
     return pod
-
-
-def _finished(bench: Bench, run: Run) -> ProfilingState | None:
-    metadata = _pod(bench, run)["metadata"]
-    state = parse_profiling_state(metadata.get("annotations", {}), metadata["uid"])
-    return state if state is not None and state.restored else None
-
-
-def _curve(bench: Bench, run: Run, state: ProfilingState) -> CpuFact | None:
-    """Return the curve when it has all points that the measurement has."""
-    fact = profiles.cpu_fact(bench.status_of("decoder"), run.gpus)
-    return fact if fact is not None and len(fact.points) >= len(state.points) else None
 
 
 def _report_cost(bench: Bench, run: Run, state: ProfilingState) -> None:

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ class Options:
         seed: what is drawn, and in which order.
         node: where the jobs run, for experiments on one node.
         kills: how often the operator is killed meanwhile, for experiments that can do this.
+        profiles: file with GPUProfiles of an earlier run, which replace learning; it is written if
+            it does not exist.
     """
 
     rounds: int | None = None
@@ -26,6 +29,7 @@ class Options:
     seed: int = 1
     node: str | None = None
     kills: int = 0
+    profiles: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

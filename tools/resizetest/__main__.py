@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from faulttest import command
 from learntest import experiment
@@ -23,6 +24,9 @@ def main(arguments: Sequence[str]) -> int:
         "--node", help="where the jobs run; by default one that the experiment fits"
     )
     parser.add_argument("--kills", type=int, default=0, help="how often the operator is killed")
+    parser.add_argument(
+        "--profiles", type=Path, help="file for what is learnt; if it exists, it is used instead"
+    )
     parser.add_argument(
         "--installed",
         action="store_true",

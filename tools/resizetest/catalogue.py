@@ -1,7 +1,7 @@
 """All experiments by name."""
 
 from learntest.experiment import Experiment
-from resizetest import share
+from resizetest import four_jobs, share
 
 EXPERIMENTS = {
     one.name: one
@@ -10,6 +10,11 @@ EXPERIMENTS = {
             "share",
             "one job in the mode Proportional gets its share of the node, without a restart",
             share.carry_out,
+        ),
+        Experiment(
+            "four-jobs",
+            "four jobs before and after Auto, a fifth one on the full node, and one that leaves",
+            four_jobs.carry_out,
         ),
     )
 }

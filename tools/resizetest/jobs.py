@@ -26,6 +26,20 @@ def limits_of(bench: Bench, job: str) -> Amount:
     return amounts.read(pod).limits if pod else Amount()
 
 
+def is_running(bench: Bench, pod: str) -> bool:
+    """Return whether a pod runs."""
+    found = bench.client.get(f"{bench.pods}/{pod}")
+    return bool(found["status"].get("phase") == "Running")
+
+
+def counted(timeline: Timeline) -> Amount:
+    """Return what kube-scheduler counts for all pods of the node now."""
+    total = Amount()
+    for pod in timeline.moments[-1].pods.values():
+        total = total.plus(pod.counted)
+    return total
+
+
 def check_restarts(bench: Bench, timeline: Timeline) -> None:
     """Report the pods of the experiment's namespace that restarted."""
     own = {

@@ -18,6 +18,11 @@ class Moment:
     seconds: float
     pods: Mapping[str, PodAmounts]
 
+    def of(self, namespace: str) -> dict[str, PodAmounts]:
+        """Return the pods of a namespace."""
+        own = f"{namespace}/"
+        return {uid: pod for uid, pod in self.pods.items() if pod.name.startswith(own)}
+
     @property
     def allocated(self) -> Amount:
         """Sum of what kubelet counts for the pods."""
@@ -39,6 +44,15 @@ class Timeline:
             return False
         self.moments.append(Moment(seconds, dict(pods)))
         return True
+
+    def last_change(self, namespace: str) -> float:
+        """Return the seconds of the last change of a namespace's pods, 0 if there was none."""
+        later = self.moments[-1]
+        for moment in reversed(self.moments):
+            if moment.of(namespace) != later.of(namespace):
+                return later.seconds
+            later = moment
+        return 0.0
 
     def above(self, allocatable: Amount) -> Iterator[Moment]:
         """Yield the moments at which kubelet had allocated more than the node has."""

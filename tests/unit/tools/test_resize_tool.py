@@ -1,6 +1,8 @@
 """The pure parts of ``tools/resize``, on values."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from gputopo.api.v1alpha1 import GPUJobSpec
 from learntest import experiment
 from learntest.experiment import Options
 from learntest.manifests import Run
-from resizetest import amounts, manifests
+from resizetest import amounts, manifests, picture
 from resizetest.amounts import Amount, PodAmounts
 from resizetest.catalogue import EXPERIMENTS
 from resizetest.manifests import Sizing
@@ -146,6 +148,31 @@ def test_sums_above_allocatable_are_found() -> None:
     assert list(timeline.above(Amount(200, 128 * MI))) == []
 
 
+def test_last_change_of_a_namespace_is_found() -> None:
+    one, other, timeline = amounts.read(pod()), amounts.read(pod()), Timeline()
+    other = replace(other, name="elsewhere/b")
+    raised = replace(one, requests=Amount(300, 64 * MI))
+    timeline.add(0, {"a": one})
+    assert timeline.last_change("test") == 0
+    timeline.add(1, {"a": raised})
+    timeline.add(2, {"a": raised, "b": other})
+    assert timeline.last_change("test") == 1
+    assert timeline.last_change("elsewhere") == 2
+
+
+def test_picture_has_an_area_for_each_pod_and_one_for_all_others(tmp_path: Path) -> None:
+    one, timeline = amounts.read(pod()), Timeline()
+    other = replace(one, name="elsewhere/b")
+    timeline.add(0, {"b": other, "c": other})
+    timeline.add(5, {"a": one, "b": other, "c": other})
+    seconds, areas = picture.areas(timeline, "test")
+    assert seconds == [0, 5]
+    assert areas == {"other pods": [200, 200], "a": [0, 100]}
+    file = tmp_path / "amounts.svg"
+    picture.draw(timeline, "test", 2000, {"a starts": 5}, file)
+    assert "a starts" in file.read_text()
+
+
 @pytest.mark.parametrize(
     "status",
     [{"restartCount": 1}, {"state": {"running": {"startedAt": "2026-01-01T01:00:00Z"}}}],
@@ -165,7 +192,7 @@ def test_every_experiment_is_found_by_its_name() -> None:
     assert {name: one.name for name, one in EXPERIMENTS.items()} == {
         name: name for name in EXPERIMENTS
     }
-    assert {"share"} <= set(EXPERIMENTS)
+    assert {"share", "four-jobs"} <= set(EXPERIMENTS)
 
 
 def test_command_line_has_the_options_of_an_experiment(capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,4 +209,4 @@ def test_command_line_has_the_options_of_an_experiment(capsys: pytest.CaptureFix
 def test_words_in_place_of_names_are_allowed() -> None:
     parser = command.parser("faults", None, "scenario", EXPERIMENTS, "or `all`", more=["all"])
     assert parser.parse_args(["all"]).cases == ["all"]
-    assert "share  one job" in parser.format_help()
+    assert "share      one job" in parser.format_help()
