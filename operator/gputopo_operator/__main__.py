@@ -24,12 +24,12 @@ from gputopo_operator.controller.admission_queue import AdmissionQueue
 from gputopo_operator.controller.admitter import Admitter
 from gputopo_operator.controller.handlers import registry_for
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_gpus import NodeGpuReports
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.profile_reconciler import ProfileReconciler
 from gputopo_operator.controller.profiler import Profiler
 from gputopo_operator.controller.profiling_api import ProfilingApi
 from gputopo_operator.controller.profiling_queue import ProfilingQueue
+from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.queues import Queues
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.resync import Resync
@@ -141,7 +141,7 @@ def _admissions(
     threads: ThreadPoolExecutor,
 ) -> list[AdmissionQueue]:
     """Return gputopo's queue of GPUJobs, or an empty list if the installation does not use it."""
-    rules, nodes = settings.queue_rules, NodeGpuReports()
+    rules, nodes = settings.queue_rules, QueueNodes()
     if rules is None:
         return []
     lists = AdmissionApi(connection, settings.namespace_names, settings.scheduler_name)

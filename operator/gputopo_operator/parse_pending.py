@@ -6,14 +6,13 @@ from typing import Final
 
 from gputopo.api.tuning import Amounts
 from gputopo_kube.document import Document
-from gputopo_kube.node_match import has_rules_between_pods
+from gputopo_kube.node_match import has_rules_between_pods, node_rules, pod_rules
 from gputopo_kube.podmodel import PodError, PodObject, parse_pod_object
 from gputopo_kube.podrequests import counted_requests
 from gputopo_kube.pods import view_of
 from gputopo_operator.workloads import NodeOffer, WaitingPod
 
 _REASONS: Final = ("Insufficient cpu", "Insufficient memory")
-_NODE_RULES: Final = ("nodeSelector", "affinity", "tolerations")
 
 
 def parse_waiting_pod(raw: Document, resource: str) -> WaitingPod | None:
@@ -37,7 +36,7 @@ def parse_waiting_pod(raw: Document, resource: str) -> WaitingPod | None:
         key=view.key,
         requests=counted_requests(pod),
         gpus=view.most_gpus,
-        spec={name: spec[name] for name in _NODE_RULES if name in spec},
+        spec=pod_rules(spec),
         priority=view.priority,
         created=pod.metadata.creation_timestamp or "",
     )
@@ -59,16 +58,7 @@ def parse_offer(
         free.subtract(each)
         pods += 1
     free["pods"] -= 1000 * pods
-    metadata = node["metadata"]
-    rules = {
-        "metadata": {"name": metadata["name"], "labels": metadata.get("labels") or {}},
-        "spec": {
-            name: value
-            for name, value in (node.get("spec") or {}).items()
-            if name in {"taints", "unschedulable"}
-        },
-    }
-    return NodeOffer(rules, dict(free), spare)
+    return NodeOffer(node_rules(node), dict(free), spare)
 
 
 def _needs_amounts(pod: PodObject) -> bool:

@@ -2,17 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final
 
 from gputopo.api.names import READY_CONDITION
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.node_match import pod_rules
 from gputopo_kube.podmodel import PodError, parse_pod_object
 from gputopo_kube.pods import view_of
 from gputopo_operator.parse import parse_child_job, parse_gpu_job
 from gputopo_operator.queued import GpuPod, NodeGpus, QueuedJob
-
-NODE_NAME_FIELD: Final = "metadata.name"
 
 
 def parse_queued_jobs(
@@ -63,8 +61,7 @@ def _queued_job(raw: Document, child: Document | None, values: Mapping[str, int]
         priority=values.get(pod.get("priorityClassName") or "", 0),
         child=parse_child_job(child),
         started=(child.get("status") or {}).get("startTime"),
-        affinity=pod.get("affinity"),
-        avoids=_avoided(pod.get("affinity") or {}),
+        pod_rules=pod_rules(pod),
     )
 
 
@@ -76,23 +73,6 @@ def _priorities(classes: Iterable[Document]) -> dict[str, int]:
         if each.get("globalDefault"):
             values[""] = each["value"]
     return values
-
-
-def _avoided(affinity: Mapping[str, Any]) -> frozenset[str]:
-    """Return the nodes that every term of the required node affinity excludes by name."""
-    required = (affinity.get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ) or {}
-    excluded = [
-        frozenset(
-            name
-            for field in term.get("matchFields") or ()
-            if (field["key"], field["operator"]) == (NODE_NAME_FIELD, "NotIn")
-            for name in field["values"]
-        )
-        for term in required.get("nodeSelectorTerms") or ()
-    ]
-    return frozenset.intersection(*excluded) if excluded else frozenset()
 
 
 def _gpu_pods(pods: Iterable[Document], resource: str) -> Iterator[GpuPod]:

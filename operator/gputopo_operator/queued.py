@@ -1,7 +1,7 @@
 """The input and the result of a decision about gputopo's queue of GPUJobs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gputopo.api.v1alpha1 import QueueStatus
@@ -65,8 +65,7 @@ class QueuedJob:
         child: None if there is no Job of this name.
         started: RFC 3339 time at which the Job controller last started the Job. The API server then
             accepts no other node affinity.
-        affinity: affinity in the pod template of the Job.
-        avoids: nodes that this affinity excludes by name.
+        pod_rules: node selector, affinity and tolerations in the pod template of the Job.
     """
 
     job: GpuJob
@@ -75,8 +74,7 @@ class QueuedJob:
     priority: int = 0
     child: ChildJob | None = None
     started: str | None = None
-    affinity: Document | None = None
-    avoids: frozenset[str] = frozenset()
+    pod_rules: Document = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,8 @@ class QueueInput:
     """Everything that one decision about the queue uses.
 
     Attributes:
-        nodes: by name of the node.
+        nodes: GPUs by name of the node.
+        node_rules: name, labels and taints of each Node, by its name.
         pods: pods with GPUs of all namespaces that have not ended.
         now: RFC 3339 time in UTC, in whole seconds.
         rejected: child Jobs that the API server did not start, with its message.
@@ -92,6 +91,7 @@ class QueueInput:
 
     jobs: tuple[QueuedJob, ...]
     nodes: Mapping[str, NodeGpus]
+    node_rules: Mapping[str, Document]
     pods: tuple[GpuPod, ...]
     now: str
     rejected: Mapping[ObjectKey, str]

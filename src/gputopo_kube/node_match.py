@@ -6,6 +6,22 @@ from typing import Any, Final
 from gputopo_kube.document import Document
 
 _UNSCHEDULABLE: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+_POD_RULES: Final = ("nodeSelector", "affinity", "tolerations")
+_NODE_RULES: Final = ("taints", "unschedulable")
+
+
+def pod_rules(pod_spec: Document) -> Document:
+    """Return the fields of a pod's spec that ``is_permitted`` uses."""
+    return {name: pod_spec[name] for name in _POD_RULES if pod_spec.get(name)}
+
+
+def node_rules(node: Document) -> Document:
+    """Return the fields of a Node that ``is_permitted`` uses."""
+    metadata, spec = node["metadata"], node.get("spec") or {}
+    return {
+        "metadata": {"name": metadata["name"], "labels": metadata.get("labels") or {}},
+        "spec": {name: spec[name] for name in _NODE_RULES if spec.get(name)},
+    }
 
 
 def is_permitted(pod_spec: Document, node: Document) -> bool:

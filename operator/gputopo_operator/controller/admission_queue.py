@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from concurrent.futures import Executor
-from typing import Final
+from typing import Any, Final
 
 import kopf
 
@@ -12,7 +12,7 @@ from gputopo.runtime.log import fields
 from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.admitter import PASS_SECONDS, Admitter
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_gpus import NodeGpuReports
+from gputopo_operator.controller.queue_nodes import ParsedObjects, QueueNodes
 from gputopo_operator.controller.work_queue import WorkQueue
 
 WORKERS: Final = 1
@@ -30,7 +30,7 @@ class AdmissionQueue:
         self,
         admitter: Admitter,
         api: JobApi,
-        nodes: NodeGpuReports,
+        nodes: QueueNodes,
         resync_seconds: float,
         threads: Executor,
     ) -> None:
@@ -44,7 +44,7 @@ class AdmissionQueue:
         self._resync_seconds = resync_seconds
 
     def watch(self, registry: kopf.OperatorRegistry) -> None:
-        """Register the watches of GPUJobs, their Jobs and pods, and of GPUTopologies."""
+        """Register the watches of GPUJobs, their Jobs and pods, and of the nodes."""
 
         @kopf.on.event(GROUP, VERSION, "gpujobs", registry=registry)
         @kopf.on.event("batch", "v1", "jobs", labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
@@ -53,28 +53,37 @@ class AdmissionQueue:
             self._add()
 
         @kopf.on.event(GROUP, VERSION, "gputopologies", registry=registry)
-        async def node_gpus_changed(event: kopf.RawEvent, name: str, **_: object) -> None:
-            if event["type"] == "DELETED":
-                self._nodes.drop(name)
-            elif self._nodes.replace(dict(event["object"])):
-                self._add()
+        async def node_gpus_changed(event: kopf.RawEvent, **_: object) -> None:
+            self._follow(self._nodes.gpus, event)
+
+        @kopf.on.event("", "v1", "nodes", registry=registry)
+        async def node_changed(event: kopf.RawEvent, **_: object) -> None:
+            self._follow(self._nodes.rules, event)
 
     async def run(self) -> None:
         """Call the admitter until cancelled."""
         await self._queue.run(WORKERS)
 
     async def resync(self) -> None:
-        """Read all GPUTopologies and call the admitter, periodically until cancelled."""
+        """Read all nodes and call the admitter, periodically until cancelled."""
         while True:
             try:
                 await asyncio.to_thread(self._replace_nodes)
             except ApiError as error:
-                _log.warning("GPUs of the nodes not read %s", fields(reason=error))
+                _log.warning("nodes not read %s", fields(reason=error))
             self._add()
             await asyncio.sleep(self._resync_seconds)
 
     def _replace_nodes(self) -> None:
-        self._nodes.replace_all(self._api.topologies())
+        self._nodes.gpus.replace_all(self._api.topologies())
+        self._nodes.rules.replace_all(self._api.nodes())
+
+    def _follow(self, objects: ParsedObjects[Any], event: kopf.RawEvent) -> None:
+        raw: dict[str, Any] = dict(event["object"])
+        if event["type"] == "DELETED":
+            objects.drop(raw["metadata"]["name"])
+        elif objects.replace(raw):
+            self._add()
 
     def _add(self) -> None:
         self._queue.add_later(_KEY, PASS_SECONDS)

@@ -16,7 +16,7 @@ from gputopo_kube.errors import ApiError, ConflictError
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.admission_api import AdmissionApi
 from gputopo_operator.controller.job_api import JobApi, is_final
-from gputopo_operator.controller.node_gpus import NodeGpuReports
+from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import queue_plan
 from gputopo_operator.decision.queue_status import admitted_event
@@ -40,7 +40,7 @@ class Admitter:
         self,
         api: AdmissionApi,
         objects: JobApi,
-        nodes: NodeGpuReports,
+        nodes: QueueNodes,
         metrics: OperatorMetrics,
         rules: QueueRules,
         resource: str,
@@ -95,8 +95,8 @@ class Admitter:
         pods = parse_gpu_pods(self._api.pods(), self._resource)
         children = self._api.child_jobs()
         jobs = parse_queued_jobs(self._api.gpu_jobs(), children, self._api.priority_classes())
-        nodes, now = self._nodes.nodes(), self._clock()
-        return lambda rejected: QueueInput(jobs, nodes, pods, now, rejected)
+        nodes, rules, now = self._nodes.gpus.values(), self._nodes.rules.values(), self._clock()
+        return lambda rejected: QueueInput(jobs, nodes, rules, pods, now, rejected)
 
     def _start(self, start: JobStart) -> str:
         """Start a child Job; return why the API server rejected this, or an empty text."""

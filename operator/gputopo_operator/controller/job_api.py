@@ -74,6 +74,10 @@ class JobApi:
         # A GPUTopology with all its samples has about 25 kB, parsed 150 kB.
         return self._api.each(*_GPUTOPO, "gputopologies", page_size=_LARGE_PAGE_SIZE)
 
+    def nodes(self) -> Iterator[Document]:
+        """Yield all Nodes."""
+        return self._api.each("api", "v1", "nodes", page_size=_LARGE_PAGE_SIZE)
+
     def pods(self, key: ObjectKey) -> list[Document]:
         """Return the up-to-date list of the pods with the label of the GPUJob."""
         path = ("api", "v1", "namespaces", key.namespace, "pods")

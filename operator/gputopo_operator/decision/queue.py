@@ -13,7 +13,7 @@ from typing import Final
 from gputopo.queueing.decide import decide_queue
 from gputopo.queueing.model import AdmittedJob, QueueDecision, QueueRules, QueueState, WaitingJob
 from gputopo_operator.decision.conditions import COMPLETE, FAILED, holds
-from gputopo_operator.decision.node_affinity import without_nodes
+from gputopo_operator.decision.node_affinity import avoided_nodes, without_nodes
 from gputopo_operator.decision.queue_status import queue_change
 from gputopo_operator.parse import QUEUE_LABEL
 from gputopo_operator.queued import (
@@ -32,11 +32,12 @@ RECHECK_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A job with what it is to the queue, and the pod of its child Job."""
+    """A job with what it is to the queue, the pod of its child Job, and nodes it may not use."""
 
     queued: QueuedJob
     role: QueueRole
     pod: GpuPod | None
+    avoids: frozenset[str]
 
     @property
     def name(self) -> str:
@@ -77,13 +78,15 @@ def _members(found: QueueInput) -> tuple[_Member, ...]:
     pods: dict[str, list[GpuPod]] = {}
     for pod in found.pods:
         pods.setdefault(pod.owner_uid, []).append(pod)
+    avoids = avoided_nodes(found.jobs, found.nodes, found.node_rules)
     return tuple(
         _Member(
             queued,
             role_of(queued),
             _newest(pods.get(queued.child.uid, ())) if queued.child else None,
+            avoided,
         )
-        for queued in found.jobs
+        for queued, avoided in zip(found.jobs, avoids, strict=True)
     )
 
 
@@ -110,7 +113,7 @@ def _admitted(member: _Member, now: float) -> AdmittedJob:
         member.gpus,
         pod.node if pod else None,
         _seconds(since) if since else now,
-        queued.avoids,
+        member.avoids,
     )
 
 
@@ -126,6 +129,7 @@ def _waiting(member: _Member, now: float) -> WaitingJob:
         ran_seconds=(status.ran_seconds or 0) if status else 0,
         expected_seconds=spec.expected.duration_seconds if spec else None,
         priority=queued.priority,
+        avoids=member.avoids,
         can_avoid_nodes=queued.started is None,
     )
 
@@ -161,7 +165,7 @@ def _start(queued: QueuedJob, avoids: Sequence[str]) -> JobStart:
     identity = {"uid": child.uid, "resourceVersion": child.resource_version} if child else {}
     spec: dict[str, object] = {"suspend": False}
     if avoids:
-        affinity = without_nodes(queued.affinity, avoids)
+        affinity = without_nodes(queued.pod_rules.get("affinity"), avoids)
         spec["template"] = {"spec": {"affinity": affinity}}
     return JobStart(queued.job.key, {"metadata": identity, "spec": spec})
 

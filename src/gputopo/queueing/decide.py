@@ -2,9 +2,9 @@
 
 The jobs are tried in queue order. A job starts if one node has all its GPUs free. A later job may
 start while an earlier one waits for more GPUs. Starvation is bounded: a node is reserved for the
-overdue job with the longest wait, and no other job may take GPUs of this node. Only one overdue job
-at a time has a reservation, because the free GPUs of a reserved node are idle (so does the backfill
-of EASY). Running jobs are never ended.
+overdue job with the longest wait, and no other job may take GPUs of this node. A second node is
+reserved only for an overdue job that may not use the first one, because the free GPUs of a reserved
+node are idle (so does the backfill of EASY). Running jobs are never ended.
 
 If no job runs longer than L, the overdue job with the longest wait starts at the latest L after its
 reservation began, provided that some node can offer so many GPUs.
@@ -28,14 +28,15 @@ def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
     free = _free_gpus(state)
     admitted: list[QueueStart] = []
     waiting: list[QueuePlace] = []
-    reserved = False
+    reserved = set[str]()
     for job in sort_waiting(state.waiting, rules, state.now):
         overdue, position = is_overdue(job, rules, state.now), len(waiting) + 1
         if (error := state.rejected.get(job.job)) is not None:
             waiting.append(QueuePlace(job.job, position, error))
-        elif not free.fits(job.gpus):
-            node = free.reserve(job.job, job.gpus) if overdue and not reserved else None
-            reserved = reserved or node is not None
+        elif not free.fits(job):
+            node = free.reserve(job) if overdue and reserved <= job.avoids else None
+            if node is not None:
+                reserved.add(node)
             waiting.append(QueuePlace(job.job, position, _reason(job, free, node), node))
         elif exposed := _exposed(job, free):
             waiting.append(QueuePlace(job.job, position, exposed))
@@ -54,13 +55,13 @@ def _free_gpus(state: QueueState) -> FreeGpus:
     unbound = [job for job in state.admitted if job.node is None]
     for job in sorted(unbound, key=lambda job: (-job.gpus, job.job)):
         if not free.place(job):
-            free.reserve(job.job, job.gpus)
+            free.reserve(job)
     return free
 
 
 def _exposed(job: WaitingJob, free: FreeGpus) -> str:
     """Return why the job might take GPUs of a reserved node, or an empty text if it cannot."""
-    node = None if job.can_avoid_nodes else free.reserved_with(job.gpus)
+    node = None if job.can_avoid_nodes else free.reserved_with(job)
     if node is None:
         return ""
     return (
@@ -75,8 +76,8 @@ def _admission(job: WaitingJob, free: FreeGpus, now: float, *, overdue: bool) ->
     The pods of all jobs that start now are bound in any order and to any nodes. So a job that
     starts with an overdue job may not use the node of that job, unless both fit there.
     """
-    node = free.place(AdmittedJob(job.job, job.gpus, None, now))
-    kept = (free.reserved.keys() | free.expected) - {node}
+    node = free.place(AdmittedJob(job.job, job.gpus, None, now, job.avoids))
+    kept = (free.reserved.keys() | free.expected) - {node} - job.avoids
     if overdue and node is not None:
         free.expected.add(node)
     return QueueStart(job.job, tuple(sorted(kept)) if job.can_avoid_nodes else ())
@@ -86,11 +87,14 @@ def _reason(job: WaitingJob, free: FreeGpus, reserved: str | None) -> str:
     waits = f"waiting for {job.gpus} free GPUs on one node"
     if job.gpus == 1:
         waits = "waiting for a free GPU"
+    permitted, nodes = free.permitted(job)
+    if permitted < nodes:
+        waits += f"; node selector, affinity and taints permit {permitted} of {nodes} nodes"
     if reserved is not None:
         return f"{waits}; node {reserved} is reserved for this job"
-    if not free.is_possible(job.gpus):
+    if not free.is_possible(job):
         return f"{waits}; without the GPUs of other pods, no node has so many healthy GPUs"
-    exposed = free.reserved_with(job.gpus)
+    exposed = free.reserved_with(job)
     if exposed is not None:
         return f"{waits}; node {exposed} is reserved for {free.reserved[exposed]}"
     return waits

@@ -1,8 +1,8 @@
 """The free GPUs of the nodes during one decision, and the nodes that are reserved for jobs."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from gputopo.queueing.model import AdmittedJob
+from gputopo.queueing.model import AdmittedJob, WaitingJob
 
 
 class FreeGpus:
@@ -24,9 +24,9 @@ class FreeGpus:
             if job.node in self._free:
                 self._take(job, job.node)
 
-    def fits(self, gpus: int, avoids: Collection[str] = ()) -> bool:
-        """Return whether a node that is not reserved has this number of free GPUs."""
-        return self._best_fit(gpus, avoids) is not None
+    def fits(self, job: WaitingJob) -> bool:
+        """Return whether a node that is not reserved has enough free GPUs for a job."""
+        return self._best_fit(job) is not None
 
     def place(self, job: AdmittedJob) -> str | None:
         """Take GPUs for a job whose pod is not bound yet; return their node, if one has enough.
@@ -34,12 +34,12 @@ class FreeGpus:
         The scheduler chooses the node later. Until then this assumes the node with the fewest free
         GPUs that are enough, so that larger groups of free GPUs stay whole for larger jobs.
         """
-        node = self._best_fit(job.gpus, job.avoids)
+        node = self._best_fit(job)
         if node is not None:
             self._take(job, node)
         return node
 
-    def reserve(self, job: str, gpus: int) -> str | None:
+    def reserve(self, job: AdmittedJob | WaitingJob) -> str | None:
         """Reserve for a job the node that will have enough free GPUs first; None without a node.
 
         How long other jobs run is unknown, so it is assumed that jobs end in the order of their
@@ -53,29 +53,36 @@ class FreeGpus:
         """
         dates = {
             node: date
-            for node in self._free
-            if node not in self.reserved and (date := self._last_start(node, gpus)) is not None
+            for node in self._permitted(job)
+            if node not in self.reserved and (date := self._last_start(node, job.gpus)) is not None
         }
         if not dates:
             return None
         node = min(dates, key=lambda node: (dates[node], node))
-        self.reserved[node] = job
+        self.reserved[node] = job.job
         return node
 
-    def is_possible(self, gpus: int) -> bool:
-        """Return whether a node has enough GPUs that are free or used by jobs of the queue."""
-        return any(capacity >= gpus for capacity in self._capacities.values())
+    def permitted(self, job: WaitingJob) -> tuple[int, int]:
+        """Return how many nodes a job may use, and the number of all nodes."""
+        return sum(1 for _ in self._permitted(job)), len(self._capacities)
 
-    def reserved_with(self, gpus: int) -> str | None:
-        """Return a reserved node with this number of free GPUs, or None."""
-        found = (node for node in self.reserved if self._free[node] >= gpus)
-        return min(found, default=None)
+    def is_possible(self, job: WaitingJob) -> bool:
+        """Return whether a node that a job may use has enough GPUs, free or used by the queue."""
+        return any(self._capacities[node] >= job.gpus for node in self._permitted(job))
 
-    def _best_fit(self, gpus: int, avoids: Collection[str]) -> str | None:
+    def reserved_with(self, job: WaitingJob) -> str | None:
+        """Return a reserved node that a job may use and that has enough free GPUs, or None."""
+        found = (node for node in self._permitted(job) if self._free[node] >= job.gpus)
+        return min((node for node in found if node in self.reserved), default=None)
+
+    def _permitted(self, job: AdmittedJob | WaitingJob) -> Iterator[str]:
+        return (node for node in self._capacities if node not in job.avoids)
+
+    def _best_fit(self, job: AdmittedJob | WaitingJob) -> str | None:
         fitting = (
             node
-            for node, free in self._free.items()
-            if free >= gpus and node not in self.reserved and node not in avoids
+            for node in self._permitted(job)
+            if self._free[node] >= job.gpus and node not in self.reserved
         )
         return min(fitting, key=lambda node: (self._free[node], node), default=None)
 

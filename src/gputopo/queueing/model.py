@@ -55,7 +55,8 @@ class WaitingJob:
         ran_seconds: for how long the job ran before it was suspended.
         expected_seconds: expected time that the job runs in total, more than 0; None if unknown.
         priority: value of the PriorityClass; jobs of a higher priority are first.
-        can_avoid_nodes: whether its pod can be kept off some nodes.
+        avoids: nodes that its pod may not use, for example because of its node selector.
+        can_avoid_nodes: whether its pod can be kept off more nodes.
     """
 
     job: str
@@ -65,6 +66,7 @@ class WaitingJob:
     ran_seconds: float = 0.0
     expected_seconds: float | None = None
     priority: int = 0
+    avoids: frozenset[str] = frozenset()
     can_avoid_nodes: bool = True
 
 

@@ -11,7 +11,7 @@ from gputopo_operator.parse import QUEUE_LABEL
 from support.api.server import ApiServer, serving_in_thread
 from support.builders.gpujobs import Document, exited, gpu_job, job_pod
 from support.operator.process import Operator, eventually
-from support.operator.queue import node
+from support.operator.queue import node, plain_node
 
 NODE, GPUS = "n1", 2
 
@@ -21,6 +21,7 @@ def queue(tmp_path: Path) -> Iterator[Operator]:
     """An operator with the queue order SRTF, on a node with two GPUs."""
     with serving_in_thread(ApiServer()) as api:
         api.create("gputopologies", node(NODE, GPUS))
+        api.create("nodes", plain_node(NODE))
         operator = Operator(api, tmp_path, arguments=["--queue-order", "SRTF"])
         operator.start()
         yield operator
@@ -131,4 +132,23 @@ def test_deleted_node_offers_no_gpus(queue: Operator) -> None:
     create(queue, "train", 1, 10)
     eventually("train waits", lambda: position(queue, "train") == 1)
     queue.api.create("gputopologies", node("n2", 1))
+    queue.api.create("nodes", plain_node("n2"))
+    eventually("train starts", lambda: is_started(queue, "train"))
+
+
+def test_cordoned_node_takes_no_job_until_it_is_uncordoned(queue: Operator) -> None:
+    queue.api.change("nodes", NODE, lambda node: node["spec"].update(unschedulable=True))
+    create(queue, "train", 1, 10)
+    eventually("train waits", lambda: position(queue, "train") == 1)
+    queue.api.change("nodes", NODE, lambda node: node["spec"].pop("unschedulable"))
+    eventually("train starts", lambda: is_started(queue, "train"))
+
+
+def test_job_does_not_start_on_a_node_that_its_node_selector_excludes(queue: Operator) -> None:
+    template = gpu_job("train")["spec"]["template"]
+    template["spec"]["nodeSelector"] = {"pool": "b"}
+    job = gpu_job("train", gpusPerReplica=1, template=template)
+    assert queue.api.create("gpujobs", job) is not None
+    eventually("train waits", lambda: position(queue, "train") == 1)
+    queue.api.change("nodes", NODE, lambda node: node["metadata"].update(labels={"pool": "b"}))
     eventually("train starts", lambda: is_started(queue, "train"))

@@ -6,6 +6,7 @@ from support.api.store import CLUSTER_SCOPED, Document
 
 _KINDS = {
     ("", "v1", "namespaces"): "Namespace",
+    ("", "v1", "nodes"): "Node",
     ("", "v1", "pods"): "Pod",
     ("apiextensions.k8s.io", "v1", "customresourcedefinitions"): "CustomResourceDefinition",
     ("batch", "v1", "jobs"): "Job",

@@ -5,6 +5,7 @@ from typing import Any
 
 from gputopo.api.names import RESOURCE
 from gputopo_kube.document import ObjectKey
+from gputopo_kube.node_match import node_rules
 from gputopo_operator.decision.child_job import child_job
 from gputopo_operator.model import PodDefaults
 from gputopo_operator.parse import parse_gpu_job
@@ -29,11 +30,20 @@ def node(name: str, gpus: int, users: Mapping[int, str] | None = None) -> Docume
     return topology
 
 
+def plain_node(name: str, **labels: str) -> Document:
+    """Return a Node with these labels, which takes any pod."""
+    return {"metadata": {"name": name, "labels": labels}, "spec": {}}
+
+
 class QueuedCluster:
-    """The objects that the queue reads; methods add objects."""
+    """The objects that the queue reads; methods add objects.
+
+    ``nodes`` are the GPUTopologies of the nodes, and ``objects`` their Nodes.
+    """
 
     def __init__(self, *nodes: Document) -> None:
         self.nodes = list(nodes)
+        self.objects = [plain_node(each["metadata"]["name"]) for each in nodes]
         self.jobs: dict[str, Document] = {}
         self.children: dict[str, Document] = {}
         self.pods: list[Document] = []
@@ -78,6 +88,7 @@ class QueuedCluster:
         return QueueInput(
             jobs=parse_queued_jobs(self.jobs.values(), self.children.values(), self.classes),
             nodes={each["metadata"]["name"]: parse_node_gpus(each) for each in self.nodes},
+            node_rules={each["metadata"]["name"]: node_rules(each) for each in self.objects},
             pods=parse_gpu_pods(self.pods, RESOURCE),
             now=self.now,
             rejected=rejected or {},

@@ -13,7 +13,7 @@ from gputopo_operator.controller import admitter as admitter_module
 from gputopo_operator.controller.admission_api import AdmissionApi
 from gputopo_operator.controller.admitter import PASS_SECONDS, Admitter
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_gpus import NodeGpuReports
+from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import RECHECK_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
@@ -21,7 +21,7 @@ from support.api.faults import Fault
 from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer, serving_in_thread
 from support.builders.gpujobs import Document
-from support.operator.queue import QueuedCluster, node
+from support.operator.queue import QueuedCluster, node, plain_node
 
 RULES = QueueRules(QueueOrder.FIFO, 600)
 NOW = "2026-01-01T01:00:00Z"
@@ -51,14 +51,15 @@ def metrics() -> OperatorMetrics:
 
 
 @pytest.fixture
-def nodes() -> NodeGpuReports:
-    reports = NodeGpuReports()
-    reports.replace_all([node("n1", 2)])
-    return reports
+def nodes() -> QueueNodes:
+    nodes = QueueNodes()
+    nodes.gpus.replace_all([node("n1", 2)])
+    nodes.rules.replace_all([plain_node("n1")])
+    return nodes
 
 
 @pytest.fixture
-def admitter(connection: SyncApi, nodes: NodeGpuReports, metrics: OperatorMetrics) -> Admitter:
+def admitter(connection: SyncApi, nodes: QueueNodes, metrics: OperatorMetrics) -> Admitter:
     lists = AdmissionApi(connection, (), "gputopo")
     return Admitter(lists, JobApi(connection), nodes, metrics, RULES, RESOURCE, lambda: NOW)
 
@@ -285,11 +286,11 @@ def test_pods_of_the_own_namespaces_are_read_without_the_right_to_read_all(
 
 
 def test_node_reports_show_whether_the_gpus_of_a_node_have_changed() -> None:
-    reports = NodeGpuReports()
+    reports = QueueNodes().gpus
     assert reports.replace(node("n1", 2))
     assert not reports.replace(node("n1", 2))
     assert reports.replace(node("n1", 2, {0: "uid-a"}))
-    assert reports.nodes()["n1"].used == {"uid-a": 1}
+    assert reports.values()["n1"].used == {"uid-a": 1}
     reports.drop("n1")
     reports.drop("n1")
-    assert reports.nodes() == {}
+    assert reports.values() == {}

@@ -23,7 +23,7 @@ from support.api.server import ApiServer, serving_in_thread
 from support.builders.gpujobs import GPUS, bind, gpu_job, job_pod, observed_topology
 from support.builders.node_reports import gpu_profile, node_sample, reporting
 from support.operator.process import free_port
-from support.operator.queue import node
+from support.operator.queue import node, plain_node
 from support.profiling.cluster import NODE, MeasuredCluster
 from support.tuning.api_cluster import NODE as SIZED_NODE
 from support.tuning.api_cluster import SizedCluster
@@ -164,21 +164,27 @@ async def test_operator_starts_queued_jobs_when_a_node_or_the_resync_offers_gpus
         probes_host="127.0.0.1", health_port=free_port(), queue_order="FIFO", resync_seconds=0.5
     )
     with connected(5.0, "test") as connection:
-        api.create("gputopologies", node("n0", 1))
+
+        def add(name: str, gpus: int) -> None:
+            api.create("gputopologies", node(name, gpus))
+            api.create("nodes", plain_node(name))
+
+        add("n0", 1)
         api.faults.append(Fault("GET", r"/gputopologies\?limit", 500))
         operate = program.operate(settings, connection, OperatorMetrics())
         running = asyncio.create_task(operate)
         api.create("gpujobs", gpu_job("train"))
         await eventually(lambda: phase(api) == "Suspended")
         api.delete("gputopologies", "n0")
-        api.create("gputopologies", node("n1", 3))
+        api.delete("nodes", "n0")
+        add("n1", 3)
         await eventually(lambda: started("train"))
         # A change of the GPUTopology that does not change its GPUs needs no decision.
         api.change("gputopologies", "n1", lambda found: found["metadata"].update(labels={"a": "b"}))
         api.create("gpujobs", gpu_job("unseen"))
         await eventually(lambda: phase(api, "unseen") == "Suspended")
         api.mute = True
-        api.create("gputopologies", node("n2", 3))
+        add("n2", 3)
         await eventually(lambda: started("unseen"))
         os.kill(os.getpid(), signal.SIGTERM)
         await running

@@ -14,10 +14,10 @@ from gputopo_operator.decision.queue import RECHECK_SECONDS, queue_plan, role_of
 from gputopo_operator.decision.queue_status import admitted_event
 from gputopo_operator.model import ObjectEvent
 from gputopo_operator.parse import QUEUE_LABEL
-from gputopo_operator.parse_queue import parse_gpu_pods, parse_node_gpus, parse_queued_jobs
+from gputopo_operator.parse_queue import parse_gpu_pods, parse_node_gpus
 from gputopo_operator.queued import QueueChange, QueuePlan, QueueRole
 from support.builders.objects import pod
-from support.operator.queue import QueuedCluster, node
+from support.operator.queue import QueuedCluster, node, plain_node
 
 RULES = QueueRules(QueueOrder.FIFO, max_skip_seconds=600)
 NOW = "2026-01-01T01:00:00Z"
@@ -228,8 +228,6 @@ def test_small_job_is_kept_off_the_node_of_an_overdue_job() -> None:
     # While its pod is not bound, its GPU is assumed on n2.
     cluster.start("small", started=NOW)
     cluster.children["small"]["spec"]["template"]["spec"]["affinity"] = affinity
-    (queued,) = [each for each in cluster.found().jobs if each.job.key.name == "small"]
-    assert queued.avoids == {"n1"}
     cluster.job("next", 1)
     assert plan(cluster).starts == ()
 
@@ -367,19 +365,66 @@ def test_names_are_added_to_every_term_of_the_users_affinity() -> None:
     }
 
 
-def test_only_nodes_that_every_term_excludes_are_avoided() -> None:
-    cluster = QueuedCluster()
-    cluster.job("train")
-    affinity = without_nodes(None, ["n1", "n2"])
-    terms = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    terms["nodeSelectorTerms"].append(
-        {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n2"]}]}
+def queue_with_two_pools(**template: Any) -> QueuedCluster:
+    """Two nodes with 4 free GPUs, of which n2 has the label pool=b, and one job with 2 GPUs."""
+    cluster = QueuedCluster(node("n1", 4), node("n2", 4))
+    cluster.objects = [plain_node("n1", pool="a"), plain_node("n2", pool="b")]
+    cluster.job("train", 2)
+    cluster.children["train"]["spec"]["template"]["spec"] |= template
+    return cluster
+
+
+def test_job_waits_for_a_node_that_its_node_selector_permits() -> None:
+    cluster = queue_with_two_pools(nodeSelector={"pool": "b"})
+    cluster.start("running", "n2", gpus=4)
+    found = plan(cluster)
+    assert found.starts == ()
+    change = change_of("train", found)
+    assert change is not None
+    assert change.after is not None
+    assert change.after.reason == (
+        "waiting for 2 free GPUs on one node; "
+        "node selector, affinity and taints permit 1 of 2 nodes"
     )
-    template = cluster.children["train"]["spec"]["template"]["spec"]
-    for found, avoided in ((affinity, {"n2"}), ({"nodeAffinity": None}, set()), (None, set())):
-        template["affinity"] = found
-        (queued,) = parse_queued_jobs(cluster.jobs.values(), cluster.children.values(), ())
-        assert queued.avoids == avoided
+    cluster.pods.clear()
+    cluster.children["running"]["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    assert started(cluster) == ["train"]
+
+
+def test_cordoned_and_tainted_nodes_take_only_jobs_that_tolerate_the_taint() -> None:
+    taint = {"key": "team", "value": "vision", "effect": "NoSchedule"}
+    tolerations = [{"key": "team", "operator": "Exists"}]
+    cluster = queue_with_two_pools(nodeSelector={"pool": "b"})
+    cluster.objects[1]["spec"] = {"unschedulable": True}
+    assert started(cluster) == []
+    cluster.objects[1]["spec"] = {"taints": [taint]}
+    assert started(cluster) == []
+    cluster.children["train"]["spec"]["template"]["spec"]["tolerations"] = tolerations
+    assert started(cluster) == ["train"]
+
+
+def test_starting_job_with_a_node_selector_uses_gpus_of_its_pool() -> None:
+    cluster = queue_with_two_pools(nodeSelector={"pool": "b"})
+    cluster.start("starting", gpus=4)
+    cluster.children["starting"]["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "a"}
+    assert started(cluster) == ["train"]
+    cluster.children["starting"]["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "b"}
+    assert started(cluster) == []
+
+
+def test_node_whose_node_object_is_unknown_takes_no_job() -> None:
+    cluster = queue_with_two_pools()
+    cluster.objects.clear()
+    assert started(cluster) == []
+
+
+def test_job_of_another_pool_is_not_kept_off_a_reserved_node_by_name() -> None:
+    cluster = queue_with_two_pools(nodeSelector={"pool": "b"})
+    cluster.start("running", "n1")
+    cluster.job("large", 4, status={"waitingSince": LONG_AGO})
+    cluster.children["large"]["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "a"}
+    (start,) = plan(cluster).starts
+    assert (start.key.name, start.patch["spec"]) == ("train", {"suspend": False})
 
 
 def test_event_states_the_order_and_the_wait() -> None:

@@ -153,3 +153,43 @@ def test_jobs_on_a_node_with_fewer_healthy_gpus_leave_none_free() -> None:
 
 def test_job_on_an_unknown_node_uses_no_known_gpus() -> None:
     assert started(decide({"n1": 1}, [new("a", 1)], running("r", 1, "gone"))) == ["a"]
+
+
+N1, N2 = frozenset({"n1"}), frozenset({"n2"})
+
+
+def test_job_starts_only_if_a_node_that_it_may_use_has_its_gpus_free() -> None:
+    jobs = [new("a", 4, avoids=N2), new("b", 4, avoids=N1)]
+    decision = decide({"n1": 4, "n2": 4}, jobs, running("r", 1, "n1"))
+    assert decision.admitted == (QueueStart("b"),)
+    (place,) = decision.waiting
+    assert place.reason == (
+        "waiting for 4 free GPUs on one node; "
+        "node selector, affinity and taints permit 1 of 2 nodes"
+    )
+
+
+def test_job_that_may_use_no_node_with_enough_gpus_says_so() -> None:
+    (place,) = decide({"n1": 4, "n2": 1}, [overdue("a", 2, avoids=N1)]).waiting
+    assert place.node is None
+    assert "permit 1 of 2 nodes; without the GPUs of other pods, no node has" in place.reason
+
+
+def test_node_is_reserved_only_if_the_overdue_job_may_use_it() -> None:
+    # n1 would have enough free GPUs first.
+    jobs = (running("a", 1, "n1", 50), running("b", 1, "n2", 90))
+    decision = decide({"n1": 4, "n2": 4}, [overdue("big", 4, avoids=N1)], *jobs)
+    assert decision.waiting[0].node == "n2"
+
+
+def test_each_pool_of_nodes_can_have_a_reserved_node() -> None:
+    jobs = [overdue("a", 4, avoids=N2), overdue("b", 4, avoids=N1), overdue("c", 4)]
+    decision = decide({"n1": 4, "n2": 4}, jobs, running("r", 1, "n1"), running("s", 1, "n2"))
+    assert [each.node for each in decision.waiting] == ["n1", "n2", None]
+
+
+def test_job_that_may_not_use_the_reserved_node_is_not_kept_off_it_by_name() -> None:
+    jobs = [overdue("big", 4), new("small", 1, avoids=N1)]
+    again = new("again", 1, avoids=N1, can_avoid_nodes=False)
+    decision = decide({"n1": 4, "n2": 2}, [*jobs, again], running("r", 1, "n1"))
+    assert decision.admitted == (QueueStart("again"), QueueStart("small"))
