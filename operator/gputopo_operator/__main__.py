@@ -78,7 +78,7 @@ def _parts(
     """Return the watches of kopf, and the loops that run beside them."""
     api, profiling_api, reports = JobApi(connection), ProfilingApi(connection), NodeReports()
     queues = _queues(settings, api, reports, metrics, threads)
-    profiler = Profiler(profiling_api, api, settings.resource)
+    profiler = Profiler(profiling_api, api, settings)
     profiling = ProfilingQueue(profiler, profiling_api, settings, threads)
     waiting = WaitingPods()
     tuner = Tuner(TuningApi(connection), api, reports, waiting, metrics.sizing, settings)

@@ -1,6 +1,7 @@
 """Parses the objects for measuring a pod with several CPU limits: pod, samples and node."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from gputopo.api.annotations import AnnotationError
@@ -8,6 +9,7 @@ from gputopo.api.measuring import MeasuringRequest, parse_measuring
 from gputopo.api.names import PROFILE_ANNOTATION, PROFILING_ANNOTATION, PROFILING_LABEL
 from gputopo.api.profile import Sample, valid_samples
 from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_state
+from gputopo.api.tuning import parse_tuning_request
 from gputopo.profiling.model import ProfiledPod, ResizeProblem
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.podmodel import Container, PodObject, parse_pod_object
@@ -42,6 +44,7 @@ def parse_profiled_pod(raw: Document, resource: str) -> tuple[ProfiledPod, Measu
         cpu=_cpu(spec.resources or ContainerResources()),
         applied_milli_cpu=runtime_of(pod).containers[name].milli_cpu,
         problem=_problem(pod),
+        most_milli_cpu=_most_milli_cpu(view),
         obstacle=obstacle or _restart(spec),
         requested=CPUS in request.targets,
         deleting=view.deleting,
@@ -133,6 +136,13 @@ def _annotations(
     if state is None and PROFILING_LABEL in labels:
         return request, None, "the annotation with the pod's own CPUs was removed" + kept
     return request, state, obstacle
+
+
+def _most_milli_cpu(view: PodView) -> int | None:
+    """Return the bound of the user; None if it is missing or not valid, which sizing reports."""
+    with suppress(AnnotationError):
+        return parse_tuning_request(view.annotations).most_milli_cpu
+    return None
 
 
 def _cpu(resources: ContainerResources) -> CpuAmounts | None:

@@ -12,8 +12,15 @@ from gputopo.sizing.model import SizingMechanism
 from gputopo.sizing.tune import tune
 from gputopo.tuning.matrix import sensitivity_of
 from gputopo.tuning.model import Target, TunedNode, TunedPod
-from gputopo.tuning.pods import floor_of, held_by, left_alone_because, most_of, tunes_memory
-from gputopo.tuning.sized import sized_node, throughput
+from gputopo.tuning.pods import (
+    floor_of,
+    held_by,
+    is_measured,
+    left_alone_because,
+    most_of,
+    tunes_memory,
+)
+from gputopo.tuning.sized import kept_for_measured, sized_node, throughput
 from gputopo.tuning.targets import targets
 from support.property_settings import fuzzed
 from support.tuning.nodes import any_nodes, carried_out
@@ -26,7 +33,10 @@ def tuned_pods(node: TunedNode) -> list[TunedPod]:
 
 
 def left_for_tuned_pods(node: TunedNode, resource: int) -> int:
-    alone = [held_by(pod)[resource] for pod in node.pods if left_alone_because(pod)]
+    kept = kept_for_measured(node)
+    alone = [
+        kept.get(pod.uid, held_by(pod))[resource] for pod in node.pods if left_alone_because(pod)
+    ]
     return node.allocatable[resource] - node.others[resource] - sum(alone)
 
 
@@ -72,7 +82,10 @@ def test_amounts_of_each_pod_are_within_its_bounds(
 def nominal_shares(node: TunedNode) -> dict[str, Amounts] | None:
     """Return the share of each pod by its definition, or None if the shares do not fit."""
     pods = tuned_pods(node)
+    measured = [pod for pod in node.pods if is_measured(pod)]
     alone = [pod for pod in node.pods if left_alone_because(pod)]
+    if measured:  # their shares are tested with examples
+        return None
     columns = []
     for resource in range(2):
         sharing = [pod for pod in pods if resource == 0 or tunes_memory(pod)]

@@ -9,7 +9,6 @@ from gputopo.profiling.decide import next_step
 from gputopo.profiling.finish import POLL_SECONDS
 from gputopo.profiling.model import (
     Done,
-    ProfiledPod,
     ProfilingSituation,
     Resize,
     Restore,
@@ -18,9 +17,11 @@ from gputopo.profiling.model import (
 )
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import timestamp
+from gputopo.tuning.measured import CpusToMeasure, cpus_to_measure
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError
 from gputopo_kube.podmodel import PodError
+from gputopo_kube.tuned_node import parse_node_pods, parse_tuned_node
 from gputopo_operator.controller.job_api import JobApi, is_final
 from gputopo_operator.controller.profiling_api import ProfilingApi
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
@@ -33,6 +34,7 @@ from gputopo_operator.parse_profiling import (
     parse_profiled_pod,
     waiting_milli_cpu,
 )
+from gputopo_operator.settings import OperatorSettings
 
 _log = logging.getLogger(__name__)
 
@@ -49,12 +51,13 @@ class Profiler:
         self,
         api: ProfilingApi,
         objects: JobApi,
-        resource: str,
+        settings: OperatorSettings,
         clock: Callable[[], datetime] = utc,
     ) -> None:
         self._api = api
         self._objects = objects
-        self._resource = resource
+        self._resource = settings.resource
+        self._namespaces = settings.namespace_names
         self._clock = clock
 
     def advance(self, key: ObjectKey) -> float | None:
@@ -113,22 +116,19 @@ class Profiler:
             *(each for each in samples or () if each.pod_uid == pod.uid),
             *parse_own_samples(self._objects.topology(node), pod.uid),
         )
-        available, waiting = self._read_cpus(node, pod) if own or pod.state else (0, None)
-        return replace(
-            situation,
-            own=own,
-            profile=samples,
-            available_milli_cpu=available,
-            waiting_milli_cpu=waiting,
+        situation = replace(
+            situation, own=own, profile=samples, available_milli_cpu=0, waiting_milli_cpu=None
         )
+        return self._with_cpus(situation, node) if own or pod.state else situation
 
-    def _read_cpus(self, node: str, pod: ProfiledPod) -> tuple[int, tuple[int, ...] | None]:
-        """Return how much CPU the pod may use on its node, and the CPU requests of pending pods.
+    def _with_cpus(self, situation: ProfilingSituation, node: str) -> ProfilingSituation:
+        """Add how much CPU the pod may use on its node, and the CPU requests of pending pods.
 
         A pending pod could take the CPUs that a measurement makes free by a lower request. If the
-        measurement does not lower the request, because it is already below the limit, the second
-        value is empty. Without the right to read nodes or pods, return ``(0, None)``.
+        measurement does not lower the request, because it is already below the limit, the pending
+        pods are not read. Without the right to read nodes or pods, nothing is added.
         """
+        pod = situation.pod
         lowers_request = pod.cpu is not None and pod.cpu.request == pod.cpu.limit
         try:
             found = self._api.node(node)
@@ -138,9 +138,24 @@ class Profiler:
             if not is_final(error):
                 raise
             _log.info("CPUs of the node not read %s", fields(node=node, reason=error))
-            return 0, None
+            return situation
         available = available_milli_cpu(found or {}, on_node, pod.uid, pod.container)
-        return available, waiting_milli_cpu(pending)
+        share, kept = self._shares(found, on_node, situation)
+        return replace(
+            situation,
+            available_milli_cpu=max(0, available - kept),
+            share_milli_cpu=share,
+            waiting_milli_cpu=waiting_milli_cpu(pending),
+        )
+
+    def _shares(
+        self, node: Document | None, on_node: list[Document], situation: ProfilingSituation
+    ) -> CpusToMeasure:
+        if node is None:
+            return CpusToMeasure(0, 0)
+        pods = parse_node_pods(on_node, self._resource, self._namespaces, situation.now)
+        tuned = parse_tuned_node(node, pods, self._resource, {}, {}, situation.now)
+        return cpus_to_measure(tuned, situation.pod.uid)
 
     def _carry_out(self, key: ObjectKey, raw: Document, step: Step) -> str:
         """Write the state annotation, then resize. Return why the resize was rejected, or ""."""

@@ -65,7 +65,12 @@ def _begin(situation: ProfilingSituation) -> Step:
         uid=pod.uid,
         container=pod.container,
         original=cpu,
-        most_milli_cpu=most_milli_cpu(cpu, situation.available_milli_cpu),
+        most_milli_cpu=most_milli_cpu(
+            cpu,
+            situation.available_milli_cpu,
+            share=situation.share_milli_cpu,
+            bound=pod.most_milli_cpu,
+        ),
         started=now,
         last=cpu,
         target=cpu,
@@ -112,8 +117,8 @@ def _measure(situation: ProfilingSituation, state: ProfilingState) -> Step:
         message = f"the resize to {state.target.limit}m CPU was rejected: {problem}"
         # Only this resize was rejected. The restore may be accepted.
         return end(replace(situation, rejection=""), state, "NotPossible", message)
-    if problem:  # measure up to the own CPUs only
-        state = state.model_copy(update={"most_milli_cpu": state.original.limit})
+    if problem:
+        state = state.model_copy(update={"most_milli_cpu": _most_after_rejection(situation, state)})
     progress = ProfilingProgress.of(situation, state)
     chosen = progress.next_amounts()
     if chosen is None or not chosen == state.target == pod.cpu:
@@ -134,6 +139,16 @@ def _rejection(situation: ProfilingSituation, state: ProfilingState) -> str:
     if situation.rejection or problem is None or situation.pod.cpu != state.target:
         return situation.rejection
     return f"{problem.reason}: {problem.message}" if problem.is_rejection else ""
+
+
+def _most_after_rejection(situation: ProfilingSituation, state: ProfilingState) -> int:
+    """Return the highest limit to measure after a raise was rejected.
+
+    If another pod has taken CPUs since the raise, this is what the node has left; otherwise the
+    reason of the rejection is not known, and only limits up to the own one are measured.
+    """
+    own, left = state.original.limit, situation.available_milli_cpu
+    return left if own < left < state.target.limit else own
 
 
 def _move(

@@ -1,10 +1,12 @@
 """Computes the CPU limits with which a pod may be measured.
 
 The planner (:mod:`gputopo.sensitivity.planner`) searches whole numbers, so it counts in *units* of
-CPU. A unit is a round amount, at most an eighth of the container's own limit.
+CPU. A unit is a round amount, at most an eighth of the container's own limit. If much more is
+measured than the own limit, a unit is larger, because each measured limit takes minutes.
 
 Example: a container has a limit of 4 CPUs, and its node has CPUs for a limit of 7. A unit is 500m.
 The planner may measure 1 unit (500m) to 14 units (7 CPUs). The container's own limit is 8 units.
+With a limit of 500m and up to 24 CPUs, a unit is 500m, too: 1 to 48 units.
 """
 
 from dataclasses import dataclass
@@ -14,10 +16,11 @@ from gputopo.api.profiling import CpuAmounts
 from gputopo.sensitivity.planner import ProfilingPlan
 
 MOST_TIMES_LIMIT: Final = 2
-"""The highest limit that is measured, relative to the pod's own limit."""
+"""The highest limit that is measured, relative to the pod's own limit or its share of the node."""
 
 _UNITS_MILLI_CPU: Final = (8000, 4000, 2000, 1000, 500, 250, 200, 100, 50, 25, 20, 10)
 _LEAST_UNITS: Final = 8
+_LEAST_UNITS_WIDE: Final = 32
 _MILLI_CPU_PER_GPU: Final = 1000
 
 
@@ -38,7 +41,10 @@ class CpuGrid:
     @property
     def unit_milli_cpu(self) -> int:
         """One unit of the planner, in thousandths of a CPU."""
-        limit = self.original.limit
+        limit, most = self.original.limit, self.most_milli_cpu
+        if most // _LEAST_UNITS_WIDE > limit // _LEAST_UNITS:
+            wide = (each for each in _UNITS_MILLI_CPU if most // each >= _LEAST_UNITS_WIDE)
+            return next(wide, 1)
         for unit in _UNITS_MILLI_CPU:
             if limit % unit == 0 and limit // unit >= _LEAST_UNITS:
                 return unit
@@ -93,11 +99,17 @@ class CpuGrid:
         return max(1, self.original.limit // self.unit_milli_cpu)
 
 
-def most_milli_cpu(original: CpuAmounts, available_milli_cpu: int) -> int:
+def most_milli_cpu(
+    original: CpuAmounts, available: int, *, share: int = 0, bound: int | None = None
+) -> int:
     """Return the highest CPU limit to measure, at least the original limit.
 
-    It is at most ``MOST_TIMES_LIMIT`` times the original limit, and at most
-    ``available_milli_cpu``, the CPUs of the node that no other pod requests.
+    Args:
+        original: CPUs of the container before the measurement.
+        available: CPUs of the node that the container can have. The result does not exceed them.
+        share: share of the pod in the CPUs of its node, if gputopo sizes the pod; else 0. The
+            container has few CPUs then, and gets its share or more after the measurement.
+        bound: most CPUs that the pod may get; None if the user has not set it.
     """
-    raised = min(MOST_TIMES_LIMIT * original.limit, available_milli_cpu)
-    return max(original.limit, raised)
+    wanted = MOST_TIMES_LIMIT * max(original.limit, share) if bound is None else bound
+    return max(original.limit, min(wanted, available))

@@ -29,6 +29,7 @@ class ProfiledPod:
         cpu: CPUs in the pod's spec; None if the request or the limit is missing.
         applied_milli_cpu: CPU limit that kubelet has applied; None if kubelet does not report it.
         problem: why the newest resize is not applied; None if there is no problem.
+        most_milli_cpu: most CPUs that the pod may get; None if the user has not set it.
         obstacle: why the pod can never be measured, with the remedy; empty if it can.
         requested: whether the pod's annotations request to measure the effect of CPUs.
         deleting: the pod has a deletion time stamp.
@@ -41,6 +42,7 @@ class ProfiledPod:
     cpu: CpuAmounts | None
     applied_milli_cpu: int | None = None
     problem: ResizeProblem | None = None
+    most_milli_cpu: int | None = None
     obstacle: str = ""
     requested: bool = True
     deleting: bool = False
@@ -57,7 +59,9 @@ class ProfilingSituation:
         budget_seconds: time limit of the measurement.
         own: the agent's samples of this pod.
         profile: samples in the pod's GPUProfile; None if the GPUProfile does not exist.
-        available_milli_cpu: CPU of the node that no other container requests; 0 if unknown.
+        available_milli_cpu: CPU of the node that no other container requests, and that is not kept
+            for other pods that are measured; 0 if unknown.
+        share_milli_cpu: share of the pod in the CPUs of its node; 0 if gputopo does not size it.
         waiting_milli_cpu: CPU request of each pod without a node; None if some are unknown.
         rejection: the API server's message if it has rejected the newest resize, else empty.
     """
@@ -68,6 +72,7 @@ class ProfilingSituation:
     own: tuple[Sample, ...] = ()
     profile: tuple[Sample, ...] | None = ()
     available_milli_cpu: int = 0
+    share_milli_cpu: int = 0
     waiting_milli_cpu: tuple[int, ...] | None = ()
     rejection: str = ""
 

@@ -5,7 +5,7 @@ from typing import Self
 
 from gputopo.api.profiling import MAX_POINTS, CpuAmounts, ProfiledPoint, ProfilingState
 from gputopo.profiling.curve import curve_of, merged, newest_setting
-from gputopo.profiling.grid import CpuGrid, most_milli_cpu
+from gputopo.profiling.grid import CpuGrid
 from gputopo.profiling.model import ProfilingSituation
 from gputopo.runtime.times import seconds_since
 from gputopo.sensitivity.planner import next_cpus
@@ -33,7 +33,7 @@ class ProfilingProgress:
         """Return the progress from the samples of the pod and the available CPUs of its node."""
         points = merged(state.points, situation.own)
         setting = newest_setting(situation.own) or (points[-1].setting if points else "")
-        available = most_milli_cpu(state.original, situation.available_milli_cpu)
+        available = max(state.original.limit, situation.available_milli_cpu)
         return cls(
             state.model_copy(update={"points": points}),
             CpuGrid(state.original, min(state.most_milli_cpu, available), situation.pod.gpus),

@@ -1,5 +1,6 @@
 """What a tuned pod has on its node, and whether gputopo may resize it."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from gputopo.api.tuning import Amounts, ResourcesMode
@@ -20,6 +21,11 @@ def left_alone_because(pod: TunedPod) -> str:
     if pod.spec.limit_milli_cpu is None:
         return "the container has no CPU limit; set request and limit"
     return ""
+
+
+def is_measured(pod: TunedPod) -> bool:
+    """Return whether gputopo resizes the pod as soon as its measurement has ended."""
+    return pod.measuring and not left_alone_because(replace(pod, measuring=False))
 
 
 def amounts_of(pod: TunedPod) -> Amounts:

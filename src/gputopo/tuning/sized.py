@@ -13,6 +13,7 @@ from gputopo.tuning.pods import (
     amounts_of,
     floor_of,
     held_by,
+    is_measured,
     left_alone_because,
     most_of,
     tunes_memory,
@@ -121,14 +122,44 @@ def least_amounts(matrix: SensitivityMatrix, share: Amounts, floor: Amounts) -> 
 
 def sized_node(node: TunedNode) -> SizedNode:
     """Return what each pod of the node that gputopo resizes is guaranteed."""
-    alone = [pod for pod in node.pods if left_alone_because(pod)]
     tuned = [pod for pod in node.pods if not left_alone_because(pod)]
     tuned.sort(key=lambda pod: pod.uid)
-    capacity = minus(minus(node.allocatable, node.others), total(map(held_by, alone)))
-    gpus = node.gpus - sum(pod.gpus for pod in alone)
-    share = _share_per_gpu(capacity, gpus, tuned, node)
+    capacity, share = _divided(node)
+    measured = [_guaranteed(pod, share, node) for pod in node.pods if is_measured(pod)]
+    capacity = minus(capacity, total(measured))
     sized = SizedNode(capacity, tuple(_sized(pod, share, node) for pod in tuned))
     return replace(sized, kept_free=_kept_free(sized.spare, node.pending))
+
+
+def kept_for_measured(node: TunedNode) -> dict[str, Amounts]:
+    """Return what the node keeps for each pod that is measured, by UID: at least its share.
+
+    The pod gets its share at the end of the measurement. If other pods had it until then, the pod
+    could not be measured with more than its floor.
+    """
+    _, share = _divided(node)
+    return {pod.uid: _guaranteed(pod, share, node) for pod in node.pods if is_measured(pod)}
+
+
+def _divided(node: TunedNode) -> tuple[Amounts, Amounts]:
+    """Return what the node has for pods that are resized or measured, and the share of one GPU."""
+    alone = [pod for pod in node.pods if left_alone_because(pod) and not is_measured(pod)]
+    pods = [pod for pod in node.pods if is_measured(pod) or not left_alone_because(pod)]
+    capacity = minus(minus(node.allocatable, node.others), total(map(held_by, alone)))
+    gpus = node.gpus - sum(pod.gpus for pod in alone)
+    return capacity, _share_per_gpu(capacity, gpus, pods, node)
+
+
+def _least_of(pod: TunedPod) -> Amounts:
+    """Return what the pod has in any case: its floor, or what it has while it is measured."""
+    return held_by(pod) if is_measured(pod) else floor_of(pod)
+
+
+def _guaranteed(pod: TunedPod, per_gpu: Amounts, node: TunedNode) -> Amounts:
+    """Return the share of the pod, at least its floor, at most what it may have."""
+    most = most_of(pod, node.allocatable, node.now)
+    bounds = zip(_least_of(pod), per_gpu, most, strict=True)
+    return Amounts(*(Bounds(pod.gpus, low, high).guaranteed(each) for low, each, high in bounds))
 
 
 def _share_per_gpu(
@@ -137,12 +168,12 @@ def _share_per_gpu(
     """Return the share of one GPU. Pods whose memory is not tuned have no share of the memory."""
     cpus, memory = [], []
     for pod in pods:
-        floor, most = floor_of(pod), most_of(pod, node.allocatable, node.now)
+        floor, most = _least_of(pod), most_of(pod, node.allocatable, node.now)
         cpus.append(Bounds(pod.gpus, floor.milli_cpu, most.milli_cpu))
         if tunes_memory(pod):
             memory.append(Bounds(pod.gpus, floor.memory, most.memory))
     fixed = [pod for pod in pods if not tunes_memory(pod)]
-    memory_left = capacity.memory - sum(floor_of(pod).memory for pod in fixed)
+    memory_left = capacity.memory - sum(_least_of(pod).memory for pod in fixed)
     gpus_left = gpus - sum(pod.gpus for pod in fixed)
     return Amounts(
         share_per_gpu(capacity.milli_cpu, gpus, cpus),
@@ -151,10 +182,7 @@ def _share_per_gpu(
 
 
 def _sized(pod: TunedPod, per_gpu: Amounts, node: TunedNode) -> SizedPod:
-    floor, most = floor_of(pod), most_of(pod, node.allocatable, node.now)
-    bounds = zip(floor, per_gpu, most, strict=True)
-    share = Amounts(*(Bounds(pod.gpus, low, high).guaranteed(each) for low, each, high in bounds))
-    now = amounts_of(pod)
+    floor, share, now = floor_of(pod), _guaranteed(pod, per_gpu, node), amounts_of(pod)
     matrix = sensitivity_of(pod, also=(floor, share, now))
     return SizedPod(
         uid=pod.uid,
@@ -163,7 +191,7 @@ def _sized(pod: TunedPod, per_gpu: Amounts, node: TunedNode) -> SizedPod:
         floor=floor,
         share=share,
         least=share if matrix is None else least_amounts(matrix, share, floor),
-        most=most,
+        most=most_of(pod, node.allocatable, node.now),
         matrix=matrix,
         resized_recently=_is_recent(pod.record, node.now),
     )

@@ -63,6 +63,7 @@ class ProfiledWorld:
     cpu: CpuAmounts = GUARANTEED
     rate: Callable[[int], float] = saturating
     available: int = 8000
+    share: int = 0
     waiting: tuple[int, ...] | None = ()
     budget_seconds: int = 3600
     profile: tuple[Sample, ...] | None = ()
@@ -86,6 +87,7 @@ class ProfiledWorld:
             own=tuple(self.samples),
             profile=self.profile,
             available_milli_cpu=self.available,
+            share_milli_cpu=self.share,
             waiting_milli_cpu=self.waiting,
             rejection=self.rejection,
         )

@@ -1,12 +1,14 @@
 """The operator resizes a measured pod step by step; with a fake API server."""
 
 import asyncio
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gputopo.api.names import TUNED_LABEL
 from gputopo.profiling.finish import POLL_SECONDS, RETRY_SECONDS
 from gputopo_kube.credentials import connected
 from gputopo_kube.document import ObjectKey
@@ -23,11 +25,13 @@ from gputopo_operator.parse_profiling import (
     profiled_pods,
     waiting_milli_cpu,
 )
+from gputopo_operator.settings import OperatorSettings
 from support.api.faults import CLOSED, Fault, Hook
 from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer, serving_in_thread
 from support.builders.objects import pod
 from support.profiling.cluster import NAME, NODE, PROFILE, MeasuredCluster, measured_container
+from support.tuning.api_cluster import node_object
 
 KEY = ObjectKey("default", NAME)
 RESIZE = "/pods/train-1/resize"
@@ -56,7 +60,7 @@ def cluster(api: ApiServer) -> MeasuredCluster:
 
 def profiler_of(connection: SyncApi, cluster: MeasuredCluster) -> Profiler:
     apis = ProfilingApi(connection), JobApi(connection)
-    return Profiler(*apis, "gputopo.io/gpu", lambda: cluster.now)
+    return Profiler(*apis, OperatorSettings(), lambda: cluster.now)
 
 
 @pytest.fixture
@@ -288,6 +292,49 @@ def test_samples_in_an_unknown_format_do_not_prevent_the_restore(
     cluster.annotate(profiling=None)
     profiler.advance(KEY)
     assert cluster.cpu() == ("4000m", "4000m")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "first"),
+    [
+        ({"resources_mode": "Auto"}, "8000m"),
+        ({"resources_mode": "Auto", "resources_max": "cpu=6"}, "6000m"),
+        ({"resources_mode": "Fixed"}, "2000m"),
+        ({"resources_mode": "Fixed", "resources_max": "cpu=6"}, "2000m"),
+    ],
+)
+def test_pod_that_is_sized_is_measured_above_its_floor(
+    api: ApiServer, connection: SyncApi, annotations: dict[str, str], first: str
+) -> None:
+    cluster = MeasuredCluster(api, cpu="1")
+    api.put("nodes", node_object(gpus=2))
+    cluster.annotate(**annotations)
+    cluster.change(metadata={"labels": {TUNED_LABEL: "true"}})
+    cluster.measure()
+    profiler_of(connection, cluster).advance(KEY)
+    assert cluster.cpu() == (first, first)
+
+
+def test_share_of_another_measured_pod_is_left_to_it(api: ApiServer, connection: SyncApi) -> None:
+    cluster = MeasuredCluster(api, cpu="1")
+    api.put("nodes", node_object(gpus=4))
+    cluster.annotate(resources_mode="Auto", resources_max="cpu=64")
+    cluster.change(metadata={"labels": {TUNED_LABEL: "true"}})
+    other = copy.deepcopy(cluster.pod)
+    other["metadata"] |= {"name": "other", "uid": "uid-other"}
+    api.create("pods", other)
+    cluster.measure()
+    profiler_of(connection, cluster).advance(KEY)
+    assert cluster.cpu() == ("6000m", "6000m")
+
+
+def test_node_that_does_not_exist_has_no_cpus_to_measure(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.api.delete("nodes", NODE)
+    cluster.measure()
+    profiler.advance(KEY)
+    assert cluster.cpu() == ("2000m", "2000m")
 
 
 def test_pending_pods_are_listed_only_if_the_cpu_request_may_be_lowered(

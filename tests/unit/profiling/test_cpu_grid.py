@@ -52,6 +52,41 @@ def test_container_with_a_lower_request_is_measured_above_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("limit", "most", "unit"),
+    [(500, 24_000, 500), (250, 64_000, 2000), (1000, 4000, 100), (2100, 64_000, 2000), (5, 300, 1)],
+)
+def test_unit_of_a_wide_grid_is_a_part_of_the_highest_limit(
+    limit: int, most: int, unit: int
+) -> None:
+    points = grid(limit, most=most)
+    assert points.unit_milli_cpu == unit
+    share, high = points.plan.share_cpus, points.plan.most_cpus
+    assert points.amounts(share).limit == limit
+    limits = [points.amounts(count).limit for count in range(points.plan.least_cpus, high + 1)]
+    assert limits == sorted(set(limits))
+    assert most - unit < limits[-1] <= most
+
+
+@pytest.mark.parametrize(
+    ("available", "share", "bound", "most"),
+    [
+        (64_000, 12_000, None, 24_000),
+        (64_000, 500, None, 8000),
+        (20_000, 12_000, None, 20_000),
+        (64_000, 12_000, 30_000, 30_000),
+        (20_000, 12_000, 30_000, 20_000),
+        (64_000, 12_000, 6000, 6000),
+        (64_000, 12_000, 3000, 4000),
+    ],
+)
+def test_most_is_the_bound_of_the_user_or_twice_the_share(
+    available: int, share: int, bound: int | None, most: int
+) -> None:
+    original = CpuAmounts(request=4000, limit=4000)
+    assert most_milli_cpu(original, available, share=share, bound=bound) == most
+
+
+@pytest.mark.parametrize(
     ("available", "most"), [(0, 4000), (5500, 5500), (8000, 8000), (64_000, 8000)]
 )
 def test_most_is_what_the_node_has_up_to_twice_the_own_limit(available: int, most: int) -> None:

@@ -87,6 +87,33 @@ def test_node_without_free_cpus_limits_the_most() -> None:
     assert max(full.limits) == 4000
 
 
+def test_pod_with_a_low_floor_is_measured_up_to_its_bound() -> None:
+    floor = CpuAmounts(request=500, limit=500)
+    world = ProfiledWorld(cpu=floor, available=64_000, pod={"most_milli_cpu": 16_000})
+    state = world.until_restored()
+    # Units of 500m. The search from 16 CPUs ends where a job that needs 3 CPUs hardly gains.
+    assert world.limits == [16_000, 8000, 4000, 2000, 3000, 2500, 500]
+    assert state.result == "Done"
+    assert world.cpu == floor
+
+
+def test_pod_with_a_low_floor_and_without_a_bound_is_measured_up_to_twice_its_share() -> None:
+    floor = CpuAmounts(request=500, limit=500)
+    world = ProfiledWorld(cpu=floor, available=64_000, share=4000)
+    first_resize(world)
+    assert world.limits == [8000]
+
+
+def test_raise_that_is_deferred_because_cpus_were_taken_is_repeated_with_fewer() -> None:
+    world = ProfiledWorld(cpu=CpuAmounts(request=500, limit=500), pod={"most_milli_cpu": 8000})
+    first_resize(world)
+    world.available, world.problem = 6000, DEFERRED
+    state = world.until_restored()
+    assert world.limits[:2] == [8000, 6000]
+    assert state.most_milli_cpu == 6000
+    assert state.result == "Done"
+
+
 def test_neighbour_that_takes_cpus_meanwhile_lowers_the_most() -> None:
     world = ProfiledWorld()
     first_resize(world)

@@ -31,6 +31,21 @@ def test_pod_left_alone_counts_with_its_gpus_and_amounts() -> None:
     assert node.pods[0].share.milli_cpu == 1500
 
 
+def test_share_of_a_pod_that_is_measured_is_kept_for_it() -> None:
+    measured, other = tuned("a", 500, measuring=True), tuned("b", 500, facts=SCALES)
+    node = sized_node(tuned_node(measured, other))
+    assert [pod.uid for pod in node.pods] == ["b"]
+    assert node.pods[0].share.milli_cpu == 2000
+    assert node.capacity.milli_cpu == 6000
+
+
+def test_pod_that_is_measured_with_more_than_its_share_counts_with_that() -> None:
+    measured, other = tuned("a", 7000, measuring=True), tuned("b", 500, facts=SCALES)
+    node = sized_node(tuned_node(measured, other))
+    assert node.capacity.milli_cpu == 1000
+    assert node.pods[0].share.milli_cpu == 1000
+
+
 def test_job_that_needs_no_cpus_is_guaranteed_its_floor_only() -> None:
     node = sized_node(tuned_node(tuned("a", 500, facts=FLAT), tuned("b", 500, facts=SCALES)))
     assert (sized(node, "a").least.milli_cpu, sized(node, "a").share.milli_cpu) == (500, 2000)
