@@ -1,7 +1,7 @@
 """Options of an experiment, and its name. Pure."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ class Options:
         kills: how often the operator is killed meanwhile, for experiments that can do this.
         profiles: file with GPUProfiles of an earlier run, which replace learning; it is written if
             it does not exist.
+        parts: which parts the soak kills; all of its parts by default.
     """
 
     rounds: int | None = None
@@ -30,6 +31,7 @@ class Options:
     node: str | None = None
     kills: int = 0
     profiles: Path | None = None
+    parts: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from faulttest import command
 from learntest import experiment
 from learntest.run import carry_out
+from resizetest import soak
 from resizetest.catalogue import EXPERIMENTS
 from showcase import install
 from showcase.install import Installed
@@ -26,6 +27,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--kills", type=int, default=0, help="how often the operator is killed")
     parser.add_argument(
         "--profiles", type=Path, help="file for what is learnt; if it exists, it is used instead"
+    )
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        choices=soak.PARTS,
+        default=(),
+        help="which parts of the cluster the soak kills; all of them by default",
     )
     parser.add_argument(
         "--installed",

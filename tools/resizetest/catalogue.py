@@ -1,7 +1,7 @@
 """All experiments by name."""
 
 from learntest.experiment import Experiment
-from resizetest import four_jobs, share
+from resizetest import four_jobs, share, soak
 
 EXPERIMENTS = {
     one.name: one
@@ -15,6 +15,11 @@ EXPERIMENTS = {
             "four-jobs",
             "four jobs before and after Auto, a fifth one on the full node, and one that leaves",
             four_jobs.carry_out,
+        ),
+        Experiment(
+            "soak",
+            "jobs and pods come and go while operator, kubelets and API server are killed",
+            soak.carry_out,
         ),
     )
 }
