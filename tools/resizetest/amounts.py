@@ -1,12 +1,14 @@
 """What the API server and kubelet report about the amounts of a pod, without gputopo. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 from gputopo.api.quantity import parse_bytes
 from soaktest.client import Object
 
+_STATUSES = ("containerStatuses", "initContainerStatuses")
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
@@ -56,8 +58,9 @@ class PodAmounts:
 
 def read(pod: Object) -> PodAmounts:
     """Return the amounts of a pod."""
-    containers, metadata = pod["spec"]["containers"], pod["metadata"]
-    by_name = {each["name"]: each for each in pod["status"].get("containerStatuses", [])}
+    containers, metadata = [*_running_together(pod["spec"])], pod["metadata"]
+    reported = (pod["status"].get(name, []) for name in _STATUSES)
+    by_name = {each["name"]: each for each in chain.from_iterable(reported)}
     statuses = [by_name.get(each["name"], {}) for each in containers]
     requests = [_amount(each.get("resources", {}).get("requests")) for each in containers]
     return PodAmounts(
@@ -100,6 +103,14 @@ def milli_cpu(quantity: str) -> int:
 def _amount(quantities: Mapping[str, Any] | None) -> Amount:
     given = quantities or {}
     return Amount(milli_cpu(given.get("cpu", "0")), parse_bytes(given.get("memory", "0")))
+
+
+def _running_together(spec: Mapping[str, Any]) -> Iterator[Object]:
+    """Yield the containers and the sidecars, which run as long as the containers."""
+    yield from spec["containers"]
+    for each in spec.get("initContainers", []):
+        if each.get("restartPolicy") == "Always":
+            yield each
 
 
 def _sum(parts: Iterable[Amount]) -> Amount:

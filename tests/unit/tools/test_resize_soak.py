@@ -129,6 +129,21 @@ def test_pod_that_is_not_bound_has_no_amounts_in_effect() -> None:
     assert (found.owner, found.node, found.applied, found.size) == ("a", "", None, Size(0, 0))
 
 
+def test_sidecars_count_and_other_init_containers_do_not() -> None:
+    half = {"resources": {"requests": {"cpu": "100m"}}}
+    spec = {
+        "containers": [{"name": "main"} | half],
+        "initContainers": [
+            {"name": "sidecar", "restartPolicy": "Always"} | half,
+            {"name": "first"} | half,
+        ],
+    }
+    restarted = {"initContainerStatuses": [{"name": "sidecar", "restartCount": 2}]}
+    metadata = {"uid": UID, "namespace": "soak", "name": "a"}
+    found = pod_size({"metadata": metadata, "spec": spec, "status": restarted})
+    assert (found.requests, found.allocated, found.restarts) == (200, 200, 2)
+
+
 def test_resize_with_a_record_is_no_error() -> None:
     judge = _judge(JOB)
     raised = _pod(200, allocated=50, applied=50, record=_record(200, done=False))
