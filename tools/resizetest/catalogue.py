@@ -1,11 +1,16 @@
 """All experiments by name."""
 
 from learntest.experiment import Experiment
-from resizetest import four_jobs, share, soak
+from resizetest import four_jobs, mix, share, soak
 
 EXPERIMENTS = {
     one.name: one
     for one in (
+        Experiment(
+            "mix",
+            "sum of normalised throughput of mixes of jobs, and its prediction",
+            mix.carry_out,
+        ),
         Experiment(
             "share",
             "one job in the mode Proportional gets its share of the node, without a restart",

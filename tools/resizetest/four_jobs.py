@@ -67,7 +67,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     """Learn the curves, then carry out the steps while all amounts of the node are recorded."""
     node = options.node or bench.node_with({"NVLink1", "NVLink2"}.issubset)
     measured = [_measured(kind, node) for kind in _GPUS]
-    known = learning.learnt(bench, measured, options.profiles)
+    known = learning.learnt(bench, [measured], options.profiles)
     kills = Kills(bench, options.kills, options.seed)
     with recording(bench.client, bench.journal, node) as recorder:
         story = _Story(bench, node, recorder, kills, options.seconds or steady.QUIET_SECONDS)

@@ -30,19 +30,21 @@ def learn(bench: Bench, runs: Sequence[Run]) -> dict[str, Object]:
     return found
 
 
-def learnt(bench: Bench, runs: Sequence[Run], known: Path | None) -> dict[str, Object]:
+def learnt(bench: Bench, groups: Sequence[Sequence[Run]], known: Path | None) -> dict[str, Object]:
     """Return the status of the GPUProfiles that ``known`` has, or learn them and write ``known``.
 
     Args:
         bench: of the experiment.
-        runs: what to measure.
+        groups: what to measure; the runs of a group side by side, one group after another.
         known: file with the status of GPUProfiles by name; it need not exist.
     """
     if known is not None and known.exists():
         bench.report(f"curves from {known}")
         read: dict[str, Object] = json.loads(known.read_text())
         return read
-    found = learn(bench, runs)
+    found: dict[str, Object] = {}
+    for runs in groups:
+        found |= learn(bench, runs)
     if known is not None:
         known.write_text(json.dumps(found))
     return found
