@@ -13,6 +13,7 @@ from gputopo.api.names import PROFILE_ANNOTATION, TUNED_LABEL
 from gputopo.api.profile import GPUProfileSpec, Measurement, WorkloadFacts
 from gputopo.api.quantity import parse_bytes
 from gputopo.api.tuning import Amounts
+from gputopo.tuning.gain import current_rate
 from gputopo.tuning.model import Dataset, TunedNode, TunedPod
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.podmodel import PodError, parse_pod_object, valid_parts
@@ -173,8 +174,7 @@ def _with_facts(
     measured: Mapping[str, Measurement],
 ) -> TunedPod:
     found = facts.get(pod.profile, _NO_FACTS) if pod.profile else _NO_FACTS
-    measurement = measured.get(tuned.uid)
-    rate = measurement.micro_steps_per_second if measurement else None
+    rate = current_rate(measured.get(tuned.uid), tuned.spec.limit_milli_cpu)
     return replace(
         tuned,
         facts=found.facts,

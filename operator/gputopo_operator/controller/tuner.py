@@ -12,7 +12,15 @@ from gputopo.sizing.marginal import marginal
 from gputopo.sizing.model import SizingMechanism
 from gputopo.sizing.tune import tune
 from gputopo.tuning.decide import next_steps
-from gputopo.tuning.model import NodePlan, PendingPod, PodResize, RecordUpdate, TunedNode
+from gputopo.tuning.gain import gain_percent
+from gputopo.tuning.model import (
+    NodePlan,
+    PendingPod,
+    PodResize,
+    RecordUpdate,
+    TunedNode,
+    TunedPod,
+)
 from gputopo.tuning.sized import sized_node, total
 from gputopo.tuning.targets import targets
 from gputopo_kube.document import Document, ObjectKey
@@ -34,7 +42,7 @@ from gputopo_operator.controller.resizing_api import RejectedResizeError
 from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.waiting_pods import WAIT_SECONDS, WaitingPods
 from gputopo_operator.decision.tuning_events import obstacle_event, tuning_event
-from gputopo_operator.metrics import SizingMetrics
+from gputopo_operator.metrics import PodFigures, SizingMetrics
 from gputopo_operator.model import ObjectEvent
 from gputopo_operator.parse_pending import parse_offer
 from gputopo_operator.settings import OperatorSettings
@@ -166,6 +174,8 @@ class Tuner:
     def _report_state(self, node: TunedNode, pods: Sequence[NodePod], now: datetime) -> None:
         """Update the metrics of the node; report once why a pod cannot be sized."""
         self._metrics.set_requests(node.name, total(each.spec.request for each in node.pods))
+        keys = {each.view.uid: each.view.key for each in pods}
+        self._metrics.set_pods(node.name, {keys[pod.uid]: _figures(pod) for pod in node.pods})
         found = {(each.view.uid, each.obstacle): each for each in pods if each.obstacle}
         before, self._obstacles[node.name] = self._obstacles.get(node.name, set()), set(found)
         for uid, obstacle in found.keys() - before:
@@ -190,3 +200,13 @@ class Tuner:
         self._waiting.drop(node)
         self._metrics.drop(node)
         self._obstacles.pop(node, None)
+
+
+def _figures(pod: TunedPod) -> PodFigures:
+    milli_cpu = pod.spec.limit_milli_cpu
+    percent = gain_percent(pod.record, pod.measured_micro_steps_per_second or None)
+    return PodFigures(
+        cpus=None if milli_cpu is None else milli_cpu / 1000,
+        memory=pod.spec.limit_memory,
+        gain=None if percent is None else percent / 100,
+    )

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from gputopo.api.job_resources import JobResources
 from gputopo.api.profile import Measurement
 from gputopo.api.quantity import format_bytes
-from gputopo.api.tuning import TunedRecord
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, JobPlacement, JobThroughput
+from gputopo.tuning.gain import current_rate, gain_percent
 from gputopo_operator.decision.conditions import SIZED, ConditionUpdate, truncated
 from gputopo_operator.decision.initial_amounts import tuning_request
 from gputopo_operator.decision.spec_error import SpecError
@@ -82,20 +82,13 @@ def job_resources(
 def _gain(size: PodSize, throughput: JobThroughput | None, found: Measurement) -> int | None:
     """Return by how much the last resize has changed the rate, in percent; None if unknown.
 
-    The rate is that of the new status, which changes only if a measurement clearly differs. A
-    measurement with other CPUs is from before the resize.
+    The rate is that of the new status, which changes only if a measurement clearly differs.
     """
-    before = _rate_before(size.record)
-    rate = throughput.micro_steps_per_second if throughput else None
-    if not before or rate is None or throughput is None or throughput.state != "Steady":
+    if throughput is None or throughput.state != "Steady":
         return None
-    if found.milli_cpu not in {None, size.milli_cpu}:
+    if current_rate(found, size.milli_cpu) is None:
         return None
-    return round(100 * rate / before) - 100
-
-
-def _rate_before(record: TunedRecord | None) -> int:
-    return record.before_micro_steps_per_second if record and record.done else 0
+    return gain_percent(size.record, throughput.micro_steps_per_second)
 
 
 def _text(milli_cpu: int | None, memory: int | None) -> str:

@@ -70,7 +70,7 @@ class TunedPod:
         most: upper bounds that the user has set; None without a bound.
         facts: facts of the pod's GPUProfile; None if there are none.
         dataset: None if the GPUProfile does not describe a data set: memory is then not tuned.
-        measured_micro_steps_per_second: the pod's current steady rate; 0 if unknown.
+        measured_micro_steps_per_second: the pod's steady rate with its CPU limit; 0 if unknown.
         measuring: the operator measures the pod with several CPU limits now; leave it alone.
         own_milli_cpu: CPU request that the pod gets back after this measurement; 0 if unknown.
         obstacle: why the pod cannot be resized, with the remedy; empty if it can.

@@ -1,7 +1,7 @@
 """The metrics of the operator."""
 
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.metrics import OperatorMetrics, PodFigures
 from gputopo_operator.model import FailureKind
 
 
@@ -59,3 +59,32 @@ def test_waiting_jobs_and_waits_are_shown() -> None:
     assert sample("gputopo_operator_waiting_gpujobs") == 2
     assert sample("gputopo_operator_wait_seconds_bucket", {"le": "60.0"}) == 1
     assert sample("gputopo_operator_wait_seconds_bucket", {"le": "10.0"}) == 0
+
+
+def test_figures_of_a_sized_pod_are_shown_until_it_leaves_its_node() -> None:
+    metrics, a, b = OperatorMetrics(), ObjectKey("default", "a"), ObjectKey("ml", "b")
+
+    def shown(name: str, key: ObjectKey) -> float | None:
+        labels = {"namespace": key.namespace, "pod": key.name}
+        return metrics.registry.get_sample_value(f"gputopo_operator_sized_pod_{name}", labels)
+
+    metrics.sizing.set_pods("n1", {a: PodFigures(1.5, 2**30, 0.31), b: PodFigures(2)})
+    assert [shown(name, a) for name in ("cpus", "memory_bytes", "gain_ratio")] == [1.5, 2**30, 0.31]
+    assert [shown(name, b) for name in ("cpus", "memory_bytes", "gain_ratio")] == [2, None, None]
+    metrics.sizing.set_pods("n1", {a: PodFigures(4)})
+    assert [shown(name, a) for name in ("cpus", "memory_bytes", "gain_ratio")] == [4, None, None]
+    assert shown("cpus", b) is None
+    metrics.sizing.drop("n1")
+    metrics.sizing.drop("n1")
+    assert shown("cpus", a) is None
+
+
+def test_pod_that_replaces_one_of_another_node_keeps_its_figures() -> None:
+    """A StatefulSet creates a pod of the same name, and its node may be decided about first."""
+    metrics, key = OperatorMetrics(), ObjectKey("default", "a-0")
+    metrics.sizing.set_pods("n1", {key: PodFigures(1)})
+    metrics.sizing.set_pods("n2", {key: PodFigures(2)})
+    metrics.sizing.drop("n1")
+    labels = {"namespace": "default", "pod": "a-0"}
+    value = metrics.registry.get_sample_value("gputopo_operator_sized_pod_cpus", labels)
+    assert value == 2

@@ -414,10 +414,8 @@ def test_node_without_sized_pods_costs_no_further_request(
     assert operator.advance() is None
 
 
-def test_measured_rate_is_stored_before_a_resize(
-    cluster: SizedCluster, operator: OperatorUnderTest
-) -> None:
-    uid = cluster.add("a", profile="linear")
+def report_rate(operator: OperatorUnderTest, uid: str, rate: int, milli_cpu: int) -> None:
+    """Report steps per second of the pod ``a`` as the agent does."""
     measurement = {
         "namespace": "default",
         "pod": "a",
@@ -426,15 +424,37 @@ def test_measured_rate_is_stored_before_a_resize(
         "gpus": 1,
         "source": "SDK",
         "state": "Steady",
-        "microStepsPerSecond": 10_000_000,
+        "microStepsPerSecond": 1_000_000 * rate,
+        "milliCPU": milli_cpu,
     }
-    operator.reports.replace(
-        {"metadata": {"name": NODE}, "status": {"measurements": [measurement]}}
-    )
+    status = {"measurements": [measurement]}
+    operator.reports.replace({"metadata": {"name": NODE}, "status": status})
+
+
+def test_measured_rate_is_stored_before_a_resize(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    report_rate(operator, cluster.add("a", profile="linear"), rate=10, milli_cpu=1000)
     operator.advance()
     record = cluster.record("a")
     assert record is not None
     assert record.before_micro_steps_per_second == 10_000_000
+
+
+def test_amounts_and_gain_of_a_pod_are_metrics_until_it_ends(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    uid, pod = cluster.add("a", profile="linear"), {"namespace": "default", "pod": "a"}
+    report_rate(operator, uid, rate=10, milli_cpu=1000)
+    operator.run()
+    figures = [f"gputopo_operator_sized_pod_{it}" for it in ("cpus", "memory_bytes", "gain_ratio")]
+    assert [operator.metric(name, **pod) for name in figures] == [8, 4 * 2**30, None]
+    report_rate(operator, uid, rate=75, milli_cpu=8000)
+    operator.advance()
+    assert operator.metric(figures[-1], **pod) == 6.5
+    cluster.api.delete("pods", "a")
+    operator.advance()
+    assert [operator.metric(name, **pod) for name in figures] == [None, None, None]
 
 
 def test_profile_in_an_unknown_format_is_treated_as_missing(
