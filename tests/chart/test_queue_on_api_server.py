@@ -69,9 +69,10 @@ def test_queue_works_with_the_rights_of_the_chart(queue: ApiServer) -> None:
     affinity = child(queue, "small")["spec"]["template"]["spec"]["affinity"]
     required = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     (term,) = required["nodeSelectorTerms"]
-    reason = queue.get(f"{JOBS}/large").body["status"]["queue"]["reason"]
+    waits = queue.get(f"{JOBS}/large").body["status"]["queue"]
     (avoided,) = term["matchFields"][0]["values"]
-    assert f"node {avoided} is reserved for this job" in reason
+    assert waits["reservedNode"] == avoided
+    assert f"node {avoided} is reserved for this job" in waits["reason"]
 
     table = queue.table(f"{JOBS}/large")
     columns = [column["name"] for column in table["columnDefinitions"]]

@@ -45,9 +45,15 @@ def admitted_event(order: QueueOrder, waited_seconds: int) -> ObjectEvent:
 
 def _with_wait(before: QueueStatus, place: QueuePlace | None, now: str) -> QueueStatus:
     if place is not None:
-        waits = {"position": place.position, "reason": truncated(place.reason)}
+        waits = {
+            "position": place.position,
+            "reason": truncated(place.reason),
+            "reserved_node": place.node,
+        }
         return before.model_copy(update=waits)
-    ended: dict[str, object] = {"position": None, "reason": None, "waiting_since": None}
+    ended: dict[str, object] = dict.fromkeys(
+        ("position", "reason", "reserved_node", "waiting_since")
+    )
     if before.waiting_since is not None:
         waited_seconds = (before.waited_seconds or 0) + _elapsed(before.waiting_since, now)
         ended["waited_seconds"] = waited_seconds

@@ -249,6 +249,7 @@ class QueueStatus(ApiModel):
 
     Attributes:
         position: place in the queue, from 1; None if the job does not wait in the queue.
+        reserved_node: node whose GPUs are kept free for the job; None if there is no such node.
         waited_seconds: total time in the queue, without the current wait.
         running_since: start of the current pod.
         ran_seconds: total run time of the former pods.
@@ -256,6 +257,7 @@ class QueueStatus(ApiModel):
 
     position: Annotated[int, Field(ge=1)] | None = None
     reason: Annotated[str, Field(max_length=1024)] | None = None
+    reserved_node: ObjectName | None = None
     waiting_since: Timestamp | None = None
     waited_seconds: Annotated[int, Field(ge=0)] | None = None
     running_since: Timestamp | None = None

@@ -232,6 +232,22 @@ def test_small_job_is_kept_off_the_node_of_an_overdue_job() -> None:
     assert plan(cluster).starts == ()
 
 
+def test_status_names_the_reserved_node_until_the_job_starts() -> None:
+    cluster = QueuedCluster(node("n1", 4))
+    cluster.start("running", "n1")
+    cluster.job("large", 4, status={"waitingSince": LONG_AGO})
+    change = change_of("large", plan(cluster))
+    assert change is not None
+    assert change.after is not None
+    assert change.after.reserved_node == "n1"
+    free = QueuedCluster(node("n1", 4))
+    free.job("large", 4, status=change.after.to_json())
+    change = change_of("large", plan(free))
+    assert change is not None
+    assert change.after is not None
+    assert (change.after.position, change.after.reserved_node) == (None, None)
+
+
 def test_job_that_ran_before_is_not_kept_off_a_node() -> None:
     cluster = QueuedCluster(node("n1", 4), node("n2", 1))
     cluster.start("running", "n1")
