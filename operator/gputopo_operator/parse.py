@@ -17,7 +17,7 @@ from gputopo.api.annotations import (
 )
 from gputopo.api.link_runs import LinkRunResult, LinksResult
 from gputopo.api.names import FACTS_ANNOTATION, LINK_RESULT_ANNOTATION, SENSITIVITY_ANNOTATION
-from gputopo.api.profile import GPUProfile, Measurement, Sample, valid_samples
+from gputopo.api.profile import GPUProfile, Sample, valid_samples
 from gputopo.api.profiling import parse_profiling_state
 from gputopo.api.tuning import (
     ResourcesMode,
@@ -28,6 +28,7 @@ from gputopo.api.tuning import (
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologyStatus
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.measurements import parse_measured
 from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import PodObject, parse_pod_object
 from gputopo_kube.podruntime import ContainerRuntime, runtime_of
@@ -212,21 +213,6 @@ def parse_pod_samples(raw: Document) -> dict[str, list[Sample]]:
     for found in valid_samples(raw.get("status", {}).get("samples", [])):
         samples[found.pod_uid].append(found)
     return {uid: sorted(each, key=lambda one: one.time) for uid, each in samples.items()}
-
-
-def parse_measured(raw: Document) -> dict[str, Measurement]:
-    """Parse a GPUTopology. The result maps each measured pod's UID to its measurement.
-
-    If a pod has several measured containers, the first measurement counts. Pods of GPUJobs have one
-    container with GPUs, so they have at most one measurement.
-    """
-    measured: dict[str, Measurement] = {}
-    for each in raw.get("status", {}).get("measurements", []):
-        # A newer agent may use values that this version does not know.
-        with suppress(ValidationError):
-            found = Measurement.model_validate(each)
-            measured.setdefault(found.pod_uid, found)
-    return measured
 
 
 def _facts(text: str | None) -> FactsAnnotation | None:

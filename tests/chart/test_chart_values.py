@@ -10,7 +10,7 @@ import yaml
 
 from gputopo.placement.model import MAPA_POLICIES
 from gputopo.queueing.model import QueueOrder
-from gputopo_operator.controller.tuner import MECHANISMS
+from gputopo.tuning.targets import MECHANISMS
 from support.helm_chart import CHART, Helm, HelmError
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())

@@ -16,6 +16,7 @@ from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError
+from gputopo_kube.measurements import parse_measured
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.job_api import JobApi, is_final, is_permanent
 from gputopo_operator.decision.decide import decide, profile_to_read
@@ -39,7 +40,6 @@ from gputopo_operator.parse import (
     parse_gpu_job,
     parse_job_pod,
     parse_link_run,
-    parse_measured,
     parse_observed,
     parse_pod_samples,
     parse_profile,

@@ -8,9 +8,6 @@ from typing import Final
 
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import timestamp
-from gputopo.sizing.marginal import marginal
-from gputopo.sizing.model import SizingMechanism
-from gputopo.sizing.tune import tune
 from gputopo.tuning.decide import next_steps
 from gputopo.tuning.gain import gain_percent
 from gputopo.tuning.model import (
@@ -22,7 +19,7 @@ from gputopo.tuning.model import (
     TunedPod,
 )
 from gputopo.tuning.sized import sized_node, total
-from gputopo.tuning.targets import targets
+from gputopo.tuning.targets import MECHANISMS, targets
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ConflictError
 from gputopo_kube.tuned_node import (
@@ -46,8 +43,6 @@ from gputopo_operator.metrics import PodFigures, SizingMetrics
 from gputopo_operator.model import ObjectEvent
 from gputopo_operator.parse_pending import parse_offer
 from gputopo_operator.settings import OperatorSettings
-
-MECHANISMS: Final[Mapping[str, SizingMechanism]] = {"marginal": marginal, "tune": tune}
 
 _MOST_DECISIONS: Final = 3
 """Decisions in one call: each rejected resize needs one more, and the queue repeats the rest."""

@@ -66,11 +66,13 @@ class SizedNode:
     Attributes:
         capacity: what the node has for these pods and for new pods.
         kept_free: what is kept free for pending pods.
+        share_per_gpu: the share of one GPU.
     """
 
     capacity: Amounts
     pods: tuple[SizedPod, ...]
     kept_free: Amounts = NOTHING
+    share_per_gpu: Amounts = NOTHING
 
     @property
     def available(self) -> Amounts:
@@ -127,7 +129,9 @@ def sized_node(node: TunedNode) -> SizedNode:
     capacity, share = _divided(node)
     measured = [_guaranteed(pod, share, node) for pod in node.pods if is_measured(pod)]
     capacity = minus(capacity, total(measured))
-    sized = SizedNode(capacity, tuple(_sized(pod, share, node) for pod in tuned))
+    sized = SizedNode(
+        capacity, tuple(_sized(pod, share, node) for pod in tuned), share_per_gpu=share
+    )
     return replace(sized, kept_free=_kept_free(sized.spare, node.pending))
 
 

@@ -1,13 +1,20 @@
 """Decides which CPUs and memory each tuned pod of a node shall have now."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from gputopo.sizing.marginal import marginal
 from gputopo.sizing.model import SizingMechanism
+from gputopo.sizing.tune import tune
 from gputopo.tuning.allocate import allocate
 from gputopo.tuning.hysteresis import worthwhile
 from gputopo.tuning.model import Target, TunedNode
 from gputopo.tuning.pods import left_alone_because
 from gputopo.tuning.reasons import reason_for
 from gputopo.tuning.sized import sized_node
+
+MECHANISMS: Final[Mapping[str, SizingMechanism]] = {"marginal": marginal, "tune": tune}
+"""Rules that divide the spare CPUs and memory of a node, by the name in the settings."""
 
 
 def targets(node: TunedNode, mechanism: SizingMechanism = marginal) -> dict[str, Target]:

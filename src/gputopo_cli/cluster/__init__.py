@@ -1,1 +1,1 @@
-"""Commands that read a cluster: ``gputopo who-has`` and ``gputopo doctor``."""
+"""Commands that read a cluster: ``who-has``, ``sizes``, ``queue`` and ``doctor``."""

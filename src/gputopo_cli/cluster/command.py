@@ -1,10 +1,10 @@
-"""``gputopo who-has`` and ``gputopo doctor``: options and help texts."""
+"""Options and help texts of the commands that read a cluster."""
 
 from typing import Annotated
 
 import typer
 
-from gputopo_cli.shared.options import NEGATIVE_RESULT, ClusterContext, TableOrJson
+from gputopo_cli.shared.options import NEGATIVE_RESULT, ClusterContext, Namespace, TableOrJson
 
 
 def who_has(
@@ -31,6 +31,41 @@ def who_has(
     from gputopo_cli.cluster.who_has import UserQuery, write_users
 
     write_users(UserQuery(node, gpu, pod), context, form)
+
+
+def sizes(
+    namespace: Namespace = None,
+    node: Annotated[
+        str, typer.Option("--node", metavar="NAME", help="Only pods of this node.")
+    ] = "",
+    context: ClusterContext = None,
+    form: TableOrJson = "table",
+) -> None:
+    """Show CPU and memory of the pods that gputopo sizes, and why.
+
+    CPUS and MEMORY: the limits now; `1 -> 4` if kubelet has not carried out a resize yet. FLOOR:
+    CPUs with which the pod was created. SHARE: CPUs of the node that correspond to its GPUs. MAX:
+    the most that the pod may get. GAIN: how much faster it is than before its last resize. STATE:
+    a reason of the condition Sized (docs/live-sizing.md).
+    """
+    from gputopo_cli.cluster.sizes.report import write_sizes
+
+    write_sizes(namespace, node, context, form)
+
+
+def queue(
+    namespace: Namespace = None,
+    context: ClusterContext = None,
+    form: TableOrJson = "table",
+) -> None:
+    """Show the GPUJobs that wait in the queue, in their order.
+
+    EXPECTED: how long the job runs, as its user states. RESERVED: the node whose GPUs are kept
+    free for the job, because it has waited longest.
+    """
+    from gputopo_cli.cluster.queue import write_queue
+
+    write_queue(namespace, context, form)
 
 
 def doctor(

@@ -11,12 +11,7 @@ app = options.new_group("Show what gputopo has measured of the workloads of a cl
 
 @app.command("list")
 def list_profiles(
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace", "-n", metavar="NAME", help="Only this namespace instead of all."
-        ),
-    ] = None,
+    namespace: options.Namespace = None,
     context: options.ClusterContext = None,
     form: options.TableOrJson = "table",
 ) -> None:

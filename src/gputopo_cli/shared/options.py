@@ -104,6 +104,11 @@ ClusterContext = Annotated[
     ),
 ]
 
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NAME", help="Only this namespace instead of all."),
+]
+
 PATTERN_WORDS: Final = tuple(map(to_word, PatternKind))
 POLICY_WORDS: Final = tuple(map(to_word, PolicyName))
 

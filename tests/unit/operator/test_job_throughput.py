@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gputopo.api.profile import Measurement, MeasurementState
 from gputopo.api.v1alpha1 import JobThroughput
+from gputopo_kube.measurements import parse_measured
 from gputopo_operator.decision.throughput import rate_text, shown_rate
-from gputopo_operator.parse import parse_measured
 from support.builders.gpujobs import GPUS, exited
 from support.operator.cluster_states import Situation
 

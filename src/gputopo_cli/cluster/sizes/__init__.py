@@ -1,0 +1,1 @@
+"""Shows CPU and memory of the running pods that gputopo sizes (``gputopo sizes``)."""

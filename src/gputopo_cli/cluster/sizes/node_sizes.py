@@ -1,0 +1,148 @@
+"""Compute how the CPUs of each node are divided among the pods that gputopo sizes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gputopo.api.names import RESOURCE
+from gputopo.api.profile import Measurement
+from gputopo.api.tuning import Amounts
+from gputopo.sizing.marginal import marginal
+from gputopo.tuning.gain import gain_percent
+from gputopo.tuning.model import TunedNode, TunedPod
+from gputopo.tuning.pods import amounts_of, floor_of
+from gputopo.tuning.sized import SizedPod, sized_node
+from gputopo.tuning.targets import MECHANISMS, targets
+from gputopo_cli.cluster.sizes.read import SizedCluster
+from gputopo_cli.cluster.sizes.size_state import SizeState, state_of
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.measurements import parse_measured
+from gputopo_kube.podmodel import parse_pod_object
+from gputopo_kube.podruntime import runtime_of
+from gputopo_kube.pods import PodView
+from gputopo_kube.tuned_node import (
+    NodePod,
+    SizingFacts,
+    parse_node_pods,
+    parse_sizing_facts,
+    parse_tuned_node,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PodSizes:
+    """CPU and memory of one sized pod.
+
+    Attributes:
+        now: limits that kubelet has applied; 0 without a limit.
+        target: amounts of a resize that kubelet has not carried out; None if there is none.
+        floor: amounts with which the pod was created.
+        bounds: its share and the most that it may get; None while gputopo does not resize it.
+        gain_percent: how much faster the pod is than before its last resize; None if unknown.
+        since: RFC 3339 time of its last resize; None before the first.
+    """
+
+    view: PodView
+    tuned: TunedPod
+    now: Amounts
+    target: Amounts | None
+    floor: Amounts
+    bounds: SizedPod | None
+    state: SizeState
+    gain_percent: int | None
+    since: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSizes:
+    """The sized pods of one node.
+
+    Attributes:
+        gpus: GPUs of the node without those of pods that gputopo does not size.
+        capacity: what the node has for sized pods, and for new pods.
+        share_per_gpu: the share of one GPU.
+    """
+
+    name: str
+    gpus: int
+    allocatable: Amounts
+    capacity: Amounts
+    share_per_gpu: Amounts
+    pods: tuple[PodSizes, ...]
+
+
+def list_sizes(cluster: SizedCluster) -> list[NodeSizes]:
+    """Return the nodes with sized pods, by name.
+
+    Raises:
+        PodError: a pod on such a node is invalid; the message names the field.
+    """
+    facts = {_key(profile): parse_sizing_facts(profile) for profile in cluster.profiles}
+    topologies = {each["metadata"]["name"]: each for each in cluster.topologies}
+    nodes = sorted(cluster.nodes, key=lambda node: str(node["metadata"]["name"]))
+    return [
+        sizes
+        for node in nodes
+        for sizes in _of_node(
+            cluster, node, facts, parse_measured(topologies.get(node["metadata"]["name"], {}))
+        )
+    ]
+
+
+def _of_node(
+    cluster: SizedCluster,
+    node: Document,
+    facts: Mapping[ObjectKey, SizingFacts],
+    measured: Mapping[str, Measurement],
+) -> Iterator[NodeSizes]:
+    """Yield the sizes of a node if it has sized pods."""
+    name, settings = node["metadata"]["name"], cluster.operator.values
+    resource = settings.get("resource", RESOURCE)
+    namespaces = [each for each in settings.get("namespaces", "").split(",") if each]
+    bound = [pod for pod in cluster.pods if pod["spec"].get("nodeName") == name]
+    pods = parse_node_pods(bound, resource, namespaces, cluster.now)
+    if any(pod.tuned for pod in pods):
+        tuned = parse_tuned_node(node, pods, resource, facts, measured, cluster.now)
+        yield _sizes(tuned, pods, settings.get("sizing-mechanism", ""))
+
+
+def _sizes(node: TunedNode, pods: Sequence[NodePod], mechanism: str) -> NodeSizes:
+    sized, chosen = sized_node(node), targets(node, MECHANISMS.get(mechanism, marginal))
+    bounds = {pod.uid: pod for pod in sized.pods}
+    documents = {pod.view.uid: pod for pod in pods}
+    return NodeSizes(
+        name=node.name,
+        gpus=node.gpus,
+        allocatable=node.allocatable,
+        capacity=sized.capacity,
+        share_per_gpu=sized.share_per_gpu,
+        pods=tuple(
+            _pod(
+                documents[pod.uid],
+                pod,
+                bounds.get(pod.uid),
+                state_of(pod, chosen[pod.uid], running=documents[pod.uid].view.running),
+            )
+            for pod in sorted(node.pods, key=lambda pod: documents[pod.uid].view.key)
+        ),
+    )
+
+
+def _pod(document: NodePod, pod: TunedPod, bounds: SizedPod | None, state: SizeState) -> PodSizes:
+    record = pod.record
+    limits = runtime_of(parse_pod_object(document.raw)).containers[document.container]
+    in_flight = record is not None and not record.done and not pod.obstacle
+    return PodSizes(
+        view=document.view,
+        tuned=pod,
+        now=Amounts(limits.milli_cpu or 0, limits.memory_bytes or 0),
+        target=amounts_of(pod) if in_flight else None,
+        floor=floor_of(pod),
+        bounds=bounds,
+        state=state,
+        gain_percent=gain_percent(record, pod.measured_micro_steps_per_second or None),
+        since=record.since if record else None,
+    )
+
+
+def _key(profile: Document) -> ObjectKey:
+    return ObjectKey(profile["metadata"]["namespace"], profile["metadata"]["name"])

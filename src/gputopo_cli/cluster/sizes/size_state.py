@@ -1,0 +1,54 @@
+"""Decides in which state a sized pod is, with the words of the condition ``Sized``."""
+
+from typing import NamedTuple
+
+from gputopo.api.tuning import TunedRecord
+from gputopo.tuning.model import Target, TunedPod
+from gputopo.tuning.pods import amounts_of
+
+
+class SizeState(NamedTuple):
+    """The state of a sized pod.
+
+    Attributes:
+        name: a reason of the condition ``Sized`` of a GPUJob, or ``Measuring``.
+        reason: why the pod has these amounts, or gets those of the newest resize.
+        problem: why kubelet has not carried out the newest resize; empty if there is no problem.
+    """
+
+    name: str
+    reason: str
+    problem: str = ""
+
+
+def state_of(pod: TunedPod, target: Target, *, running: bool) -> SizeState:
+    """Return the state of a pod.
+
+    Args:
+        pod: the pod.
+        target: what the operator decides about the pod now.
+        running: whether its containers have started.
+    """
+    if pod.obstacle:
+        return SizeState("NotPossible", pod.obstacle)
+    if not running:
+        return SizeState("NotRunning", "gputopo sizes the pod when it runs")
+    if pod.measuring:
+        return SizeState("Measuring", target.reason)
+    if pod.record is None:
+        return SizeState("NotResized", _why_not(pod, target))
+    return _newest_resize(pod, pod.record)
+
+
+def _newest_resize(pod: TunedPod, record: TunedRecord) -> SizeState:
+    if record.pinned:
+        return SizeState("Pinned", record.reason)
+    if record.done:
+        return SizeState("Resized", record.reason)
+    return SizeState(pod.state.problem or "Resizing", record.reason, pod.state.message)
+
+
+def _why_not(pod: TunedPod, target: Target) -> str:
+    if target.amounts == amounts_of(pod):
+        return target.reason
+    return f"the operator has not resized the pod yet; planned: {target.reason}"
