@@ -224,7 +224,9 @@ def test_a_pod_without_gpus_chooses_its_scheduler(server: ApiServer) -> None:
     assert response.accepted, response.message
 
 
-@pytest.mark.parametrize("name", ["deployment-with-annotations", "deployment-measured"])
+@pytest.mark.parametrize(
+    "name", ["deployment-with-annotations", "deployment-measured", "deployment-auto"]
+)
 def test_example_of_other_pods_is_accepted(server: ApiServer, name: str) -> None:
     path = Path(__file__).parents[2] / "examples" / f"{name}.yaml"
     template = yaml.safe_load(path.read_text())["spec"]["template"]

@@ -1,5 +1,6 @@
 """Each GPUJob in ``examples/`` gets the placement request that it describes."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,14 @@ import yaml
 
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint, parse_measuring
 from gputopo.api.names import RESOURCE
-from gputopo.api.tuning import ResourcesMode, TuningRequest, parse_tuning_request
+from gputopo.api.tuning import Amounts, ResourcesMode, TuningRequest, parse_tuning_request
 from gputopo.patterns.model import Pattern, PatternEdge, chain, custom, ring, star
 from gputopo.placement.model import PlacementRequest, PolicyName
+from gputopo.tuning.pods import floor_of, left_alone_because
 from gputopo_extender.verbs.request import placement_request
+from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import parse_gpu_pod
+from gputopo_kube.tuned_node import parse_node_pods
 from gputopo_operator.decision.child_job import child_job
 from gputopo_operator.model import PodDefaults
 from gputopo_operator.parse import parse_gpu_job
@@ -80,6 +84,19 @@ def test_example_with_the_mode_auto_starts_with_its_least_amounts() -> None:
     assert template["spec"]["containers"][0]["resources"] == {"requests": least, "limits": least}
     request = parse_tuning_request(template["metadata"]["annotations"])
     assert request == TuningRequest(ResourcesMode.AUTO, 24_000)
+
+
+def test_pod_of_the_deployment_with_the_mode_auto_is_sized_above_its_requests() -> None:
+    template = yaml.safe_load((EXAMPLES / "deployment-auto.yaml").read_text())["spec"]["template"]
+    template["metadata"] |= {"uid": "uid-pod", "name": "pod", "namespace": "default"}
+    template["status"] = {"phase": "Running"}
+    (pod,) = parse_node_pods([template], RESOURCE, (), datetime(2026, 1, 1, tzinfo=UTC))
+    assert pod.tuned is not None
+    assert not left_alone_because(pod.tuned)
+    assert (pod.tuned.mode, pod.tuned.gpus) == (ResourcesMode.AUTO, 2)
+    assert floor_of(pod.tuned) == Amounts(2000, 16 * 2**30)
+    assert pod.tuned.most_milli_cpu == 24_000
+    assert pod.profile == ObjectKey("default", "fine-tuning")
 
 
 def test_weights_of_a_gpujob_are_in_the_placed_pattern() -> None:
