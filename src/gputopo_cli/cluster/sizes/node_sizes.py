@@ -71,11 +71,7 @@ class NodeSizes:
 
 
 def list_sizes(cluster: SizedCluster) -> list[NodeSizes]:
-    """Return the nodes with sized pods, by name.
-
-    Raises:
-        PodError: a pod on such a node is invalid; the message names the field.
-    """
+    """Return the nodes with sized pods, by name."""
     facts = {_key(profile): parse_sizing_facts(profile) for profile in cluster.profiles}
     topologies = {each["metadata"]["name"]: each for each in cluster.topologies}
     nodes = sorted(cluster.nodes, key=lambda node: str(node["metadata"]["name"]))
