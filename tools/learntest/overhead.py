@@ -14,21 +14,22 @@ from learntest.experiment import Options
 from learntest.manifests import Run
 
 _SECONDS = 180.0
-_PAUSE_SECONDS = 120.0
+_PAUSE_SECONDS = {"without steps": 120.0, "with steps": 300.0}
+"""Pause after the last start. Jobs with steps then have their first three samples."""
 _CONTAINERS = 8
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def carry_out(bench: Bench, options: Options) -> None:
     """Run 8 jobs on each node, first without steps and then with them."""
-    seconds = options.seconds or _SECONDS
+    seconds = {"without steps": _SECONDS, "with steps": options.seconds or _SECONDS}
     bench.seen["bytes of a full GPUProfile as JSON"] = len(json.dumps(_full(bench)))
     for name, silent in (("without steps", True), ("with steps", False)):
         runs = _runs(bench, silent=silent)
         bench.start(*runs)
         bench.report(f"{len(runs)} jobs {name}")
-        time.sleep(_PAUSE_SECONDS)
-        _watch(bench, name, seconds)
+        time.sleep(_PAUSE_SECONDS[name])
+        _watch(bench, name, seconds[name])
         bench.end(run.name for run in runs)
 
 

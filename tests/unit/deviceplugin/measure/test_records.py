@@ -170,6 +170,7 @@ def steady(rate: float, ci_permille: int = 20, **request: Any) -> Measurement:
     ("before", "now"),
     [
         (steady(12.5), steady(12.7, 18)),
+        (steady(12.5), steady(12.9)),
         (steady(12.5, 20), steady(12.5, 30)),
     ],
 )
@@ -182,7 +183,7 @@ def test_a_rate_that_differs_only_by_noise_is_not_published_again(
 @pytest.mark.parametrize(
     ("before", "now"),
     [
-        (steady(12.5), steady(13.0)),
+        (steady(12.5), steady(13.1)),
         (steady(12.5, 20), steady(12.5, 9)),
         (steady(12.5), steady(12.5, profile="bert")),
         (steady(12.5), to_measurement(container(), CurrentRate(RateState.STALLED))),
