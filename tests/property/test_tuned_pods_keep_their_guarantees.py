@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputopo.api.profile import WorkloadFacts
 from gputopo.api.tuning import Amounts
 from gputopo.sizing.marginal import marginal
 from gputopo.sizing.model import SizingMechanism
 from gputopo.sizing.tune import tune
+from gputopo.tuning.allocate import allocate
 from gputopo.tuning.matrix import sensitivity_of
 from gputopo.tuning.model import Target, TunedNode, TunedPod
 from gputopo.tuning.pods import (
@@ -23,7 +25,15 @@ from gputopo.tuning.pods import (
 from gputopo.tuning.sized import kept_for_measured, sized_node, throughput
 from gputopo.tuning.targets import targets
 from support.property_settings import fuzzed
-from support.tuning.nodes import any_nodes, carried_out
+from support.tuning.nodes import (
+    SCALES,
+    any_facts,
+    any_nodes,
+    carried_out,
+    facts,
+    tuned,
+    tuned_node,
+)
 
 MECHANISMS = pytest.mark.parametrize("mechanism", [marginal, tune])
 
@@ -142,6 +152,42 @@ def test_order_of_the_pods_does_not_matter(
 ) -> None:
     other = replace(node, pods=data.draw(st.permutations(node.pods)))
     assert targets(node, mechanism) == targets(other, mechanism)
+
+
+@MECHANISMS
+@fuzzed
+@given(node=any_nodes())
+def test_division_of_a_node_that_is_repeated_changes_nothing(
+    mechanism: SizingMechanism, node: TunedNode
+) -> None:
+    sized = sized_node(node)
+    first = allocate(sized.spare, sized.pods, mechanism)
+    after = [replace(pod, now=first[pod.uid]) for pod in sized.pods]
+    assert allocate(sized.spare, after, mechanism) == first
+
+
+@MECHANISMS
+@fuzzed
+@given(
+    found=any_facts(1) | st.sampled_from([SCALES, facts({500: 1, 3000: 20, 6000: 25})]),
+    milli_cpu=st.integers(1000, 12_000),
+    copies=st.integers(2, 4),
+    data=st.data(),
+)
+def test_equal_pods_with_exchanged_amounts_keep_them(
+    mechanism: SizingMechanism,
+    found: WorkloadFacts,
+    milli_cpu: int,
+    copies: int,
+    data: st.DataObject,
+) -> None:
+    equal = (tuned(str(copy), 100, facts=found) for copy in range(copies))
+    node = sized_node(tuned_node(*equal, milli_cpu=milli_cpu, gpus=8))
+    first = allocate(node.spare, node.pods, mechanism)
+    amounts = data.draw(st.permutations([*first.values()]))
+    exchanged = [replace(pod, now=now) for pod, now in zip(node.pods, amounts, strict=True)]
+    kept = {pod.uid: pod.now for pod in exchanged}
+    assert allocate(node.spare, exchanged, mechanism) == kept
 
 
 def amounts(chosen: dict[str, Target]) -> dict[str, Amounts]:

@@ -19,6 +19,7 @@ from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.sizing.model import ServerCapacity, SizingMechanism, SizingRequest
 from gputopo.tuning.shares import MEBIBYTE
 from gputopo.tuning.sized import SizedPod, throughput, total
+from gputopo.tuning.ties import closest_to_now
 
 _GPUS: Final = 10**15
 """GPUs of the server: so many that the share of one job is far below 1m CPU and one byte."""
@@ -34,6 +35,7 @@ def allocate(
 
     ``spare`` is what the node has beyond the least amounts of all pods. The sum of the amounts
     exceeds that of the least amounts by at most ``spare``; by nothing if ``spare`` is negative.
+    Among equally good divisions, pods keep what they have now (:mod:`gputopo.tuning.ties`).
     """
     # One MiB is not divided: mechanisms allow sums to exceed the server by 1,000 bytes.
     spare = Amounts(max(0, spare.milli_cpu), max(0, spare.memory - MEBIBYTE))
@@ -50,7 +52,7 @@ def allocate(
         [part] = job.parts  # there is one server
         more = Amounts(round(part.cpus * 1000), round(part.memory_gb * 1e9))
         chosen[job.job] = total((chosen[job.job], more))
-    return chosen
+    return closest_to_now(spare, pods, chosen)
 
 
 def _additional(pod: SizedPod, spare: Amounts, server: ServerCapacity) -> SensitivityMatrix | None:

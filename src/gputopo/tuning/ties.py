@@ -1,0 +1,98 @@
+"""Chooses, among equally good divisions of a node, one that is close to the current amounts.
+
+A mechanism does not know what the pods have now. Of two equally good divisions it chooses by the
+names of the pods.
+
+Example: 8 CPUs are divided between two equal pods, and 5 and 3 CPUs are as good as 3 and 5. The
+pods have 5 and 3. The mechanism has chosen 3 and 5, so one CPU after another is exchanged. The sum
+of values stays the same, so both pods keep what they have.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Final
+
+from gputopo.api.tuning import Amounts
+from gputopo.tuning.sized import SizedPod, minus, total
+
+_ROUNDING: Final = 1e-9
+"""Values are sums of quotients; a smaller difference is none."""
+
+_Division = dict[str, Amounts]
+
+
+def closest_to_now(
+    spare: Amounts, pods: Sequence[SizedPod], chosen: Mapping[str, Amounts]
+) -> dict[str, Amounts]:
+    """Return a division that is as good as ``chosen``, with fewer changes of the current amounts.
+
+    Pods without a matrix keep the chosen amounts. The sum of the amounts exceeds that of the least
+    amounts by at most ``spare``, or by as much as that of ``chosen``.
+    """
+    result = dict(chosen)
+    pods = [pod for pod in pods if pod.matrix is not None]
+    wanted = {pod.uid: _within(pod, pod.now) for pod in pods}
+    if _fits(spare, pods, wanted) and _value(pods, wanted) >= _value(pods, result) - _ROUNDING:
+        return result | wanted
+    _keep_unused(spare, pods, result, wanted)
+    while any(_exchange(*pair, result, wanted) for pair in _pairs(pods)):
+        pass  # ends: each exchange brings two pods closer to their current amounts
+    return result
+
+
+def _within(pod: SizedPod, amounts: Amounts) -> Amounts:
+    return Amounts(*map(max, pod.least, map(min, amounts, pod.most)))
+
+
+def _fits(spare: Amounts, pods: Sequence[SizedPod], division: _Division) -> bool:
+    return min(_unused(spare, pods, division)) >= 0
+
+
+def _unused(spare: Amounts, pods: Sequence[SizedPod], division: _Division) -> Amounts:
+    more = total(minus(division[pod.uid], pod.least) for pod in pods)
+    return minus(spare, more)
+
+
+def _value(pods: Sequence[SizedPod], division: _Division) -> float:
+    return sum(pod.value(division[pod.uid]) for pod in pods)
+
+
+def _pairs(pods: Sequence[SizedPod]) -> Iterator[tuple[SizedPod, SizedPod, int]]:
+    """Yield all pairs of pods, with each resource."""
+    return product(pods, pods, range(2))
+
+
+def _keep_unused(
+    spare: Amounts, pods: Sequence[SizedPod], result: _Division, wanted: _Division
+) -> None:
+    """Let pods keep what no pod gains from: more amounts never lower a value."""
+    for pod, resource in product(pods, range(2)):
+        unused = max(0, _unused(spare, pods, result)[resource])
+        missing = max(0, wanted[pod.uid][resource] - result[pod.uid][resource])
+        result[pod.uid] = _changed(result[pod.uid], resource, min(unused, missing))
+
+
+def _exchange(
+    giver: SizedPod, taker: SizedPod, resource: int, result: _Division, wanted: _Division
+) -> bool:
+    """Move as much as brings both pods closer to ``wanted``; return whether this was no loss."""
+    above = result[giver.uid][resource] - wanted[giver.uid][resource]
+    below = wanted[taker.uid][resource] - result[taker.uid][resource]
+    if min(above, below) <= 0:
+        return False
+    amount = min(above, below)
+    moved = {
+        giver.uid: _changed(result[giver.uid], resource, -amount),
+        taker.uid: _changed(result[taker.uid], resource, amount),
+    }
+    both = (giver, taker)
+    if _value(both, moved) < _value(both, result) - _ROUNDING:
+        return False
+    result |= moved
+    return True
+
+
+def _changed(amounts: Amounts, resource: int, more: int) -> Amounts:
+    both = [*amounts]
+    both[resource] += more
+    return Amounts(*both)
