@@ -50,6 +50,11 @@ class PodAmounts:
     started: tuple[str, ...]
     problem: str = ""
 
+    def __str__(self) -> str:
+        """Return the CPUs in one line."""
+        cpus = (self.requests.milli_cpu, self.allocated.milli_cpu, self.limits.milli_cpu)
+        return "spec {}m, allocated {}m, limit in effect {}m ".format(*cpus) + self.problem
+
     @property
     def counted(self) -> Amount:
         """What kube-scheduler counts: the larger of spec and allocated."""

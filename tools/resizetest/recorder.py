@@ -72,13 +72,14 @@ class Recorder:
         self.timeline.add(self.seconds, self._pods)
 
     def _fold(self, pod: Object, *, deleted: bool) -> None:
-        uid, before = pod["metadata"]["uid"], None
+        uid = pod["metadata"]["uid"]
         if deleted or not amounts.holds(pod):
             self._pods.pop(uid, None)
         else:
-            before, self._pods[uid] = self._pods.get(uid), amounts.read(pod)
+            self._pods[uid] = amounts.read(pod)
         if self.timeline.add(self.seconds, self._pods):
-            self._journal.note(f"{before} -> {self._pods.get(uid)} ({pod['metadata']['name']})")
+            held = self._pods.get(uid)
+            self._journal.note(f"amounts of {pod['metadata']['name']}: {held or 'none'}")
 
 
 @contextmanager

@@ -114,6 +114,7 @@ def test_amounts_are_those_of_spec_and_kubelet() -> None:
         problem="PodResizePending Deferred full",
     )
     assert read.counted == Amount(200, 64 * MI)
+    assert str(read).startswith("spec 200m, allocated 150m, limit in effect 100m PodResizePending")
 
 
 def test_pod_without_a_status_holds_its_requests() -> None:
