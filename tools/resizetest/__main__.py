@@ -1,5 +1,6 @@
 """Run jobs whose CPUs and memory gputopo decides, and check that it keeps its promises."""
 
+import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from learntest import experiment
 from learntest.run import carry_out
 from resizetest import soak
 from resizetest.catalogue import EXPERIMENTS
+from resizetest.reserved import reserved
 from showcase import install
 from showcase.install import Installed
 
@@ -41,6 +43,11 @@ def main(arguments: Sequence[str]) -> int:
         help="use the running cluster and the gputopo on it; start, install and remove nothing",
     )
     options = parser.parse_args(arguments)
+    with reserved(options.node, _say):
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     return command.run(
         _TOOL,
         options,
@@ -55,6 +62,10 @@ def main(arguments: Sequence[str]) -> int:
         ),
         keep_cluster=options.installed,
     )
+
+
+def _say(text: str) -> None:
+    print(f"==> {text}", file=sys.stderr, flush=True)
 
 
 def _install(say: Callable[[str], None]) -> Installed:

@@ -1,5 +1,6 @@
 """The pure parts of ``tools/resize``, on values."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from resizetest import amounts, manifests, picture
 from resizetest.amounts import Amount, PodAmounts
 from resizetest.catalogue import EXPERIMENTS
 from resizetest.manifests import Sizing
+from resizetest.reserved import reserved
 from resizetest.timeline import Timeline
 
 RUN = Run("run-1", {"seconds": 0.1}, "n1", gpus=1, milli_cpu=50)
@@ -211,3 +213,21 @@ def test_words_in_place_of_names_are_allowed() -> None:
     parser = command.parser("faults", None, "scenario", EXPERIMENTS, "or `all`", more=["all"])
     assert parser.parse_args(["all"]).cases == ["all"]
     assert "share      one job" in parser.format_help()
+
+
+def test_node_is_reserved_for_one_program(tmp_path: Path) -> None:
+    said: list[str] = []
+    ended = threading.Event()
+
+    def other() -> None:
+        with reserved("n1", said.append, tmp_path):
+            ended.set()
+
+    thread = threading.Thread(target=other)
+    with reserved("n1", said.append, tmp_path), reserved("n2", said.append, tmp_path):
+        assert said == []
+        thread.start()
+        with reserved(None, said.append, tmp_path):
+            assert not ended.is_set()
+    thread.join()
+    assert ended.is_set()
