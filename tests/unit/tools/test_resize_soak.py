@@ -227,7 +227,11 @@ def test_change_of_a_running_pod_is_found(change: dict[str, Any], kind: str) -> 
 
 
 def test_pod_that_fails_because_it_is_deleted_is_no_error() -> None:
-    assert _after(_pod(phase="Failed", deleting=True)) == []
+    assert _after(_pod(phase="Failed", deleting=True, why="Error")) == []
+
+
+def test_pod_that_kubelet_rejects_for_another_reason_is_no_error() -> None:
+    assert _after(_pod(phase="Failed", why="UnexpectedAdmissionError: agent")) == []
 
 
 def test_spec_below_the_floor_is_found() -> None:
@@ -282,8 +286,9 @@ def test_judge_adds_what_kubelet_and_the_cgroups_have() -> None:
     recorded = {UID: 1100, "ended": 500}
     groups = [InEffect(UID, 200, 200), InEffect("ended", 900, None)]
     assert [*judge.of_node(2.0, "n1", recorded, groups)] == []
-    found = _kinds(judge.of_node(9.0, "n1", recorded, [*groups, InEffect(UID, 0, 40)]))
-    assert found == [sums.ABOVE, sums.ABOVE, changes.FLOOR]
+    found = [*judge.of_node(60.0, "n1", recorded, [*groups, InEffect(UID, 0, 40)])]
+    assert _kinds(found) == [sums.ABOVE, sums.ABOVE, changes.FLOOR]
+    assert found[1].text.endswith("for 58.0 s; ended has 900m, allocated 500m")
 
 
 def test_shares_follow_the_gpus_and_leave_out_what_others_hold() -> None:

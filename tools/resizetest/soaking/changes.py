@@ -12,7 +12,11 @@ QOS = "changes of the QoS class"
 FLOOR = "pods below their floor"
 UNEXPLAINED = "unexplained resizes"
 ENDLESS = "resizes without an end"
-REJECTED = "pods rejected by kubelet"
+REJECTED = "pods for which a node had too few CPUs"
+
+_TOO_LITTLE = ("OutOfcpu", "OutOfmemory")
+"""Beginning of kubelet's reason. It rejects pods for other reasons, too, for example while the
+agent of the node starts."""
 
 CAUSE_SECONDS = 150.0
 """A resize follows a change of its node: within the wait of 60 s after the former resize, and the
@@ -133,8 +137,8 @@ def _of_life(before: PodSize, pod: PodSize) -> Iterator[Finding]:
         yield Finding(RESTARTS, f"{pod.name}: {pod.restarts} restarts")
     if before.qos and pod.qos != before.qos:
         yield Finding(QOS, f"{pod.name}: {before.qos} became {pod.qos or 'empty'}")
-    if pod.phase == "Failed" and not pod.deleting:
-        yield Finding(REJECTED, f"{pod.name}: {pod.why or 'no reason'}")
+    if pod.phase == "Failed" and pod.why.startswith(_TOO_LITTLE):
+        yield Finding(REJECTED, f"{pod.name}: {pod.why}")
 
 
 def _of_floor(pod: PodSize, expected: Expected) -> Iterator[Finding]:

@@ -83,13 +83,21 @@ class Judge:
         held = sums.with_checkpoint(self.pods.values(), node, recorded)
         yield from self.sums.see(at, sums.ALLOCATED, node, held, allocatable)
         total = sum(group.request for group in groups)
-        yield from self.sums.see(at, sums.IN_EFFECT, node, total, allocatable)
+        late = (
+            f"; {self._name(group.pod_uid)} has {group.request}m, allocated {most}m"
+            for group in groups
+            if group.request > (most := recorded.get(group.pod_uid, group.request))
+        )
+        yield from self.sums.see(at, sums.IN_EFFECT, node, total, allocatable, "".join(late))
         for group in groups:
             pod = self.pods.get(group.pod_uid)
             expected = self.expected.get(pod.owner) if pod else None
             if pod and expected and group.limit is not None and group.limit < expected.floor:
                 text = f"{pod.name}: {group.limit}m in its cgroup, floor {expected.floor}m"
                 yield Finding(FLOOR, text)
+
+    def _name(self, uid: str) -> str:
+        return self.pods[uid].name if uid in self.pods else uid
 
     def _of_sums(self, at: float) -> Iterator[Finding]:
         for node, (allocatable, _) in self.nodes.items():

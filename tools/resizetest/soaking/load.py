@@ -16,6 +16,7 @@ from resizetest.soaking import facts, plan
 from resizetest.soaking.plan import Item, Offer
 from resizetest.soaking.watch import Watch
 from soaktest.client import Object, RejectedError, UnavailableError
+from soaktest.reasons import kind_of
 
 _CONFLICT = 409
 _BUSY_SECONDS, _QUIET_SECONDS = 180.0, 240.0
@@ -66,6 +67,7 @@ class Load:
     def step(self) -> None:
         """Create, delete or resize what is due."""
         now = time.monotonic()
+        self._delete_rejected()
         if self.is_quiet:
             return
         for each in [one for one in self._present if one.until < now]:
@@ -81,6 +83,15 @@ class Load:
         """Delete everything."""
         for each in [*self._present]:
             self._delete(each)
+
+    def _delete_rejected(self) -> None:
+        """Delete pods that kubelet has rejected; the operator replaces those of GPUJobs."""
+        failed = self._watch.failed()
+        for each in [one for one in self._present if not one.item.expected.is_job]:
+            pod = failed.get(each.item.expected.name)
+            if pod is not None:
+                self._bench.journal.count(f"pods rejected by kubelet: {kind_of(pod.why)}")
+                self._delete(each)
 
     def _create(self, offer: Offer) -> None:
         item = offer.item

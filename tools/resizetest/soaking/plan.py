@@ -12,8 +12,9 @@ FLOOR = 50
 GUARANTEED_MEMORY = 128 * MEBIBYTE
 _IDLE_GPUS = 2
 _PART = 0.9
-_LIFE_SECONDS = (40.0, 200.0)
-_RESIZED_AFTER = (10.0, 30.0)
+_GPUS = (1, 1, 2)
+_LIFE_SECONDS = (20.0, 90.0)
+_RESIZED_AFTER = (10.0, 20.0)
 _SHARE_RESIZED = 0.08
 _LEAST_FILLER, _MOST_FILLER = 100, 300
 
@@ -116,7 +117,7 @@ def offers(rng: random.Random, node: str, capacity: int, gpus: int, number: int)
         (kind,) = rng.choices(KINDS, [each.weight for each in KINDS])
         name = f"soak-{number}-{made}-{kind.name}"
         filler = rng.randrange(_LEAST_FILLER, _MOST_FILLER, 10)
-        expected = _expected(kind, name, gpus=rng.choice((1, 1, 2)), filler=filler)
+        expected = _expected(kind, name, gpus=rng.choice(_GPUS), filler=filler)
         seconds, resized_after = rng.uniform(*_LIFE_SECONDS), rng.uniform(*_RESIZED_AFTER)
         is_resized = rng.random() < _SHARE_RESIZED and expected.is_tuned
         item = Item(kind, node, expected, seconds, resized_after if is_resized else None)

@@ -12,13 +12,15 @@ REPORTED = "allocated, in the watch"
 COUNTED = "counted by kube-scheduler"
 IN_EFFECT = "in effect in the cgroups"
 
-LIMITS: Mapping[str, float] = {ALLOCATED: 1.0, REPORTED: 5.0, COUNTED: 90.0, IN_EFFECT: 5.0}
+LIMITS: Mapping[str, float] = {ALLOCATED: 1.0, REPORTED: 5.0, COUNTED: 90.0, IN_EFFECT: 30.0}
 """For how many seconds a sum may be above what the node has.
 
 - kubelet checks each allocation before it writes its checkpoint. A pod that has ended stays in the
   checkpoint for a moment after its CPUs are free.
 - kubelet reports the pods of a node one after another, and the cut of a pod can arrive after the
-  raise of another one. The same is true for the cgroups.
+  raise of another one.
+- kubelet also changes the cgroups one after another. If it is killed between two of them, it
+  changes the rest after its restart.
 - The operator raises a pod in the API server before it cuts others, so that kube-scheduler gives
   the CPUs to no other pod. It withdraws a raise for which kubelet finds no CPUs within 60 s.
 """
@@ -39,9 +41,9 @@ class Sums:
     _reported: set[tuple[str, str, float]] = field(default_factory=set)
 
     def see(
-        self, at: float, source: str, node: str, total: int, allocatable: int
+        self, at: float, source: str, node: str, total: int, allocatable: int, why: str = ""
     ) -> Iterable[Finding]:
-        """Judge one sum of CPUs at a time in seconds."""
+        """Judge one sum of CPUs at a time in seconds; ``why`` explains a high sum."""
         self.highest[source] = max(self.highest.get(source, 0.0), total / allocatable)
         if total <= allocatable:
             self._above_since.pop((source, node), None)
@@ -50,7 +52,7 @@ class Sums:
         self.longest[source] = max(self.longest.get(source, 0.0), at - since)
         if at - since > LIMITS[source] and (source, node, since) not in self._reported:
             self._reported.add((source, node, since))
-            text = f"{node}, {source}: {total}m of {allocatable}m for {at - since:.1f} s"
+            text = f"{node}, {source}: {total}m of {allocatable}m for {at - since:.1f} s{why}"
             yield Finding(ABOVE, text)
 
 

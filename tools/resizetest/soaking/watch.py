@@ -61,6 +61,11 @@ class Watch:
             found = (pod for pod in self.judge.own if pod.owner == owner)
             return next((pod for pod in found if pod.phase == "Running"), None)
 
+    def failed(self) -> dict[str, PodSize]:
+        """Return the pods of the soak that have failed, by their jobs."""
+        with self._lock:
+            return {pod.owner: pod for pod in self.judge.own if pod.phase == "Failed"}
+
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watch, poll and sample inside the block."""
