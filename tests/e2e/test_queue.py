@@ -1,0 +1,52 @@
+"""The queue starts GPUJobs one after another."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import workloads
+from learning import column
+from sandbox import Sandbox
+from showcase import install
+from showcase.install import Installed
+from showcase.kubectl import Object, wait_for
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def queue(installed: Installed, tmp_path: Path) -> Iterator[None]:
+    """The operator with a queue in the order FIFO."""
+    assert installed.local, "this test changes values of the chart"
+    values = tmp_path / "queue.yaml"
+    values.write_text(yaml.safe_dump({"operator": {"queue": {"order": "FIFO"}}}))
+    try:
+        install.install_chart(*installed.values, values)
+        yield
+    finally:
+        install.install_chart(*installed.values)
+
+
+@pytest.mark.usefixtures("queue")
+def test_second_job_of_a_node_starts_when_the_first_has_ended(sandbox: Sandbox, dgx1: str) -> None:
+    def status(name: str) -> Object:
+        found: Object = sandbox.kubectl.get("gpujob", name, sandbox.namespace).get("status", {})
+        return found
+
+    def waits() -> Object | None:
+        queue = status("second").get("queue", {})
+        return queue if queue.get("position") == 1 else None
+
+    sandbox.run_job("first", 8, node=dgx1)
+    sandbox.create(workloads.gpu_job("second", 8, image=sandbox.image, node=dgx1))
+    queue = wait_for("the second job has a position in the queue", waits)
+    assert queue["reason"].startswith("waiting for 8 free GPUs")
+    assert status("second")["phase"] == "Suspended"
+    table = sandbox.kubectl.run("get", "gj", "-o", "wide", "-n", sandbox.namespace)
+    print(table)
+    assert column(table, "QUEUE") == ["", "1"]
+    sandbox.kubectl.run("delete", "gpujob", "first", "-n", sandbox.namespace)
+    wait_for("the second job runs", lambda: status("second").get("phase") == "Running")
+    assert "position" not in status("second").get("queue", {})
