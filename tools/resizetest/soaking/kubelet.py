@@ -4,6 +4,7 @@ This does not depend on the API server, so it is known while parts of the cluste
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,12 +52,11 @@ def parse_checkpoint(text: str) -> dict[str, int]:
 
 def in_effect(node: str) -> Iterator[InEffect]:
     """Yield each running container of a node."""
-    for group in (_CGROUPS / f"gputopo-{node}").glob("kubepods/**/pod*/*"):
-        place = parse_cgroup(str(group))
+    for folder, _, _ in os.walk(_CGROUPS / f"gputopo-{node}" / "kubepods"):
+        place = parse_cgroup(folder)
         if place is not None:
-            # The container ends meanwhile.
-            with suppress(FileNotFoundError, OSError):
-                yield parse_group(place[1], *(_number(group, name) for name in _FILES))
+            with suppress(OSError):  # the container ends meanwhile
+                yield parse_group(place[1], *(_number(folder, name) for name in _FILES))
 
 
 _FILES = ("cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us")
@@ -74,8 +74,8 @@ def parse_group(pod_uid: str, shares: int, quota_us: int, period_us: int) -> InE
     return InEffect(pod_uid, request, quota_us * 1000 // period_us if quota_us > 0 else None)
 
 
-def _number(group: Path, name: str) -> int:
-    return int((group / name).read_text())
+def _number(folder: str, name: str) -> int:
+    return int(Path(folder, name).read_text())
 
 
 def _request(containers: Mapping[str, Mapping[str, Mapping[str, str]]]) -> int:
