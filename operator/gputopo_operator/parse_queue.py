@@ -23,9 +23,9 @@ def parse_queued_jobs(
         children: batch/v1 Jobs; a child Job has the name of its GPUJob.
         classes: the PriorityClasses; without them, the priority of every job is 0.
     """
-    by_key = {_key(child): child for child in children}
+    by_key = {ObjectKey.of(child): child for child in children}
     values = _priorities(classes)
-    return tuple(_queued_job(raw, by_key.get(_key(raw)), values) for raw in jobs)
+    return tuple(_queued_job(raw, by_key.get(ObjectKey.of(raw)), values) for raw in jobs)
 
 
 def parse_gpu_pods(pods: Iterable[Document], resource: str) -> tuple[GpuPod, ...]:
@@ -89,7 +89,3 @@ def _gpu_pods(pods: Iterable[Document], resource: str) -> Iterator[GpuPod]:
                     created=pod.metadata.creation_timestamp or "",
                     started=pod.status.start_time,
                 )
-
-
-def _key(raw: Document) -> ObjectKey:
-    return ObjectKey(raw["metadata"]["namespace"], raw["metadata"]["name"])

@@ -1,6 +1,6 @@
-"""Types for a Kubernetes object as a dict, and for the namespace and name of an object."""
+"""A Kubernetes object as a dict, and what identifies an object and its version."""
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 Document: TypeAlias = dict[str, Any]
 """A Kubernetes object, decoded from JSON."""
@@ -14,3 +14,14 @@ class ObjectKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @classmethod
+    def of(cls, document: Document) -> Self:
+        """Return the key of an object that has a namespace."""
+        return cls(document["metadata"]["namespace"], document["metadata"]["name"])
+
+
+def identity(document: Document) -> Document:
+    """Return UID and resource version: with them, a patch fails if the object has changed."""
+    metadata = document["metadata"]
+    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}

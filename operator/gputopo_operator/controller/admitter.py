@@ -112,11 +112,10 @@ class Admitter:
 
     def _write(self, change: QueueChange) -> None:
         """Write ``status.queue``; then report a job that the queue has just started."""
-        job = change.job.job
+        job, raw = change.job.job, change.job.raw
         # Without a resource version, because only this class writes this part of the status.
-        patch = {"metadata": {"uid": job.uid}, "status": _status_patch(change)}
         try:
-            self._objects.patch_status(job.key, patch)
+            self._objects.patch_status(raw, {"uid": job.uid}, _status_patch(change))
         except ApiError as error:
             if not is_final(error):
                 raise
@@ -125,11 +124,13 @@ class Admitter:
         if change.waited_seconds is not None:
             self._metrics.observe_wait(change.waited_seconds)
             event = admitted_event(self._rules.order, change.waited_seconds)
-            self._objects.create_event(change.job.raw, event, self._clock())
+            self._objects.create_event(raw, event, self._clock())
 
 
 def _status_patch(change: QueueChange) -> Document:
-    before = change.job.job.status.queue
-    if change.after is None:
-        return {"queue": None}
-    return {"queue": merge_patch((before or QueueStatus()).to_json(), change.after.to_json())}
+    before, after = change.job.job.status.queue, change.after
+    return merge_patch(_queue_field(before), _queue_field(after))
+
+
+def _queue_field(status: QueueStatus | None) -> Document:
+    return {} if status is None else {"queue": status.to_json()}

@@ -10,14 +10,16 @@ from typing import Final
 
 from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL, VERSION
 from gputopo.runtime.log import fields
-from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.document import Document, ObjectKey, identity
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
+from gputopo_kube.merge_patch import merge_patch
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.model import ObjectEvent
 
 _GPUTOPO: Final = ("apis", GROUP, VERSION)
 _JOBS: Final = ("apis", "batch", "v1")
 _EVENTS: Final = ("apis", "events.k8s.io", "v1")
+_PLURALS: Final = {"GPUJob": "gpujobs", "GPUProfile": "gpuprofiles"}
 _NOTE_BYTES: Final = 1024
 """Longest note of an event that the API server accepts, in bytes and not in characters."""
 
@@ -55,15 +57,15 @@ class JobApi:
 
     def gpu_job(self, key: ObjectKey) -> Document | None:
         """Return the GPUJob."""
-        return self._api.find(*_gpu_job_path(key))
+        return self._api.find(*_objects(key, "gpujobs"), key.name)
 
     def job(self, key: ObjectKey) -> Document | None:
         """Return the batch/v1 Job with the name of the GPUJob."""
-        return self._api.find(*_jobs_path(key), key.name)
+        return self._api.find(*_objects(key, "jobs", _JOBS), key.name)
 
     def profile(self, key: ObjectKey) -> Document | None:
         """Return the GPUProfile of this name."""
-        return self._api.find(*_profiles_path(key), key.name)
+        return self._api.find(*_objects(key, "gpuprofiles"), key.name)
 
     def topology(self, node: str) -> Document | None:
         """Return the GPUTopology of a node."""
@@ -86,15 +88,14 @@ class JobApi:
     def gpu_job_keys(self, namespace: str | None) -> list[ObjectKey]:
         """Return the keys of the GPUJobs in a namespace, or in all if ``namespace`` is None."""
         scope = () if namespace is None else ("namespaces", namespace)
-        found = [job["metadata"] for job in self._api.list(*_GPUTOPO, *scope, "gpujobs")]
-        return [ObjectKey(metadata["namespace"], metadata["name"]) for metadata in found]
+        return [ObjectKey.of(job) for job in self._api.each(*_GPUTOPO, *scope, "gpujobs")]
 
     def outdated_profiles(self, namespace: str | None) -> list[ObjectKey]:
         """Return the keys of the GPUProfiles whose status is older than their spec."""
         scope = () if namespace is None else ("namespaces", namespace)
         path = (*_GPUTOPO, *scope, "gpuprofiles")
         return [
-            ObjectKey(profile["metadata"]["namespace"], profile["metadata"]["name"])
+            ObjectKey.of(profile)
             for profile in self._api.each(*path, page_size=_LARGE_PAGE_SIZE)
             if profile.get("status", {}).get("observedGeneration")
             != profile["metadata"].get("generation")
@@ -102,30 +103,39 @@ class JobApi:
 
     def create_job(self, key: ObjectKey, manifest: Document) -> None:
         """Create the child Job. The API server rejects unknown and duplicate fields."""
-        self._api.request("POST", _jobs_path(key), manifest, {"fieldValidation": "Strict"})
+        path = _objects(key, "jobs", _JOBS)
+        self._api.request("POST", path, manifest, {"fieldValidation": "Strict"})
 
     def patch_job(self, key: ObjectKey, patch: Document) -> None:
         """Change the child Job by a merge patch."""
-        self._patch((*_jobs_path(key), key.name), patch)
+        self._patch((*_objects(key, "jobs", _JOBS), key.name), patch)
 
     def patch_pod_metadata(self, key: ObjectKey, patch: Document) -> None:
         """Change annotations of a pod through ``pods/status``, which needs no right on ``pods``."""
         self._patch(("api", "v1", "namespaces", key.namespace, "pods", key.name, "status"), patch)
 
-    def patch_status(self, key: ObjectKey, patch: Document) -> None:
-        """Change the status of the GPUJob by a merge patch."""
-        self._patch((*_gpu_job_path(key), "status"), patch)
+    def write_status(self, raw: Document, before: Document, after: Document) -> None:
+        """Change the status of a GPUJob or GPUProfile that has not changed since it was read.
 
-    def patch_profile_status(self, key: ObjectKey, patch: Document) -> None:
-        """Change the status of the GPUProfile by a merge patch."""
-        self._patch((*_profiles_path(key), key.name, "status"), patch)
+        Args:
+            raw: the object that was read.
+            before: the fields of its status that this version of the operator knows.
+            after: all fields of the new status.
+        """
+        change = merge_patch(before if raw.get("status") else {}, after)
+        self.patch_status(raw, identity(raw), change)
+
+    def patch_status(self, raw: Document, preconditions: Document, change: Document) -> None:
+        """Change the status of a GPUJob or GPUProfile by a merge patch."""
+        path = (*_objects(ObjectKey.of(raw), _PLURALS[raw["kind"]]), raw["metadata"]["name"])
+        self._patch((*path, "status"), {"metadata": preconditions, "status": change})
 
     def create_profile(self, key: ObjectKey) -> None:
         """Create an empty GPUProfile. Do nothing if a GPUProfile with this name exists."""
         metadata = {"name": key.name, "namespace": key.namespace}
         manifest = {"apiVersion": API_VERSION, "kind": "GPUProfile", "metadata": metadata}
         with suppress(ConflictError):
-            self._api.request("POST", _profiles_path(key), manifest)
+            self._api.request("POST", _objects(key, "gpuprofiles"), manifest)
 
     def create_event(
         self, regarding: Document, event: ObjectEvent, now: str, version: str | None = None
@@ -179,13 +189,5 @@ class JobApi:
             raise ConflictError(error.message, error.status) from None
 
 
-def _gpu_job_path(key: ObjectKey) -> tuple[str, ...]:
-    return (*_GPUTOPO, "namespaces", key.namespace, "gpujobs", key.name)
-
-
-def _jobs_path(key: ObjectKey) -> tuple[str, ...]:
-    return (*_JOBS, "namespaces", key.namespace, "jobs")
-
-
-def _profiles_path(key: ObjectKey) -> tuple[str, ...]:
-    return (*_GPUTOPO, "namespaces", key.namespace, "gpuprofiles")
+def _objects(key: ObjectKey, plural: str, api: tuple[str, ...] = _GPUTOPO) -> tuple[str, ...]:
+    return (*api, "namespaces", key.namespace, plural)

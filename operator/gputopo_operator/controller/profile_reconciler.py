@@ -11,7 +11,6 @@ from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError
-from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.job_api import JobApi, is_final
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
@@ -73,11 +72,7 @@ class ProfileReconciler:
         update = profile_update(profile, evidence, now)
         if update is None:
             return
-        metadata = raw["metadata"]
-        identity = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-        before = profile.status.to_json() if raw.get("status") else {}
-        change = merge_patch(before, update.status.to_json())
-        self._api.patch_profile_status(key, {"metadata": identity, "status": change})
+        self._api.write_status(raw, profile.status.to_json(), update.status.to_json())
         self._metrics.count_profile_update()
         figures = {"samples": update.status.sample_count, "summary": update.status.summary}
         _log.info("profile updated %s", fields(gpuprofile=key, **figures))

@@ -23,7 +23,7 @@ class ProfilingApi(ResizingApi):
         """Return the pods whose original CPUs the operator has not yet restored."""
         scope = () if namespace is None else ("namespaces", namespace)
         found = self._api.list("api", "v1", *scope, "pods", selector=PROFILING_LABEL)
-        return [ObjectKey(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in found]
+        return [ObjectKey.of(pod) for pod in found]
 
     def write_state(self, pod: Document, state: ProfilingState) -> Document:
         """Write the state of a measurement into an annotation and a label; return the pod."""

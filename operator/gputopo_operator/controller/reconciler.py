@@ -17,7 +17,6 @@ from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError
 from gputopo_kube.measurements import parse_measured
-from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.job_api import JobApi, is_final, is_permanent
 from gputopo_operator.decision.decide import decide, profile_to_read
 from gputopo_operator.decision.link_run_job import link_run_name
@@ -219,11 +218,8 @@ class Reconciler:
 
     def _write_status(self, raw: Document, status: GPUJobStatus, state: GpuJobState) -> None:
         key = state.job.key
-        identity = {"uid": state.job.uid, "resourceVersion": raw["metadata"]["resourceVersion"]}
-        before = state.job.status.to_json() if raw.get("status") else {}
-        change = merge_patch(before, status.to_json())
         try:
-            self._api.patch_status(key, {"metadata": identity, "status": change})
+            self._api.write_status(raw, state.job.status.to_json(), status.to_json())
         except ApiError as error:
             # If the operator cannot write the status, only an event can report this.
             if is_final(error):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.document import Document, ObjectKey, identity
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import is_final
@@ -44,8 +44,8 @@ class ResizingApi:
         The operator patches the subresource ``pods/status``, which accepts annotations and labels.
         So it needs no right to patch ``pods``, with which it could also change images.
         """
-        metadata = {**_identity(pod), "annotations": dict(annotations), "labels": labels or {}}
-        path = (*_pod_path(_key(pod)), "status")
+        metadata = {**identity(pod), "annotations": dict(annotations), "labels": labels or {}}
+        path = (*_pod_path(ObjectKey.of(pod)), "status")
         try:
             return self._api.request("PATCH", path, {"metadata": metadata})
         except NotFoundError as error:
@@ -59,10 +59,10 @@ class ResizingApi:
                 server has no subresource ``resize``.
         """
         patch = {
-            "metadata": _identity(pod),
+            "metadata": identity(pod),
             "spec": {"containers": [{"name": container, "resources": resources}]},
         }
-        path = (*_pod_path(_key(pod)), "resize")
+        path = (*_pod_path(ObjectKey.of(pod)), "resize")
         try:
             return self._api.request("PATCH", path, patch, patch_type="strategic-merge-patch")
         except NotFoundError as error:
@@ -72,16 +72,6 @@ class ResizingApi:
             if not is_final(error):
                 raise
             raise RejectedResizeError(error.message, error.status) from None
-
-
-def _key(pod: Document) -> ObjectKey:
-    return ObjectKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
-
-
-def _identity(pod: Document) -> Document:
-    """Return UID and resource version: with them, a patch fails if the pod has changed."""
-    metadata = pod["metadata"]
-    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
 
 
 def _pod_path(key: ObjectKey) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def find_profile(name: str, found: list[NamedProfile]) -> NamedProfile:
 
 
 def _parse(document: Document) -> NamedProfile:
-    key = ObjectKey(document["metadata"]["namespace"], document["metadata"]["name"])
+    key = ObjectKey.of(document)
     try:
         return NamedProfile(key, GPUProfile.model_validate(document))
     except ValidationError as error:
