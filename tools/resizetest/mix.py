@@ -12,7 +12,8 @@ from learntest import profiles
 from learntest.bench import Bench
 from learntest.experiment import Options
 from learntest.manifests import Run
-from resizetest import amounts, jobs, learning, manifests, phase, prediction
+from localcluster.settings import node_of_name
+from resizetest import amounts, jobs, learning, manifests, phase, prediction, weight
 from resizetest.gain import Comparison
 from resizetest.mixes import (
     CAPACITY_MILLI_CPU,
@@ -51,7 +52,10 @@ def carry_out(bench: Bench, options: Options) -> None:
     node = options.node or _node(bench)
     windows = (options.seconds or _WINDOW_SECONDS,) * (options.rounds or _WINDOWS)
     place = _Place(node, bench.journal.log.with_suffix(".profiles.json"), windows)
-    with recording(bench.client, bench.journal, node) as recorder:
+    with (
+        weight.preferred(node_of_name(node).cgroup),
+        recording(bench.client, bench.journal, node) as recorder,
+    ):
         _fill(bench, node)
         facts = _learnt(bench, place, options)
         for mix in MIXES:

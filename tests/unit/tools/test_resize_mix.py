@@ -8,7 +8,7 @@ import pytest
 from gputopo.api.profile import CpuFact
 from gputopo.api.tuning import Amounts
 from gputopo.tuning.model import Target
-from resizetest import cputime, prediction
+from resizetest import cputime, prediction, weight
 from resizetest.cputime import CpuTime
 from resizetest.gain import Comparison
 from resizetest.mixes import (
@@ -16,7 +16,6 @@ from resizetest.mixes import (
     IMAGES,
     LANGUAGE,
     MIXES,
-    VIDEO,
     WORKLOADS,
     Mix,
     measured_together,
@@ -30,10 +29,8 @@ IMAGE_SECONDS = 0.00033
 def measured() -> dict[str, CpuFact]:
     """Return curves as gputopo measures them, if an image takes 0.33 ms of a CPU."""
     images = {limit: limit / 1000 / (96 * IMAGE_SECONDS) for limit in (50, 400, 600, 800)}
-    video = {limit: limit / 1000 / (64 * IMAGE_SECONDS) for limit in (50, 400)}
     curves = {
         "images": images,
-        "video": video | {450: 21.3, 500: 21.7, 800: 21.7},
         "language": {25: 10.0, 200: 10.0, 400: 10.0},
     }
     return {name: facts(points, gpus=2).cpus[0] for name, points in curves.items()}
@@ -65,9 +62,9 @@ def test_the_simulator_predicts_the_same_gain(tmp_path: Path) -> None:
 
 
 def test_a_simulated_job_takes_100_s_with_its_share() -> None:
-    mix = Mix("two", (VIDEO, LANGUAGE), 1)
+    mix = Mix("two", (IMAGES, LANGUAGE), 1)
     assert prediction.job_list(mix, measured()) == (
-        "job,model,gpus,arrival_s,iterations\n0,video,2,300,1420\n1,language,2,300,1000\n"
+        "job,model,gpus,arrival_s,iterations\n0,images,2,300,947\n1,language,2,300,1000\n"
     )
 
 
@@ -77,8 +74,8 @@ def test_a_curve_with_one_point_gives_no_rate() -> None:
 
 
 def test_workloads_are_measured_together_if_twice_their_limits_fit() -> None:
-    assert measured_together() == [[IMAGES, LANGUAGE], [VIDEO]]
-    assert measured_together(WORKLOADS, 2000) == [[IMAGES, LANGUAGE, VIDEO]]
+    assert measured_together() == [[IMAGES, LANGUAGE]]
+    assert measured_together(WORKLOADS, 1199) == [[IMAGES], [LANGUAGE]]
 
 
 def phase(*rates: float, idle: float = 0.5) -> Phase:
@@ -94,7 +91,7 @@ def target(value: float) -> Target:
 
 
 def test_the_gain_is_relative_to_the_mean_of_the_two_proportional_runs() -> None:
-    mix = Mix("two", (VIDEO, LANGUAGE), 1.3)
+    mix = Mix("two", (IMAGES, LANGUAGE), 1.3)
     two = phase(20, 9.5)
     decided = [target(2.0), target(1.0)]
     found = Comparison(mix, phase(10, 10), two, phase(10, 9), decided, [2, 1])
@@ -108,7 +105,7 @@ def test_the_gain_is_relative_to_the_mean_of_the_two_proportional_runs() -> None
         "measured 1.500, predicted by the operator's decision 1.500, by the simulator 1.500,"
         " repeat error of the proportional run -5.0%; idle CPUs of the machine 50%, 50%, 50%;"
     )
-    assert lines["mix two, job 0 (video)"] == (
+    assert lines["mix two, job 0 (images)"] == (
         "2.000, predicted 2.000 with 600m, simulated 2.000;"
         " 10.00/s ±10.0% with 300m, received 290m, throttled in 80% of periods;"
         " 20.00/s ±10.0% with 300m, received 290m, throttled in 80% of periods;"
@@ -117,7 +114,7 @@ def test_the_gain_is_relative_to_the_mean_of_the_two_proportional_runs() -> None
 
 
 def test_a_small_gain_and_a_wrong_prediction_are_errors() -> None:
-    mix = Mix("one", (VIDEO,), 1.3)
+    mix = Mix("one", (IMAGES,), 1.3)
     found = Comparison(mix, phase(10), phase(12), phase(10), [target(1.5)], [1.25])
     assert found.errors() == [
         "gain 1.200 is below 1.3",
@@ -146,3 +143,13 @@ def test_cpu_and_throttling_between_two_times() -> None:
     assert after.milli_cpu_since(before) == 300
     assert after.throttled_since(before) == 0.9
     assert before.throttled_since(before) == 0
+
+
+@pytest.mark.parametrize("name", ["cpu/n1/cpu.shares", "n1/cpu.weight"])
+def test_a_node_has_a_higher_weight_for_a_time(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(parents=True)
+    file.write_text("100\n")
+    with weight.preferred("n1", tmp_path):
+        assert file.read_text() == "1600"
+    assert file.read_text() == "100"
