@@ -138,6 +138,24 @@ def test_raise_that_kubelet_defers_is_shown_with_its_target(
     assert "====...|..." in reason
 
 
+def test_message_of_kubelet_is_not_repeated(
+    pods: Callable[..., dict[str, Any]], gputopo: Command
+) -> None:
+    reason = "deferred for 60 s: Node didn't have enough resource"
+    pods(applied(with_condition(resized(done=False, reason=reason), "Deferred"), cpu="1"))
+    [line] = [line for line in gputopo("sizes").out.splitlines() if "enough resource" in line]
+    assert line.endswith(f"  {reason}")
+
+
+def test_amounts_of_a_burstable_pod_are_its_limits(pods: Callable[..., dict[str, Any]]) -> None:
+    document = resized(done=False)
+    document["spec"]["containers"][0]["resources"]["limits"]["memory"] = "6Gi"
+    found = pods(applied(document, cpu="1"))["a"]
+    assert found["now"] == {"milliCPU": 1000, "memory": 6 * GIB}
+    assert found["target"] == {"milliCPU": 2000, "memory": 6 * GIB}
+    assert found["floor"] == {"milliCPU": 1000, "memory": 6 * GIB}
+
+
 def test_resize_in_progress_and_pinned_pod_are_shown(
     pods: Callable[..., dict[str, Any]], gputopo: Command
 ) -> None:

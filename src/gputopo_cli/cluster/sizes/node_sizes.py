@@ -30,13 +30,14 @@ from gputopo_kube.tuned_node import (
 
 @dataclass(frozen=True, slots=True)
 class PodSizes:
-    """CPU and memory of one sized pod.
+    """CPU and memory of one sized pod, as limits of its container; 0 without a limit.
 
     Attributes:
-        now: limits that kubelet has applied; 0 without a limit.
-        target: amounts of a resize that kubelet has not carried out; None if there is none.
+        now: limits that kubelet has applied.
+        target: limits of a resize that kubelet has not carried out; None if there is none.
         floor: amounts with which the pod was created.
-        bounds: its share and the most that it may get; None while gputopo does not resize it.
+        share: its share; None while gputopo does not resize it.
+        most: the most that it may get; None while gputopo does not resize it.
         gain_percent: how much faster the pod is than before its last resize; None if unknown.
         since: RFC 3339 time of its last resize; None before the first.
     """
@@ -46,7 +47,8 @@ class PodSizes:
     now: Amounts
     target: Amounts | None
     floor: Amounts
-    bounds: SizedPod | None
+    share: Amounts | None
+    most: Amounts | None
     state: SizeState
     gain_percent: int | None
     since: str | None
@@ -131,13 +133,25 @@ def _pod(document: NodePod, pod: TunedPod, bounds: SizedPod | None, state: SizeS
         view=document.view,
         tuned=pod,
         now=Amounts(limits.milli_cpu or 0, limits.memory_bytes or 0),
-        target=amounts_of(pod) if in_flight else None,
-        floor=floor_of(pod),
-        bounds=bounds,
+        target=_limits(pod, amounts_of(pod)) if in_flight else None,
+        floor=_limits(pod, floor_of(pod)),
+        share=_limits(pod, bounds.share) if bounds else None,
+        most=_limits(pod, bounds.most) if bounds else None,
         state=state,
         gain_percent=gain_percent(record, pod.measured_micro_steps_per_second or None),
         since=record.since if record else None,
     )
+
+
+def _limits(pod: TunedPod, amounts: Amounts) -> Amounts:
+    """Return the limits of the pod if it has these amounts.
+
+    The memory limit of a Burstable pod stays by the same distance above its request.
+    """
+    if pod.spec.limit_memory is None:
+        return Amounts(amounts.milli_cpu, 0)
+    distance = pod.spec.limit_memory - pod.spec.request.memory
+    return Amounts(amounts.milli_cpu, amounts.memory + distance)
 
 
 def _key(profile: Document) -> ObjectKey:

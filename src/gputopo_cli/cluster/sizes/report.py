@@ -56,7 +56,6 @@ def _document(sizes: NodeSizes) -> dict[str, object]:
 
 
 def _pod_document(pod: PodSizes) -> dict[str, object]:
-    bounds = pod.bounds
     return {
         "namespace": pod.view.namespace,
         "name": pod.view.name,
@@ -66,8 +65,8 @@ def _pod_document(pod: PodSizes) -> dict[str, object]:
         "now": _amounts(pod.now),
         "target": _amounts(pod.target),
         "floor": _amounts(pod.floor),
-        "share": _amounts(bounds.share if bounds else None),
-        "max": _amounts(bounds.most if bounds else None),
+        "share": _amounts(pod.share),
+        "max": _amounts(pod.most),
         "gainPercent": pod.gain_percent,
         "since": pod.since,
         "state": pod.state.name,
@@ -102,15 +101,15 @@ def _describe(sizes: NodeSizes) -> str:
 
 
 def _row(pod: PodSizes) -> tuple[str, ...]:
-    bounds, target = pod.bounds, pod.target
+    target = pod.target
     return (
         str(pod.view.key),
         pod.tuned.mode.value,
         str(pod.tuned.gpus),
         _change(_cpus(pod.now.milli_cpu), target and _cpus(target.milli_cpu)),
         _cpus(pod.floor.milli_cpu),
-        _cpus(bounds.share.milli_cpu) if bounds else "-",
-        _cpus(bounds.most.milli_cpu) if bounds else "-",
+        _cpus(pod.share.milli_cpu) if pod.share else "-",
+        _cpus(pod.most.milli_cpu) if pod.most else "-",
         _change(_memory(pod.now.memory), target and _memory(target.memory)),
         "-" if pod.gain_percent is None else f"{pod.gain_percent:+} %",
         pod.state.name,
@@ -130,12 +129,14 @@ def _pictures(sizes: NodeSizes) -> RenderableType:
 
 
 def _bar(pod: PodSizes, capacity: int) -> str:
-    share = pod.bounds.share.milli_cpu if pod.bounds else None
+    share = pod.share and pod.share.milli_cpu
     return draw_bar(pod.now.milli_cpu, pod.floor.milli_cpu, share, capacity)
 
 
 def _reason(pod: PodSizes) -> str:
-    return "; ".join(text for text in (pod.state.reason, pod.state.problem) if text) or "-"
+    reason, problem = pod.state.reason, pod.state.problem
+    # The reason of a resize that was withdrawn has kubelet's message, which stays for a moment.
+    return "; ".join(text for text in (reason, "" if problem in reason else problem) if text) or "-"
 
 
 def _change(now: str, target: str | None) -> str:
