@@ -7,6 +7,7 @@ resize is tried again: by a bound, by a wait, or because the pod is pinned.
 from datetime import datetime
 from typing import Any
 
+from gputopo.api.quantity import format_bytes
 from gputopo.api.tuning import MAX_REASON, Amounts, TunedRecord
 from gputopo.tuning.model import PodResize, RecordUpdate, TunedPod, TuningEvent
 from gputopo.tuning.pods import amounts_of, floor_of, tunes_memory
@@ -83,8 +84,9 @@ def _out_of_memory(pod: TunedPod, record: TunedRecord, _: datetime) -> RecordUpd
     if not max(record.least_memory, 1) <= requested < record.peak_memory:
         return None
     message = (
-        f"the container was killed because it ran out of memory at {pod.out_of_memory_at} bytes; "
-        f"the pod gets {record.peak_memory} bytes back, and its memory is not cut below this again"
+        "the container was killed because it ran out of memory at "
+        f"{format_bytes(pod.out_of_memory_at)}; the pod gets {format_bytes(record.peak_memory)} "
+        "back, and its memory is not cut below this again"
     )
     learned = _with(record, least_memory=record.peak_memory)
     return RecordUpdate(pod.uid, learned, TuningEvent.MEMORY_GIVEN_BACK, message)
@@ -131,8 +133,8 @@ def _memory_not_cut(pod: TunedPod, record: TunedRecord, now: datetime) -> PodRes
     if applied.memory <= pod.spec.request.memory or not tunes_memory(pod):
         return None
     message = (
-        f"the cut of memory to {pod.spec.request.memory} bytes was rejected: {pod.state.message}; "
-        f"the pod keeps {applied.memory} bytes"
+        f"the cut of memory to {format_bytes(pod.spec.request.memory)} was rejected: "
+        f"{pod.state.message}; the pod keeps {format_bytes(applied.memory)}"
     )
     back = Amounts(amounts_of(pod).milli_cpu, applied.memory)
     return _revert(pod, back, now, message, {"least_memory": applied.memory})
@@ -160,7 +162,7 @@ def _done(pod: TunedPod, record: TunedRecord, now: datetime) -> RecordUpdate | N
         return None
     deferrals = 0 if raises(record.last, record.target) else record.deferrals
     ended = _with(record, done=True, deferrals=deferrals)
-    message = f"resized from {_text(record.last)} to {_text(record.target)}: {record.reason}"
+    message = f"resized from {_change(record.last, record.target)}: {record.reason}"
     return RecordUpdate(pod.uid, ended, TuningEvent.RESIZED, message)
 
 
@@ -194,5 +196,16 @@ def _with(record: TunedRecord, **changes: Any) -> TunedRecord:  # noqa: ANN401
     return record.model_copy(update=changes)
 
 
+def _change(before: Amounts, after: Amounts) -> str:
+    """Describe a change of amounts, without the memory if it stays the same.
+
+    >>> _change(Amounts(1000, 2**30), Amounts(2500, 2**30))
+    '1000m to 2500m CPU'
+    """
+    if before.memory == after.memory:
+        return f"{before.milli_cpu}m to {after.milli_cpu}m CPU"
+    return f"{_text(before)} to {_text(after)}"
+
+
 def _text(amounts: Amounts) -> str:
-    return f"{amounts.milli_cpu}m CPU and {amounts.memory} bytes of memory"
+    return f"{amounts.milli_cpu}m CPU and {format_bytes(amounts.memory)} memory"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gputopo.api.profiling import CpuAmounts, ProfilingState
 from gputopo_cli.cluster.sizes.bars import WIDTH, draw_bar
 from support.api import static
 from support.api.kubeconfig import write_kubeconfig
@@ -194,6 +195,27 @@ def test_pod_that_has_not_started_or_is_measured_is_shown(
     assert found["starting"]["state"] == "NotRunning"
     assert found["measured"]["state"] == "Measuring"
     assert "measures the pod with several CPU limits" in found["measured"]["reason"]
+
+
+def test_floor_of_a_measured_pod_is_what_it_gets_back(
+    pods: Callable[..., dict[str, Any]], gputopo: Command
+) -> None:
+    own, more = CpuAmounts(request=1000, limit=1000), CpuAmounts(request=3000, limit=3000)
+    state = ProfilingState(
+        uid="uid-a",
+        container="main",
+        original=own,
+        most_milli_cpu=4000,
+        started=SINCE,
+        last=own,
+        target=more,
+        since=SINCE,
+    )
+    measured = sized_pod("a", container=sized_container("3"), profiling_state=state.dump())
+    found = pods(applied(measured))["a"]
+    assert (found["state"], found["now"]["milliCPU"]) == ("Measuring", 3000)
+    assert found["floor"] == {"milliCPU": 1000, "memory": 4 * GIB}
+    assert "7.5 of 8 CPUs for sized pods" in gputopo("sizes").out
 
 
 def test_pod_that_the_operator_has_not_resized_yet_shows_what_is_planned(

@@ -62,8 +62,8 @@ def test_record_that_cannot_be_parsed_is_replaced_and_the_amounts_become_the_flo
     step = update(pod)
     assert step.event is TuningEvent.RECORD_REPLACED
     assert step.message == (
-        "gputopo.io/resources: not JSON, 4000m CPU and 17179869184 bytes of memory; to give the "
-        "pod its former floor back, create it again"
+        "gputopo.io/resources: not JSON, 4000m CPU and 16Gi memory; to give the pod its former "
+        "floor back, create it again"
     )
     assert (step.record.floor, step.record.done, step.record.reason) == (HIGH, True, step.message)
     assert finding(replace(pod, record=step.record, unreadable=""), NOW) is None
@@ -73,8 +73,9 @@ def test_record_that_cannot_be_parsed_is_replaced_and_the_amounts_become_the_flo
 def test_applied_resize_is_done_and_reported_once() -> None:
     step = update(pod_of(reason="its share", deferrals=2))
     assert step.event is TuningEvent.RESIZED
-    assert step.message.startswith("resized from 2000m CPU and 8589934592 bytes of memory to 4000m")
-    assert step.message.endswith(": its share")
+    assert step.message == (
+        "resized from 2000m CPU and 8Gi memory to 4000m CPU and 16Gi memory: its share"
+    )
     assert (step.record.done, step.record.deferrals) == (True, 0)
     assert finding(pod_of(done=True), NOW) is None
 
@@ -267,7 +268,7 @@ def test_memory_that_the_container_uses_is_given_back() -> None:
     assert step.event is TuningEvent.RESIZE_REJECTED
     assert step.record.target == Amounts(2000, 16 * GIB)
     assert step.record.least_memory == 16 * GIB
-    assert "the cut of memory to 8589934592 bytes was rejected: in use" in step.message
+    assert "the cut of memory to 8Gi was rejected: in use" in step.message
 
 
 @pytest.mark.parametrize(
@@ -288,7 +289,7 @@ def test_pod_that_ran_out_of_memory_after_a_cut_gets_the_memory_back() -> None:
     step = update(pod_of(LOW, **CUT, done=True, out_of_memory_at=LOW.memory))
     assert step.event is TuningEvent.MEMORY_GIVEN_BACK
     assert step.record.least_memory == HIGH.memory
-    assert "ran out of memory at 8589934592 bytes" in step.message
+    assert "ran out of memory at 8Gi; the pod gets 16Gi back" in step.message
     known = pod_of(LOW, **CUT, done=True, out_of_memory_at=LOW.memory)
     assert finding(replace(known, record=step.record), NOW) is None
 

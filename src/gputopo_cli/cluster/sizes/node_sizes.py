@@ -10,7 +10,7 @@ from gputopo.sizing.marginal import marginal
 from gputopo.tuning.gain import gain_percent
 from gputopo.tuning.model import TunedNode, TunedPod
 from gputopo.tuning.pods import amounts_of, floor_of
-from gputopo.tuning.sized import SizedPod, sized_node
+from gputopo.tuning.sized import SizedPod, kept_for_measured, sized_node, total
 from gputopo.tuning.targets import MECHANISMS, targets
 from gputopo_cli.cluster.sizes.read import SizedCluster
 from gputopo_cli.cluster.sizes.size_state import SizeState, state_of
@@ -60,7 +60,7 @@ class NodeSizes:
 
     Attributes:
         gpus: GPUs of the node without those of pods that gputopo does not size.
-        capacity: what the node has for sized pods, and for new pods.
+        capacity: what the node has for sized pods, those that are measured, and new pods.
         share_per_gpu: the share of one GPU.
     """
 
@@ -105,13 +105,14 @@ def _of_node(
 
 def _sizes(node: TunedNode, pods: Sequence[NodePod], mechanism: str) -> NodeSizes:
     sized, chosen = sized_node(node), targets(node, MECHANISMS.get(mechanism, marginal))
+    measured = kept_for_measured(node)
     bounds = {pod.uid: pod for pod in sized.pods}
     documents = {pod.view.uid: pod for pod in pods}
     return NodeSizes(
         name=node.name,
         gpus=node.gpus,
         allocatable=node.allocatable,
-        capacity=sized.capacity,
+        capacity=total((sized.capacity, *measured.values())),
         share_per_gpu=sized.share_per_gpu,
         pods=tuple(
             _pod(
@@ -134,13 +135,19 @@ def _pod(document: NodePod, pod: TunedPod, bounds: SizedPod | None, state: SizeS
         tuned=pod,
         now=Amounts(limits.milli_cpu or 0, limits.memory_bytes or 0),
         target=_limits(pod, amounts_of(pod)) if in_flight else None,
-        floor=_limits(pod, floor_of(pod)),
+        floor=_limits(pod, _floor(pod)),
         share=_limits(pod, bounds.share) if bounds else None,
         most=_limits(pod, bounds.most) if bounds else None,
         state=state,
         gain_percent=gain_percent(record, pod.measured_micro_steps_per_second or None),
         since=record.since if record else None,
     )
+
+
+def _floor(pod: TunedPod) -> Amounts:
+    """Return the floor of the pod; its spec may have other amounts while it is measured."""
+    floor = floor_of(pod)
+    return Amounts(pod.own_milli_cpu, floor.memory) if pod.own_milli_cpu else floor
 
 
 def _limits(pod: TunedPod, amounts: Amounts) -> Amounts:
