@@ -69,6 +69,9 @@ def profile_fingerprint(spec: Mapping[str, Any], status: Mapping[str, Any]) -> i
 
 
 def gpus_fingerprint(status: Mapping[str, Any]) -> int:
-    """Return a hash of which pods use the GPUs of a node, and which GPUs are healthy."""
-    gpus = status.get("gpus") or ()
-    return hash(repr([(each.get("podUID"), each.get("healthy")) for each in gpus]))
+    """Return a hash of what the status of a GPUTopology contributes to the size of pods.
+
+    This is which pods use the GPUs, which GPUs are healthy, and what the node has for these pods.
+    """
+    gpus = [(each.get("podUID"), each.get("healthy")) for each in status.get("gpus") or ()]
+    return hash(repr((gpus, status.get("sizedCapacity"))))

@@ -7,12 +7,14 @@ from decimal import Decimal
 from math import ceil
 from typing import Any, Final
 
+from gputopo.api.tuning import Amounts
 from gputopo_kube.podmodel import Container, PodObject
 from gputopo_kube.podstatus import ContainerStatus
 
 _QUANTITY: Final = re.compile(
     r"([0-9]{1,18}(?:\.[0-9]{1,9})?)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?"
 )
+_NOTHING: Final = Amounts(0, 0)
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _MOST: Final = 2**53 - 1
 """Most thousandths of a CPU, and most bytes of memory, that count as a limit.
@@ -41,14 +43,19 @@ class ContainerRuntime:
 
 @dataclass(frozen=True, slots=True)
 class PodRuntime:
-    """Address of a pod, and its containers and init containers by name.
+    """Address of a pod, its containers and init containers by name, and what it holds of the node.
 
     Attributes:
         ip: IP address of the pod; None before kubelet has reported the address.
+        held: CPUs and memory that kube-scheduler counts for the pod, without those of the container
+            that gputopo sizes.
+        sized: whether gputopo sizes the pod.
     """
 
     ip: str | None = None
     containers: Mapping[str, ContainerRuntime] = field(default_factory=dict)
+    held: Amounts = _NOTHING
+    sized: bool = False
 
 
 def runtime_of(pod: PodObject) -> PodRuntime:

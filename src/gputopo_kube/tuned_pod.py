@@ -1,5 +1,6 @@
 """Parses one pod that gputopo sizes: its amounts, its record, and what kubelet reports."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -21,6 +22,7 @@ from gputopo.runtime.times import seconds_since
 from gputopo.tuning.model import ContainerAmounts, ResizeState, TunedPod
 from gputopo_kube.document import Document
 from gputopo_kube.podmodel import Container, PodObject
+from gputopo_kube.podrequests import counted_requests
 from gputopo_kube.podruntime import parse_thousandths
 from gputopo_kube.pods import ContainerKind, PodView
 from gputopo_kube.podstatus import ContainerResources, ContainerStatus
@@ -36,6 +38,17 @@ def is_tuned(view: PodView, labels: Mapping[str, str]) -> bool:
     return labels.get(TUNED_LABEL) == "true" and mode != ResourcesMode.FIXED.value
 
 
+def held_beside_sizing(pod: PodObject, view: PodView, *, sized: bool) -> Counter[str]:
+    """Return what kube-scheduler counts for a pod, without the container that gputopo sizes.
+
+    The amounts are thousandths, by resource.
+    """
+    held = counted_requests(pod)
+    if sized:
+        held -= counted_requests(pod, only=_sized_container(pod, view))
+    return held
+
+
 def parse_tuned_pod(
     raw: Document, pod: PodObject, view: PodView, now: datetime
 ) -> tuple[Container, TunedPod]:
@@ -48,7 +61,7 @@ def parse_tuned_pod(
         now: time in UTC.
     """
     gpu_containers = [it for it in view.containers if it.kind is ContainerKind.APPLICATION]
-    name = gpu_containers[0].name if gpu_containers else pod.spec.containers[0].name
+    name = _sized_container(pod, view)
     container = next(each for each in pod.spec.containers if each.name == name)
     status = next((each for each in pod.status.containers if each.name == name), None)
     request, obstacle = _request(view)
@@ -69,6 +82,12 @@ def parse_tuned_pod(
         out_of_memory_at=_out_of_memory_at(spec, status, record),
     )
     return container, _while_measured(raw, pod, view, tuned, now)
+
+
+def _sized_container(pod: PodObject, view: PodView) -> str:
+    """Return the name of the first container with GPUs."""
+    found = (each.name for each in view.containers if each.kind is ContainerKind.APPLICATION)
+    return next(found, pod.spec.containers[0].name)
 
 
 def restarts_for(container: Container, resource: str) -> bool:

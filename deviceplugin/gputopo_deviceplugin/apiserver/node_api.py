@@ -8,7 +8,7 @@ from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, AsyncClient
 from gputopo_kube.document import Document
 from gputopo_kube.podmodel import parse_pod_object
 from gputopo_kube.podruntime import runtime_of
-from gputopo_kube.pods import PodView, view_of
+from gputopo_kube.pods import NO_RUNTIME, PodView, view_of
 from gputopo_kube.resources import (
     EventDocument,
     NodeDocument,
@@ -17,6 +17,8 @@ from gputopo_kube.resources import (
     TopologyDocument,
     TopologyStatusDocument,
 )
+from gputopo_kube.tuned_node import to_amounts
+from gputopo_kube.tuned_pod import held_beside_sizing, is_tuned
 
 FIRST_DELAY_SECONDS: Final = 1.0
 """Delay of a reflector after its first failure. It is longer than in the extender, because all
@@ -93,14 +95,19 @@ class NodeApi:
 
 
 def parse_node_pod(document: Document, resource: str) -> PodView:
-    """Parse a pod. The result has the pod's limits and images only if the pod requests GPUs.
+    """Parse a pod, with what it holds of the node.
+
+    The result has the pod's limits and images only if the pod requests GPUs.
 
     Raises:
         PodError: the object is not a valid pod.
     """
     pod = parse_pod_object(document)
     view = view_of(pod, resource)
-    return replace(view, runtime=runtime_of(pod)) if view.containers else view
+    runtime = runtime_of(pod) if view.containers else NO_RUNTIME
+    sized = is_tuned(view, document["metadata"].get("labels") or {})
+    held = to_amounts(held_beside_sizing(pod, view, sized=sized))
+    return replace(view, runtime=replace(runtime, held=held, sized=sized))
 
 
 def _unparsed(document: Document) -> Document:

@@ -52,7 +52,7 @@ class TopologyPublisher:
         self._clock = clock or utc_now
         self._object: Document | None = None
         self._loading_stopped = False
-        self._unstored = False  # the API server does not store rates and samples
+        self._unstored = False  # the API server does not store all optional fields
 
     def stop_loading(self) -> None:
         """Make ``load`` return None, so that this agent does not load what the next agent wrote."""
@@ -89,7 +89,7 @@ class TopologyPublisher:
         if topology is None:
             return False
         if self._unstored:
-            observation = replace(observation, measured=None)
+            observation = replace(observation, measured=None, sized_capacity=None)
         try:
             document = await self._publish_spec(node, to_spec(topology))
             before = _parse_status(document)
@@ -101,7 +101,7 @@ class TopologyPublisher:
             )
             if after != before:
                 document = await self._write_status(after.to_json())
-                self._unstored = _measured(_parse_status(document)) != _measured(after)
+                self._unstored = _optional(_parse_status(document)) != _optional(after)
             self._object = document
         except ApiError:
             self._object = None  # its current state is unknown
@@ -181,8 +181,9 @@ def _parse_spec(document: Document) -> GPUTopologySpec | None:
         return None
 
 
-def _measured(status: GPUTopologyStatus) -> tuple[object, object]:
-    return status.measurements, status.samples
+def _optional(status: GPUTopologyStatus) -> tuple[object, ...]:
+    """Return the fields that an older schema of the API server does not have."""
+    return status.measurements, status.samples, status.sized_capacity
 
 
 def _parse_status(document: Document) -> GPUTopologyStatus:

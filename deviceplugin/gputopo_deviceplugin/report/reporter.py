@@ -20,6 +20,7 @@ from gputopo_deviceplugin.measure.measurer import Measurer
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
+from gputopo_deviceplugin.report.sized_capacity import CapacityReport, sized_capacity
 from gputopo_deviceplugin.report.status import NodeObservation, observed_gpus, ready_condition
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.errors import ApiError
@@ -78,6 +79,7 @@ class StatusReporter:
         self._metrics = metrics
         self._pulse = pulse
         self._changes = changes
+        self._capacity = CapacityReport(settings.measure_publish_seconds)
         self._publishing = asyncio.Lock()
         self._withdrawn = False
         # None until kubelet's list was read.
@@ -172,6 +174,11 @@ class StatusReporter:
             pods_version=self._observed_version,
             processes_visible=visible,
             measured=self._measurer.published,
+            sized_capacity=self._capacity.update(
+                sized_capacity(
+                    self._node.document, self._tracker.pods.values(), self._settings.resource
+                )
+            ),
         )
 
     def _set_metrics(self, observation: NodeObservation) -> None:

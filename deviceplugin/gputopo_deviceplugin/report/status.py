@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gputopo.api.model import Condition, ConditionStatus
 from gputopo.api.names import READY_CONDITION
-from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu
+from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu, SizedCapacity
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
@@ -31,6 +31,7 @@ class NodeObservation:
             ``observedPodsVersion`` of the status does not change.
         processes_visible: False if the agent cannot see processes of deleted pods.
         measured: rates and samples; None until the agent has measured for some time.
+        sized_capacity: what the node has for pods that gputopo sizes; None if it is unknown.
     """
 
     hardware: NodeHardware
@@ -40,6 +41,7 @@ class NodeObservation:
     pods_version: PodsVersion | None
     processes_visible: bool
     measured: NodeMeasurements | None = None
+    sized_capacity: SizedCapacity | None = None
 
 
 STOPPING: Final = not_ready(
@@ -93,17 +95,20 @@ def build_status(
         fingerprint=topology.fingerprint if topology else None,
         conditions=[_condition(each, known.get(each.type), generation, now) for each in wanted],
         gpus=[*observation.gpus],
+        sized_capacity=observation.sized_capacity,
         measurements=[*measured.measurements],
         samples=merge_samples(before.samples, measured.samples),
     )
-    if version is None or _without_measured(status) == _without_measured(before):
+    if version is None or _of_gpus(status) == _of_gpus(before):
         # Another version of the pods would make the extender evaluate the node again.
         return status
     return status.model_copy(update={"observed_pods_version": str(version.newest)})
 
 
-def _without_measured(status: GPUTopologyStatus) -> GPUTopologyStatus:
-    return status.model_copy(update={"measurements": [], "samples": []})
+def _of_gpus(status: GPUTopologyStatus) -> GPUTopologyStatus:
+    """Return the part of the status that decides which pods may get which GPUs."""
+    others: dict[str, Any] = {"measurements": [], "samples": [], "sized_capacity": None}
+    return status.model_copy(update=others)
 
 
 def _pods_version(before: str | None, version: PodsVersion | None) -> str:

@@ -31,8 +31,9 @@ DELAY_SECONDS: Final = 0.5
 class TuningQueue:
     """Calls the tuner for each node that has sized pods, after changes and once per round.
 
-    A round also finds changes that are not watched: other pods on the node, and the capacity of the
-    node. Without sized pods, no request is sent except for the watch of pods with their label.
+    The node agents report changes of other pods and of the allocatable amounts in the GPUTopology.
+    A round also finds those that are too small for a report. Without sized pods, no request is sent
+    except for the watch of pods with their label.
     """
 
     def __init__(

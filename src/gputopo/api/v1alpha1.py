@@ -97,10 +97,25 @@ class ObservedGpu(ApiModel):
     pod_deleted: bool | None = None
 
 
+class SizedCapacity(ApiModel):
+    """``GPUTopology.status.sizedCapacity``: what the node has for pods that gputopo sizes.
+
+    Attributes:
+        milli_cpu: allocatable CPUs minus the requests of all other pods, in thousandths.
+        memory: allocatable memory minus the requests of all other pods, in bytes.
+        gpus: allocatable GPUs minus those of all other pods.
+    """
+
+    milli_cpu: Annotated[int, Field(alias="milliCPU", ge=0, le=2**53 - 1)]
+    memory: Annotated[int, Field(ge=0, le=2**53 - 1)]
+    gpus: Annotated[int, Field(ge=0, le=64)]
+
+
 class GPUTopologyStatus(ApiModel):
     """``GPUTopology.status``: the state that the agent observes.
 
     Attributes:
+        sized_capacity: None if the agent does not report it.
         observed_pods_version: a resource version. The status includes all changes of the node's
             pods up to this version. None if the agent did not report a version.
     """
@@ -110,6 +125,7 @@ class GPUTopologyStatus(ApiModel):
     fingerprint: Annotated[str, Field(max_length=128)] | None = None
     conditions: Conditions = []
     gpus: Annotated[list[ObservedGpu], Field(max_length=64)] = []
+    sized_capacity: SizedCapacity | None = None
     measurements: Annotated[list[Measurement], Field(max_length=64)] = []
     samples: Annotated[list[NodeSample], Field(max_length=MAX_NODE_SAMPLES)] = []
 

@@ -130,3 +130,5 @@ def test_users_and_health_of_gpus_count() -> None:
     assert gpus_fingerprint({"gpus": [{**gpu, "podUID": "uid-a"}]}) != before
     assert gpus_fingerprint({"gpus": [{**gpu, "healthy": False}]}) != before
     assert gpus_fingerprint({}) != before
+    capacity = {"milliCPU": 8000, "memory": 2**30, "gpus": 1}
+    assert gpus_fingerprint({"gpus": [gpu], "sizedCapacity": capacity}) != before

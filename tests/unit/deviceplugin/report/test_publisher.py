@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.profile import Measurement
+from gputopo.api.v1alpha1 import SizedCapacity
 from gputopo_deviceplugin.conditions import not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.measure.records import NodeMeasurements
@@ -110,7 +111,8 @@ class StrictStore:
         self.requests += 1
         if self.status is not None and "measurements" in status:
             raise error_of_status(self.status, "status.measurements[0].milliCPU: Invalid value")
-        stored = {name: status[name] for name in status if name not in {"measurements", "samples"}}
+        newer = {"measurements", "samples", "sizedCapacity"}
+        stored = {name: status[name] for name in status if name not in newer}
         self.written.append(stored)
         self.object = {**self.object, "status": stored}
         return self.object
@@ -127,6 +129,7 @@ async def publish_with(publisher: TopologyPublisher) -> bool:
         pods_version=None,
         processes_visible=True,
         measured=NodeMeasurements((MEASUREMENT,)),
+        sized_capacity=SizedCapacity(milli_cpu=8000, memory=2**30, gpus=8),
     )
     return await publisher.publish({"metadata": {"name": "n1", "uid": "u"}}, observation)
 

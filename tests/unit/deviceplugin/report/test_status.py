@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 from gputopo.api.profile import Measurement, NodeSample
-from gputopo.api.v1alpha1 import GPUTopologyStatus
+from gputopo.api.v1alpha1 import GPUTopologyStatus, SizedCapacity
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
 from gputopo_deviceplugin.conditions import not_ready
@@ -124,6 +124,14 @@ def test_the_newest_version_is_published_with_any_other_change() -> None:
     observation = observe({**HEALTHY, SECOND: "XID 79"}, newest=20, needed=7)
     after = build_status(observation, generation=3, before=before, now="t2")
     assert (before.observed_pods_version, after.observed_pods_version) == ("7", "20")
+
+
+def test_changed_capacity_is_published_without_a_new_version_of_the_pods() -> None:
+    before = status(HEALTHY, GPUTopologyStatus(), "t1")
+    capacity = SizedCapacity(milli_cpu=8000, memory=2**30, gpus=2)
+    observation = replace(observe(HEALTHY, newest=20, needed=7), sized_capacity=capacity)
+    after = build_status(observation, generation=3, before=before, now="t2")
+    assert after == before.model_copy(update={"sized_capacity": capacity})
 
 
 def test_before_kubelets_first_list_a_status_accounts_for_no_new_end() -> None:

@@ -1,0 +1,72 @@
+"""Computes what the node has for pods that gputopo sizes.
+
+The operator divides this among these pods. The extender compares nodes by it.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from gputopo.api.v1alpha1 import SizedCapacity
+from gputopo_kube.document import Document
+from gputopo_kube.pods import PodView
+from gputopo_kube.tuned_node import allocatable, to_amounts
+
+_LEAST_CHANGE: Final = 0.02
+"""A change by a smaller part is not published, so that short pods with few CPUs cause no writes."""
+
+_MOST: Final = 2**53 - 1
+_MOST_GPUS: Final = 64
+
+
+def sized_capacity(node: Document, pods: Iterable[PodView], resource: str) -> SizedCapacity | None:
+    """Return the allocatable amounts without those of all pods that gputopo does not size.
+
+    Args:
+        node: the Node object; empty before it was read. The result is then None.
+        pods: the pods of the node, with their runtime.
+        resource: extended resource that counts the GPUs.
+    """
+    if not node:
+        return None
+    offered = allocatable(node)
+    amounts, live = to_amounts(offered), [pod for pod in pods if pod.live]
+    others = [pod for pod in live if not pod.runtime.sized]
+    milli_cpu = amounts.milli_cpu - sum(pod.runtime.held.milli_cpu for pod in live)
+    memory = amounts.memory - sum(pod.runtime.held.memory for pod in live)
+    gpus = offered[resource] // 1000 - sum(pod.most_gpus for pod in others)
+    return SizedCapacity(
+        milli_cpu=min(max(0, milli_cpu), _MOST),
+        memory=min(max(0, memory), _MOST),
+        gpus=min(max(0, gpus), _MOST_GPUS),
+    )
+
+
+class CapacityReport:
+    """Decides which capacity the agent publishes: not each small change, and not each one at once.
+
+    So a node on which pods without GPUs often start and end causes few writes.
+    """
+
+    def __init__(
+        self, interval_seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Change the result at most once in ``interval_seconds``; ``clock`` returns seconds."""
+        self._interval_seconds = interval_seconds
+        self._clock = clock
+        self._known: SizedCapacity | None = None
+        self._changed_at = float("-inf")
+
+    def update(self, now: SizedCapacity | None) -> SizedCapacity | None:
+        """Return what to publish if the capacity is ``now``; None if it is unknown."""
+        early = self._clock() - self._changed_at < self._interval_seconds
+        if now is not None and not early and not _is_close(self._known, now):
+            self._known, self._changed_at = now, self._clock()
+        return self._known
+
+
+def _is_close(before: SizedCapacity | None, now: SizedCapacity) -> bool:
+    if before is None or before.gpus != now.gpus:
+        return False
+    pairs = (before.milli_cpu, now.milli_cpu), (before.memory, now.memory)
+    return all(abs(new - old) <= _LEAST_CHANGE * max(old, new) for old, new in pairs)
