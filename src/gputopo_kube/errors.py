@@ -24,6 +24,10 @@ class RejectedError(ApiError):
     """The API server rejected the request, which therefore changed nothing."""
 
 
+class DeniedError(RejectedError):
+    """The request is forbidden or its object is invalid, so an immediate retry fails too."""
+
+
 class NotFoundError(RejectedError):
     """The object does not exist."""
 
@@ -56,6 +60,13 @@ def error_of_status(status: int, message: str) -> ApiError:
             return NotFoundError(message, status)
         case HTTPStatus.CONFLICT:
             return ConflictError(message, status)
+        case (
+            HTTPStatus.BAD_REQUEST
+            | HTTPStatus.FORBIDDEN
+            | HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            | HTTPStatus.UNPROCESSABLE_ENTITY
+        ):
+            return DeniedError(message, status)
         case HTTPStatus.REQUEST_TIMEOUT:
             # A proxy can return this status after it has forwarded the request.
             return UnavailableError(message, status)

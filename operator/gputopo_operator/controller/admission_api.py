@@ -5,9 +5,8 @@ from typing import Final
 
 from gputopo.api.names import GROUP, JOB_LABEL, VERSION
 from gputopo_kube.document import Document
-from gputopo_kube.errors import ApiError
+from gputopo_kube.errors import DeniedError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller.job_api import is_final
 
 _NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
@@ -37,8 +36,8 @@ class AdmissionApi:
         """
         try:
             return self._api.list("api", "v1", "pods", fields=self._pods)
-        except ApiError as error:
-            if not (self._namespaces and is_final(error)):
+        except DeniedError:
+            if not self._namespaces:
                 raise
         return [*self._each(("api", "v1"), "pods", fields=self._pods)]
 
@@ -46,9 +45,7 @@ class AdmissionApi:
         """Return the PriorityClasses, or an empty list if the operator may not read them."""
         try:
             return self._api.list("apis", "scheduling.k8s.io", "v1", "priorityclasses")
-        except ApiError as error:
-            if not is_final(error):
-                raise
+        except DeniedError:
             return []
 
     def _each(

@@ -12,10 +12,10 @@ from gputopo.queueing.model import QueueRules
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import ApiError, ConflictError
+from gputopo_kube.errors import ConflictError, DeniedError
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.admission_api import AdmissionApi
-from gputopo_operator.controller.job_api import JobApi, is_final
+from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import queue_plan
@@ -102,9 +102,7 @@ class Admitter:
         """Start a child Job; return why the API server rejected this, or an empty text."""
         try:
             self._objects.patch_job(start.key, start.patch)
-        except ApiError as error:
-            if not is_final(error):
-                raise
+        except DeniedError as error:
             _log.warning("job not started %s", fields(gpujob=start.key, reason=error))
             return f"the Job was not started: {error.message}"
         _log.info("job started %s", fields(gpujob=start.key, spec=start.patch["spec"]))
@@ -116,9 +114,7 @@ class Admitter:
         # Without a resource version, because only this class writes this part of the status.
         try:
             self._objects.patch_status(raw, {"uid": job.uid}, _status_patch(change))
-        except ApiError as error:
-            if not is_final(error):
-                raise
+        except DeniedError as error:
             _log.warning("status not written %s", fields(gpujob=job.key, reason=error))
             return
         if change.waited_seconds is not None:

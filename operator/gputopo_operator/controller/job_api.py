@@ -5,7 +5,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
-from http import HTTPStatus
 from typing import Final
 
 from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL, VERSION
@@ -25,23 +24,7 @@ _NOTE_BYTES: Final = 1024
 
 _LARGE_PAGE_SIZE: Final = 50
 
-_PERMANENT: Final = {
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-}
-
 _log = logging.getLogger(__name__)
-
-
-def is_final(error: ApiError) -> bool:
-    """Return whether the API server would also reject an immediate retry of the request."""
-    return error.status == HTTPStatus.FORBIDDEN or is_permanent(error)
-
-
-def is_permanent(error: ApiError) -> bool:
-    """Return whether the API server rejected the object as invalid, and would reject any retry."""
-    return error.status in _PERMANENT
 
 
 class JobApi:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import ApiError, ConflictError
-from gputopo_operator.controller.job_api import JobApi, is_final
+from gputopo_kube.errors import ConflictError, DeniedError
+from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS
@@ -59,9 +59,7 @@ class ProfileReconciler:
         """Create a GPUProfile that a running pod names; return the delay of the next attempt."""
         try:
             self._api.create_profile(key)
-        except ApiError as error:
-            if not is_final(error):
-                raise
+        except DeniedError as error:
             _log.warning("profile not created %s", fields(gpuprofile=key, reason=error))
             return REJECTED_RECHECK_SECONDS
         _log.info("profile created %s", fields(gpuprofile=key))

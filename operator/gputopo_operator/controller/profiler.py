@@ -19,13 +19,12 @@ from gputopo.runtime.log import fields
 from gputopo.runtime.times import timestamp
 from gputopo.tuning.measured import CpusToMeasure, cpus_to_measure
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import ApiError, ConflictError
+from gputopo_kube.errors import ConflictError, DeniedError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.tuned_node import parse_node_pods, parse_tuned_node
-from gputopo_operator.controller.job_api import JobApi, is_final
+from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.profiling_api import ProfilingApi
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
-from gputopo_operator.controller.resizing_api import RejectedResizeError
 from gputopo_operator.decision.profiling_events import profiling_event
 from gputopo_operator.parse_profiling import (
     available_milli_cpu,
@@ -134,9 +133,7 @@ class Profiler:
             found = self._api.node(node)
             on_node = self._api.pods_on(node)
             pending = self._api.first_pending_pods() if lowers_request else {}
-        except ApiError as error:
-            if not is_final(error):
-                raise
+        except DeniedError as error:
             _log.info("CPUs of the node not read %s", fields(node=node, reason=error))
             return situation
         available = available_milli_cpu(found or {}, on_node, pod.uid, pod.container)
@@ -168,7 +165,7 @@ class Profiler:
         target = step.state.target
         try:
             self._api.resize_cpus(written, step.state.container, target)
-        except RejectedResizeError as error:
+        except DeniedError as error:
             _log.info("resize rejected %s", fields(pod=key, milli_cpu=target.limit, reason=error))
             return error.message
         _log.info("pod resized %s", fields(pod=key, milli_cpu=target.limit))

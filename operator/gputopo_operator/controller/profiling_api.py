@@ -35,7 +35,7 @@ class ProfilingApi(ResizingApi):
         """Change the CPUs of one container in place.
 
         Raises:
-            RejectedResizeError: the API server rejected the resize, or the pod was deleted.
+            DeniedError: the API server rejected the resize, or the pod was deleted.
         """
         resources = {"requests": {"cpu": f"{cpu.request}m"}, "limits": {"cpu": f"{cpu.limit}m"}}
         self.resize(pod, container, resources)

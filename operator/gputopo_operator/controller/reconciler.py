@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from http import HTTPStatus
 from itertools import chain
 from typing import TypeVar
 
@@ -15,9 +16,9 @@ from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import ApiError, ConflictError
+from gputopo_kube.errors import ApiError, ConflictError, DeniedError
 from gputopo_kube.measurements import parse_measured
-from gputopo_operator.controller.job_api import JobApi, is_final, is_permanent
+from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.decision.decide import decide, profile_to_read
 from gputopo_operator.decision.link_run_job import link_run_name
 from gputopo_operator.decision.link_runs import has_links_to_measure
@@ -177,11 +178,11 @@ class Reconciler:
     def _create_job(self, key: ObjectKey, manifest: Document) -> WriteErrors:
         try:
             self._api.create_job(key, manifest)
-        except ApiError as error:
-            if not is_final(error):
-                raise
+        except DeniedError as error:
             _log.info("job rejected %s", fields(gpujob=key, reason=error))
-            return WriteErrors(job=error.message, job_is_permanent=is_permanent(error))
+            return WriteErrors(
+                job=error.message, job_is_permanent=error.status != HTTPStatus.FORBIDDEN
+            )
         _log.info("job created %s", fields(gpujob=key, job=manifest["metadata"]["name"]))
         return WriteErrors()
 
@@ -197,9 +198,7 @@ class Reconciler:
     def _patch_job(self, key: ObjectKey, patch: Document) -> str:
         try:
             self._api.patch_job(key, patch)
-        except ApiError as error:
-            if not is_final(error):
-                raise
+        except DeniedError as error:
             _log.warning("job not patched %s", fields(gpujob=key, reason=error))
             return error.message
         _log.info("job patched %s", fields(gpujob=key, spec=patch["spec"]))
@@ -208,9 +207,7 @@ class Reconciler:
     def _patch_pod(self, key: ObjectKey, pod: str, patch: Document) -> str:
         try:
             self._api.patch_pod_metadata(ObjectKey(key.namespace, pod), patch)
-        except ApiError as error:
-            if not is_final(error):
-                raise
+        except DeniedError as error:
             _log.warning("pod not patched %s", fields(gpujob=key, pod=pod, reason=error))
             return error.message
         _log.info("pod patched %s", fields(gpujob=key, pod=pod))
@@ -220,12 +217,11 @@ class Reconciler:
         key = state.job.key
         try:
             self._api.write_status(raw, state.job.status.to_json(), status.to_json())
-        except ApiError as error:
+        except DeniedError as error:
             # If the operator cannot write the status, only an event can report this.
-            if is_final(error):
-                note = f"the status of the GPUJob was not written, trying again: {error.message}"
-                event = ObjectEvent("Warning", "StatusNotWritten", note)
-                self._api.create_event(raw, event, state.now)
+            note = f"the status of the GPUJob was not written, trying again: {error.message}"
+            event = ObjectEvent("Warning", "StatusNotWritten", note)
+            self._api.create_event(raw, event, state.now)
             raise
         _log.info("status written %s", fields(gpujob=key, phase=status.phase))
 

@@ -4,15 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from gputopo_kube.document import Document, ObjectKey, identity
-from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
+from gputopo_kube.errors import ConflictError, DeniedError, NotFoundError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller.job_api import is_final
 
 _CORE: Final = ("api", "v1")
-
-
-class RejectedResizeError(ApiError):
-    """The API server has rejected a resize, and would reject the same resize again."""
 
 
 class ResizingApi:
@@ -55,7 +50,7 @@ class ResizingApi:
         """Change requests and limits of one container in place; return the pod.
 
         Raises:
-            RejectedResizeError: the API server rejected the resize, the pod was deleted, or the API
+            DeniedError: the API server rejected the resize, the pod was deleted, or the API
                 server has no subresource ``resize``.
         """
         patch = {
@@ -67,11 +62,7 @@ class ResizingApi:
             return self._api.request("PATCH", path, patch, patch_type="strategic-merge-patch")
         except NotFoundError as error:
             hint = f"{error.message}; to resize a running pod, use Kubernetes 1.33 or newer"
-            raise RejectedResizeError(hint, error.status) from None
-        except ApiError as error:
-            if not is_final(error):
-                raise
-            raise RejectedResizeError(error.message, error.status) from None
+            raise DeniedError(hint, error.status) from None
 
 
 def _pod_path(key: ObjectKey) -> tuple[str, ...]:

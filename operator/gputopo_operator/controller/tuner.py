@@ -21,7 +21,7 @@ from gputopo.tuning.model import (
 from gputopo.tuning.sized import sized_node, total
 from gputopo.tuning.targets import MECHANISMS, targets
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import ConflictError
+from gputopo_kube.errors import ConflictError, DeniedError
 from gputopo_kube.tuned_node import (
     NodePod,
     SizingFacts,
@@ -35,7 +35,6 @@ from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.profiler import utc
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
-from gputopo_operator.controller.resizing_api import RejectedResizeError
 from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.waiting_pods import WAIT_SECONDS, WaitingPods
 from gputopo_operator.decision.tuning_events import obstacle_event, tuning_event
@@ -153,7 +152,7 @@ class Tuner:
         logged = fields(pod=pod.view.key, before=tuple(last), after=tuple(target))
         try:
             self._api.resize_to(written, pod.container, step.spec)
-        except RejectedResizeError as error:
+        except DeniedError as error:
             _log.info("resize rejected %s %s", logged, fields(reason=error))
             return error.message
         _log.info("pod resized %s %s", logged, fields(reason=step.record.reason))

@@ -18,7 +18,7 @@ class TuningApi(ResizingApi):
         """Set requests and limits of one container. Amounts of 0 and None are not set.
 
         Raises:
-            RejectedResizeError: the API server rejected the resize, or the pod was deleted.
+            DeniedError: the API server rejected the resize, or the pod was deleted.
         """
         limits: Document = {"cpu": _cpu(amounts.limit_milli_cpu)}
         limits["memory"] = _memory(amounts.limit_memory)

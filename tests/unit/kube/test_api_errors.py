@@ -12,6 +12,7 @@ from lightkube.models.meta_v1 import Status
 from gputopo_kube.errors import (
     ApiError,
     ConflictError,
+    DeniedError,
     NotFoundError,
     RejectedError,
     UnavailableError,
@@ -31,13 +32,14 @@ def status_error(status: int, message: str = "no") -> httpx2.HTTPStatusError:
 @pytest.mark.parametrize(
     ("status", "error"),
     [
-        (400, RejectedError),
-        (403, RejectedError),
+        (400, DeniedError),
+        (403, DeniedError),
         (404, NotFoundError),
         (408, UnavailableError),
         (409, ConflictError),
         (410, RejectedError),
-        (422, RejectedError),
+        (413, DeniedError),
+        (422, DeniedError),
         (429, RejectedError),
         (500, UnavailableError),
         (502, UnavailableError),
