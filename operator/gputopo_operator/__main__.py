@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -15,8 +15,7 @@ from prometheus_client import start_http_server
 from gputopo.runtime.log import configure, fields
 from gputopo.runtime.settings import SettingsError
 from gputopo_kube.credentials import connected
-from gputopo_kube.document import ObjectKey
-from gputopo_kube.errors import ApiError, CredentialsError
+from gputopo_kube.errors import CredentialsError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller import admission_queue, profiling_queue, tuning_queue
 from gputopo_operator.controller.admission_api import AdmissionApi
@@ -37,7 +36,7 @@ from gputopo_operator.controller.tuner import Tuner
 from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.tuning_queue import TuningQueue
 from gputopo_operator.controller.waiting_pods import WaitingPods
-from gputopo_operator.controller.work_queue import WorkQueue
+from gputopo_operator.controller.work_queue import queue_in_threads
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import PodDefaults
 from gputopo_operator.settings import OperatorSettings
@@ -124,8 +123,8 @@ def _queues(
     defaults = PodDefaults(settings.resource, settings.scheduler_name)
     queued = settings.queue_rules is not None
     queues = Queues(
-        _queue(threads, Reconciler(api, defaults, metrics, queued=queued).timed),
-        _queue(threads, ProfileReconciler(api, reports, metrics).reconcile),
+        queue_in_threads(Reconciler(api, defaults, metrics, queued=queued).timed, threads),
+        queue_in_threads(ProfileReconciler(api, reports, metrics).reconcile, threads),
         namespaces=settings.namespace_names,
         profile_delay_seconds=settings.profile_delay_seconds,
     )
@@ -147,15 +146,6 @@ def _admissions(
     lists = AdmissionApi(connection, settings.namespace_names, settings.scheduler_name)
     admitter = Admitter(lists, api, nodes, metrics, rules, settings.resource)
     return [AdmissionQueue(admitter, api, nodes, settings.resync_seconds, threads)]
-
-
-def _queue(
-    threads: ThreadPoolExecutor, reconcile: Callable[[ObjectKey], float | None]
-) -> WorkQueue[ObjectKey]:
-    async def work(key: ObjectKey) -> float | None:
-        return await asyncio.get_running_loop().run_in_executor(threads, reconcile, key)
-
-    return WorkQueue(work, expected=ApiError)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.admitter import PASS_SECONDS, Admitter
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.queue_nodes import ParsedObjects, QueueNodes
-from gputopo_operator.controller.work_queue import WorkQueue
+from gputopo_operator.controller.work_queue import queue_in_threads
 
 WORKERS: Final = 1
 """One worker, so that decisions follow one another."""
@@ -34,11 +34,7 @@ class AdmissionQueue:
         resync_seconds: float,
         threads: Executor,
     ) -> None:
-        async def advance(key: str) -> float | None:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(threads, admitter.advance, key)
-
-        self._queue = WorkQueue(advance, expected=ApiError)
+        self._queue = queue_in_threads(admitter.advance, threads)
         self._api = api
         self._nodes = nodes
         self._resync_seconds = resync_seconds

@@ -14,7 +14,7 @@ from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.profiler import Profiler
 from gputopo_operator.controller.profiling_api import ProfilingApi
-from gputopo_operator.controller.work_queue import WorkQueue
+from gputopo_operator.controller.work_queue import queue_in_threads
 from gputopo_operator.parse_profiling import profiled_pods
 from gputopo_operator.settings import OperatorSettings
 
@@ -54,11 +54,7 @@ class ProfilingQueue:
     def __init__(
         self, profiler: Profiler, api: ProfilingApi, settings: OperatorSettings, threads: Executor
     ) -> None:
-        async def advance(key: ObjectKey) -> float | None:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(threads, profiler.advance, key)
-
-        self._queue = WorkQueue(advance, expected=ApiError)
+        self._queue = queue_in_threads(profiler.advance, threads)
         self._api = api
         self._namespaces = settings.namespace_names
         self._resync_seconds = settings.resync_seconds

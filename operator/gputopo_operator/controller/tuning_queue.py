@@ -10,12 +10,11 @@ import kopf
 from gputopo.api.names import GROUP, VERSION
 from gputopo_kube.client import AsyncApi, httpx_client
 from gputopo_kube.document import ObjectKey
-from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.pod_watch import PodWatch
 from gputopo_operator.controller.sized_pods import SizedPods
 from gputopo_operator.controller.tuner import Tuner
 from gputopo_operator.controller.waiting_pods import WaitingPods
-from gputopo_operator.controller.work_queue import WorkQueue
+from gputopo_operator.controller.work_queue import queue_in_threads
 from gputopo_operator.parse_watched import gpus_fingerprint, profile_fingerprint
 from gputopo_operator.settings import OperatorSettings
 
@@ -43,10 +42,7 @@ class TuningQueue:
         settings: OperatorSettings,
         threads: Executor,
     ) -> None:
-        async def advance(node: str) -> float | None:
-            return await asyncio.get_running_loop().run_in_executor(threads, tuner.advance, node)
-
-        self._queue = WorkQueue(advance, expected=ApiError)
+        self._queue = queue_in_threads(tuner.advance, threads)
         self._sized = SizedPods()
         self._waiting = waiting
         self._settings = settings

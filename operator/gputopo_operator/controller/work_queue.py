@@ -3,9 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable
+from concurrent.futures import Executor
 from typing import Final, Generic, TypeVar
 
 from gputopo.runtime.log import fields
+from gputopo_kube.errors import ApiError
 
 KeyType = TypeVar("KeyType", bound=Hashable)
 
@@ -21,17 +23,11 @@ class WorkQueue(Generic[KeyType]):
     A waiting key is in the queue only once. Only one worker at a time handles a key. If a key is
     added again while a worker handles it, the worker handles the key once more. ``work`` returns
     the seconds until the next call for the key, or None. After an error the queue tries the key
-    again; each error in a row doubles the delay. Errors of the type ``expected`` are logged without
-    a stack trace.
+    again; each error in a row doubles the delay. An ``ApiError`` is logged without a stack trace.
     """
 
-    def __init__(
-        self,
-        work: Callable[[KeyType], Awaitable[float | None]],
-        expected: type[Exception] = OSError,
-    ) -> None:
+    def __init__(self, work: Callable[[KeyType], Awaitable[float | None]]) -> None:
         self._work = work
-        self._expected = expected
         self._ready: asyncio.Queue[KeyType] = asyncio.Queue()
         self._waiting: set[KeyType] = set()
         self._running: set[KeyType] = set()
@@ -106,8 +102,19 @@ class WorkQueue(Generic[KeyType]):
             _log.warning(
                 "failed, trying again %s",
                 fields(key=key, after_seconds=backoff_seconds, reason=error),
-                exc_info=not isinstance(error, self._expected),
+                exc_info=not isinstance(error, ApiError),
             )
             return backoff_seconds
         self._errors.pop(key, None)
         return delay_seconds
+
+
+def queue_in_threads(
+    work: Callable[[KeyType], float | None], threads: Executor
+) -> WorkQueue[KeyType]:
+    """Return a queue that calls ``work`` in a thread, because it blocks."""
+
+    async def run(key: KeyType) -> float | None:
+        return await asyncio.get_running_loop().run_in_executor(threads, work, key)
+
+    return WorkQueue(run)

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from gputopo_kube.errors import ApiError
 from gputopo_operator.controller import work_queue
 from gputopo_operator.controller.work_queue import WorkQueue
 from support.virtual_time import runner
@@ -82,7 +83,7 @@ async def test_delay_of_a_failing_key_doubles(monkeypatch: pytest.MonkeyPatch) -
     async def work(_: str) -> None:
         times.append(asyncio.get_running_loop().time())
         if len(times) < 4:
-            raise OSError("no response")
+            raise ApiError("no response")
         done.set()
 
     async with working(work) as queue:
@@ -103,7 +104,7 @@ async def test_event_does_not_shorten_the_delay_after_an_error(
         nonlocal attempts
         attempts += 1
         await asyncio.sleep(0.005)
-        raise OSError("no response")
+        raise ApiError("no response")
 
     async with working(work) as queue:
         queue.add("a")
@@ -130,7 +131,7 @@ async def test_key_is_worked_on_again_after_the_returned_time() -> None:
 async def test_unexpected_error_is_logged_with_its_stack_trace_and_an_expected_one_without(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    errors = {"a": OSError("timeout"), "b": KeyError("oops")}
+    errors = {"a": ApiError("timeout"), "b": KeyError("oops")}
 
     async def work(key: str) -> None:
         raise errors[key]
@@ -141,7 +142,7 @@ async def test_unexpected_error_is_logged_with_its_stack_trace_and_an_expected_o
         await asyncio.sleep(0.01)
     traced = {record.getMessage(): bool(record.exc_info) for record in caplog.records}
     assert traced == {
-        "failed, trying again key=a after_seconds=0.5 reason=timeout": False,
+        'failed, trying again key=a after_seconds=0.5 reason="API server: timeout"': False,
         "failed, trying again key=b after_seconds=0.5 reason='oops'": True,
     }
 
@@ -223,4 +224,4 @@ def test_key_that_is_added_later_keeps_its_delay_after_an_error() -> None:
         queue.add_later("a", 0.1)
         await asyncio.sleep(20)
 
-    assert calls_of(scenario, [OSError("no response")]) == [0, 1.5]
+    assert calls_of(scenario, [ApiError("no response")]) == [0, 1.5]
