@@ -1,12 +1,8 @@
 """The admitter starts the jobs of the queue and writes their places; with a fake API server."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from gputopo.queueing.model import QueueOrder, QueueRules
-from gputopo_kube.credentials import connected
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller import admitter as admitter_module
@@ -18,36 +14,13 @@ from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import RECHECK_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
 from support.api.faults import Fault
-from support.api.kubeconfig import write_kubeconfig
-from support.api.server import ApiServer, serving_in_thread
+from support.api.server import ApiServer
 from support.builders.gpujobs import Document
 from support.operator.queue import QueuedCluster, node, plain_node
 
 RULES = QueueRules(QueueOrder.FIFO, 600)
 NOW = "2026-01-01T01:00:00Z"
 RESOURCE = "gputopo.io/gpu"
-
-
-@pytest.fixture
-def api() -> Iterator[ApiServer]:
-    with serving_in_thread(ApiServer()) as server:
-        yield server
-
-
-@pytest.fixture
-def connection(
-    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[SyncApi]:
-    monkeypatch.setenv(
-        "KUBECONFIG", str(write_kubeconfig(tmp_path / "kubeconfig", api.url, {"token": "secret"}))
-    )
-    with connected(5.0, "test") as found:
-        yield found
-
-
-@pytest.fixture
-def metrics() -> OperatorMetrics:
-    return OperatorMetrics()
 
 
 @pytest.fixture

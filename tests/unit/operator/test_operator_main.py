@@ -4,7 +4,7 @@ import asyncio
 import os
 import runpy
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,8 +18,7 @@ from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.settings import OperatorSettings
 from support.api.faults import Fault
-from support.api.kubeconfig import write_kubeconfig
-from support.api.server import ApiServer, serving_in_thread
+from support.api.server import ApiServer
 from support.builders.gpujobs import GPUS, bind, gpu_job, job_pod, observed_topology
 from support.builders.node_reports import gpu_profile, node_sample, reporting
 from support.operator.process import free_port
@@ -29,16 +28,6 @@ from support.tuning.api_cluster import NODE as SIZED_NODE
 from support.tuning.api_cluster import SizedCluster
 
 LOOKS = 1000
-
-
-@pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
-    with serving_in_thread(ApiServer()) as server:
-        monkeypatch.setenv(
-            "KUBECONFIG",
-            str(write_kubeconfig(tmp_path / "kubeconfig", server.url, {"token": "secret"})),
-        )
-        yield server
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
 """The reconciler updates GPUProfiles from reports of nodes; with a fake API server."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gputopo_kube.credentials import connected
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.job_api import JobApi
@@ -15,27 +12,11 @@ from gputopo_operator.controller.profile_reconciler import ProfileReconciler
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
 from support.api.faults import Fault, Hook
-from support.api.kubeconfig import write_kubeconfig
-from support.api.server import ApiServer, serving_in_thread
+from support.api.server import ApiServer
 from support.builders.node_reports import gpu_profile, measurement, node_sample, reporting
 
 BERT = ObjectKey("default", "bert")
 NOW = "2026-11-22T12:00:00Z"
-
-
-@pytest.fixture
-def api() -> Iterator[ApiServer]:
-    with serving_in_thread(ApiServer()) as server:
-        yield server
-
-
-@pytest.fixture
-def job_api(api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobApi]:
-    monkeypatch.setenv(
-        "KUBECONFIG", str(write_kubeconfig(tmp_path / "kubeconfig", api.url, {"token": "secret"}))
-    )
-    with connected(5.0, "test") as connection:
-        yield JobApi(connection)
 
 
 class Operator:

@@ -2,15 +2,12 @@
 
 import asyncio
 import copy
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gputopo.api.names import TUNED_LABEL
 from gputopo.profiling.finish import POLL_SECONDS, RETRY_SECONDS
-from gputopo_kube.credentials import connected
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
@@ -27,30 +24,13 @@ from gputopo_operator.parse_profiling import (
 )
 from gputopo_operator.settings import OperatorSettings
 from support.api.faults import CLOSED, Fault, Hook
-from support.api.kubeconfig import write_kubeconfig
-from support.api.server import ApiServer, serving_in_thread
+from support.api.server import ApiServer
 from support.builders.objects import pod
 from support.profiling.cluster import NAME, NODE, PROFILE, MeasuredCluster, measured_container
 from support.tuning.api_cluster import node_object
 
 KEY = ObjectKey("default", NAME)
 RESIZE = "/pods/train-1/resize"
-
-
-@pytest.fixture
-def api() -> Iterator[ApiServer]:
-    with serving_in_thread(ApiServer()) as server:
-        yield server
-
-
-@pytest.fixture
-def connection(
-    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[SyncApi]:
-    path = write_kubeconfig(tmp_path / "kubeconfig", api.url, {"token": "secret"})
-    monkeypatch.setenv("KUBECONFIG", str(path))
-    with connected(5.0, "test") as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -1,14 +1,11 @@
 """The reconciler reads the state of a GPUJob, decides, and writes; with a fake API server."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCES_MAX_ANNOTATION
-from gputopo_kube.credentials import connected
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.job_api import JobApi
@@ -17,33 +14,12 @@ from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import PodDefaults
 from gputopo_operator.parse import parse_observed
 from support.api.faults import CLOSED, Fault
-from support.api.kubeconfig import write_kubeconfig
-from support.api.server import ApiServer, serving_in_thread
+from support.api.server import ApiServer
 from support.builders.gpujobs import GPUS, bind, exited, gpu_job, job_pod, observed_topology
 from support.profiling.pods import sample
 
 KEY = ObjectKey("default", "train")
 DENIED = "denied by policy"
-
-
-@pytest.fixture
-def api() -> Iterator[ApiServer]:
-    with serving_in_thread(ApiServer()) as server:
-        yield server
-
-
-@pytest.fixture
-def job_api(api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobApi]:
-    monkeypatch.setenv(
-        "KUBECONFIG", str(write_kubeconfig(tmp_path / "kubeconfig", api.url, {"token": "secret"}))
-    )
-    with connected(5.0, "test") as connection:
-        yield JobApi(connection)
-
-
-@pytest.fixture
-def metrics() -> OperatorMetrics:
-    return OperatorMetrics()
 
 
 @pytest.fixture

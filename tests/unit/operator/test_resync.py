@@ -1,12 +1,9 @@
 """The resync finds what a watch has lost: GPUJobs, GPUProfiles, and reports of nodes."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from gputopo_kube.credentials import connected
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
@@ -15,25 +12,9 @@ from gputopo_operator.controller.resync import Resync
 from gputopo_operator.controller.work_queue import WorkQueue
 from gputopo_operator.metrics import OperatorMetrics
 from support.api.faults import Fault
-from support.api.kubeconfig import write_kubeconfig
-from support.api.server import ApiServer, serving_in_thread
+from support.api.server import ApiServer
 from support.builders.gpujobs import gpu_job
 from support.builders.node_reports import gpu_profile, measurement, node_sample, reporting
-
-
-@pytest.fixture
-def api() -> Iterator[ApiServer]:
-    with serving_in_thread(ApiServer()) as server:
-        yield server
-
-
-@pytest.fixture
-def job_api(api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobApi]:
-    monkeypatch.setenv(
-        "KUBECONFIG", str(write_kubeconfig(tmp_path / "kubeconfig", api.url, {"token": "secret"}))
-    )
-    with connected(5.0, "test") as connection:
-        yield JobApi(connection)
 
 
 class Process:

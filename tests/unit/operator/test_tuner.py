@@ -1,15 +1,12 @@
 """The operator sizes the running pods of a node; with a fake API server, kubelet and scheduler."""
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
-from pathlib import Path
 
 import pytest
 
 from gputopo.api.names import PROFILING_LABEL, TUNED_LABEL
-from gputopo_kube.credentials import connected
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
@@ -25,8 +22,7 @@ from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.parse_pending import parse_waiting_pod
 from gputopo_operator.settings import OperatorSettings
 from support.api.faults import Fault, Hook
-from support.api.kubeconfig import write_kubeconfig
-from support.api.server import ApiServer, serving_in_thread
+from support.api.server import ApiServer
 from support.profiling.cluster import NAME, MeasuredCluster
 from support.tuning.api_cluster import (
     FLAT,
@@ -39,22 +35,6 @@ from support.tuning.api_cluster import (
 )
 
 MEASURED = ObjectKey("default", NAME)
-
-
-@pytest.fixture
-def api() -> Iterator[ApiServer]:
-    with serving_in_thread(ApiServer()) as server:
-        yield server
-
-
-@pytest.fixture
-def connection(
-    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[SyncApi]:
-    path = write_kubeconfig(tmp_path / "kubeconfig", api.url, {"token": "secret"})
-    monkeypatch.setenv("KUBECONFIG", str(path))
-    with connected(5.0, "test") as opened:
-        yield opened
 
 
 @pytest.fixture
