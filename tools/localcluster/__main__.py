@@ -62,6 +62,13 @@ def _parser() -> argparse.ArgumentParser:
         ("kubelet-start", _kubelet_start, "start a node's kubelet again"),
     ):
         add(name, run, text).add_argument("node", help="n1, n2, ...")
+    config = add(
+        "kubelet-config",
+        _kubelet_config,
+        "restart a node's kubelet with other values of fields of its KubeletConfiguration",
+    )
+    config.add_argument("node", help="n1, n2, ...")
+    config.add_argument("changes", help="JSON object; {} restores the node's own values")
     for name, run, text in (
         ("part-stop", _part_stop, "kill one process of the control plane"),
         ("part-start", _part_start, "start what was killed of the control plane"),
@@ -123,6 +130,16 @@ def _kubelet_stop(options: argparse.Namespace) -> None:
 
 def _kubelet_start(options: argparse.Namespace) -> None:
     _cluster().set_kubelet(options.node, on=True)
+
+
+def _kubelet_config(options: argparse.Namespace) -> None:
+    try:
+        changes = json.loads(options.changes)
+    except json.JSONDecodeError as error:
+        raise ClusterError(f"changes: {options.changes!r}: not JSON: {error}") from None
+    if not isinstance(changes, dict):
+        raise ClusterError(f"changes: {options.changes!r}: must be a JSON object")
+    _cluster().configure_kubelet(options.node, changes)
 
 
 def _part_stop(options: argparse.Namespace) -> None:

@@ -1,9 +1,10 @@
 """Start, inspect and remove the whole cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from localcluster import (
     binaries,
@@ -138,6 +139,13 @@ class Cluster:
     def set_kubelet(self, name: str, *, on: bool) -> None:
         """Stop or start a node's kubelet; its containers continue."""
         node.set_kubelet(self._node(name), self._paths, self._files, on=on)
+
+    def configure_kubelet(self, name: str, changes: Mapping[str, Any]) -> None:
+        """Restart a node's kubelet with other values of fields of its KubeletConfiguration.
+
+        Without changes, it gets its own configuration back. Its containers continue.
+        """
+        node.configure_kubelet(self._node(name), self._paths, self._files, changes)
 
     def set_part(self, part: str, *, on: bool) -> None:
         """Kill one process of the control plane, or start it again and wait until it serves.

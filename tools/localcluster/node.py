@@ -3,8 +3,9 @@
 import os
 import resource
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from localcluster import hostchanges, network, nodeconfig, processes, settings
 from localcluster.api import wait_until
@@ -71,6 +72,21 @@ def set_kubelet(node: Node, paths: Paths, files: ProcessFiles, *, on: bool) -> N
         f"the kubelet of {node.name} to {'start' if on else 'stop'}",
         _START_SECONDS,
     )
+
+
+def configure_kubelet(
+    node: Node, paths: Paths, files: ProcessFiles, changes: Mapping[str, Any]
+) -> None:
+    """Restart the node's kubelet with its own configuration and these changes.
+
+    A kubelet with another CPU manager policy rejects the state file of the former one, so this file
+    is removed.
+    """
+    folder = paths.node(node.name)
+    set_kubelet(node, paths, files, on=False)
+    nodeconfig.change_kubelet(folder / "config", changes)
+    (folder / "kubelet" / "cpu_manager_state").unlink(missing_ok=True)
+    set_kubelet(node, paths, files, on=True)
 
 
 def running_services(node: Node, paths: Paths) -> list[str]:

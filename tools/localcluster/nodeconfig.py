@@ -1,7 +1,9 @@
 """Configuration of a node's programs: containerd, kubelet, kube-proxy, the pod network."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from localcluster import settings
 from localcluster.settings import Node
@@ -110,6 +112,19 @@ def kubelet_config(node: Node, pki: Path, config: Path, open_files_limit: int) -
         "nodeLeaseDurationSeconds": 16,
     }
     return json.dumps(document, indent=1)
+
+
+def change_kubelet(config: Path, changes: Mapping[str, Any]) -> None:
+    """Write the node's own KubeletConfiguration with other values of some fields.
+
+    Args:
+        config: the node's folder of configuration files.
+        changes: new values by field; without any, the node gets its own configuration back.
+    """
+    current, own = config / "kubelet.json", config / "kubelet-own.json"
+    if not own.exists():
+        own.write_text(current.read_text())
+    current.write_text(json.dumps({**json.loads(own.read_text()), **changes}, indent=1))
 
 
 def kube_proxy_config(node: Node, pki: Path) -> str:

@@ -55,6 +55,19 @@ def test_a_kubelet_requests_no_more_open_files_than_its_limit() -> None:
     assert kubelet(Node(1))["maxOpenFiles"] == 4096
 
 
+def test_changes_of_a_kubelet_replace_earlier_changes_and_its_own_configuration_returns(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "kubelet.json"
+    own = {"failSwapOn": False, "nodeStatusUpdateFrequency": "5s"}
+    file.write_text(json.dumps(own))
+    nodeconfig.change_kubelet(tmp_path, {"failSwapOn": True})
+    nodeconfig.change_kubelet(tmp_path, {"cpuManagerPolicy": "static"})
+    assert json.loads(file.read_text()) == own | {"cpuManagerPolicy": "static"}
+    nodeconfig.change_kubelet(tmp_path, {})
+    assert json.loads(file.read_text()) == own
+
+
 def test_a_kubelet_serves_with_its_own_certificate_to_authorized_callers_only() -> None:
     config = kubelet(Node(3))
     assert config["tlsCertFile"] == "/pki/n3.crt"
