@@ -39,8 +39,8 @@ def _sized(size: PodSize) -> ConditionUpdate:
     if record is None:
         return ConditionUpdate(SIZED, False, "NotResized", f"has {now}, {_CREATED}")
     if record.pinned or record.done:
-        reason = "Pinned" if record.pinned else "Resized"
-        return ConditionUpdate(SIZED, not record.pinned, reason, f"{record.reason}; has {now}")
+        reason = "Pinned" if record.pinned else "Rejected" if record.rejected else "Resized"
+        return ConditionUpdate(SIZED, reason == "Resized", reason, f"{record.reason}; has {now}")
     reason, message = "Resizing", f"{record.reason}; still has {now}"
     if size.problem is not None:
         reason, message = size.problem.reason, f"{message}: {size.problem.message}"

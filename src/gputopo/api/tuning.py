@@ -65,6 +65,8 @@ class TunedRecord(ApiModel):
         reason: why the pod has these amounts, in words.
         done: kubelet has applied the newest resize, or the resize has ended without an effect. The
             pod then has the amounts ``target`` until the operator writes the next record.
+        rejected: the newest resize was rejected, and the pod has its former amounts, or gets them
+            back. ``reason`` has the message.
         before_micro_steps_per_second: measured rate before the newest resize; 0 if unknown.
         pinned: the pod cannot be resized, or another client has resized it. The operator does not
             resize the pod any more.
@@ -84,6 +86,7 @@ class TunedRecord(ApiModel):
     since: Timestamp
     reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
     done: bool = False
+    rejected: bool = False
     before_micro_steps_per_second: _Amount = 0
     pinned: bool = False
     peak_memory: _Amount = 0

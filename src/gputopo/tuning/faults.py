@@ -21,7 +21,13 @@ from gputopo.tuning.progress import (
     was_never_written,
 )
 from gputopo.tuning.qos import resized_spec
-from gputopo.tuning.waits import DEFERRAL_WAITS, DEFERRED_SECONDS, seconds_since_resize, wait_left
+from gputopo.tuning.waits import (
+    DEFERRAL_WAITS,
+    DEFERRED_SECONDS,
+    ERROR_SECONDS,
+    seconds_since_resize,
+    wait_left,
+)
 
 
 def finding(pod: TunedPod, now: datetime) -> PodResize | RecordUpdate | None:
@@ -98,7 +104,8 @@ def _rejected(pod: TunedPod, record: TunedRecord, _: datetime) -> RecordUpdate |
         return None
     message = f"the API server rejected the resize to {_text(record.target)}: {pod.rejection}"
     learned = _bounds(record.last, record.target) or {"pinned": True}
-    ended = _with(record, target=record.last, reason=message, done=True, **learned)
+    learned |= {"target": record.last, "reason": message, "done": True, "rejected": True}
+    ended = _with(record, **learned)
     return RecordUpdate(pod.uid, ended, TuningEvent.RESIZE_REJECTED, message)
 
 
@@ -111,7 +118,10 @@ def _infeasible(pod: TunedPod, record: TunedRecord, now: datetime) -> PodResize 
     message = f"the resize to {_text(target)} is infeasible: {pod.state.message}"
     learned = _bounds(back, target)
     if _is_policy(pod.state.message):
-        message += "; set the CPU request below the limit, or use a node with the policy none"
+        message += (
+            "; set the memory request below the memory limit and create the pod again, or use a "
+            "node with the policy none"
+        )
         learned = {"pinned": True}
     return _revert(pod, back, now, message, learned or {"pinned": True})
 
@@ -132,12 +142,24 @@ def _memory_not_cut(pod: TunedPod, record: TunedRecord, now: datetime) -> PodRes
         return None
     if applied.memory <= pod.spec.request.memory or not tunes_memory(pod):
         return None
+    if not _is_in_use(pod.state.message) and seconds_since_resize(record, now) < ERROR_SECONDS:
+        return None
     message = (
         f"the cut of memory to {format_bytes(pod.spec.request.memory)} was rejected: "
         f"{pod.state.message}; the pod keeps {format_bytes(applied.memory)}"
     )
     back = Amounts(amounts_of(pod).milli_cpu, applied.memory)
     return _revert(pod, back, now, message, {"least_memory": applied.memory})
+
+
+def _is_in_use(message: str) -> bool:
+    """Return whether kubelet has not cut memory because the container uses it.
+
+    Kubelet's text is ``cannot decrease memory limits: attempting to set container "main" memory
+    limit (268435456) below current usage (641486848)``. Soon after the start of a container, it is
+    ``missing pod memory usage``; kubelet then tries again.
+    """
+    return "below current usage" in message
 
 
 def _deferred(pod: TunedPod, record: TunedRecord, now: datetime) -> PodResize | None:
@@ -170,7 +192,8 @@ def _revert(
     pod: TunedPod, back: Amounts, now: datetime, message: str, learned: dict[str, Any]
 ) -> PodResize:
     step = resize(pod, back, now, reason=message, event=TuningEvent.RESIZE_REJECTED)
-    return PodResize(step.uid, _with(step.record, **learned), step.spec, step.event, step.message)
+    written = _with(step.record, rejected=True, **learned)
+    return PodResize(step.uid, written, step.spec, step.event, step.message)
 
 
 def _from_deferral(record: TunedRecord, back: Amounts, target: Amounts) -> dict[str, Any]:

@@ -73,6 +73,7 @@ def resize(
             "since": timestamp(now),
             "reason": reason[:MAX_REASON],
             "done": False,
+            "rejected": False,
             "peak_memory": max(record.peak_memory, current.memory if record.done else 0),
         }
     )

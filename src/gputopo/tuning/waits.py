@@ -13,6 +13,9 @@ RESIZE_INTERVAL_SECONDS: Final = 60
 DEFERRED_SECONDS: Final = 60
 """Longest time for which kubelet may defer a raise."""
 
+ERROR_SECONDS: Final = 60
+"""Longest time for which kubelet may fail to cut memory for another reason than its use."""
+
 DEFERRAL_WAITS: Final = (300, 3600)
 """Seconds until a raise is tried again after kubelet has deferred it too long. Each try also cuts
 other pods for the raise. So there are few tries."""

@@ -73,7 +73,7 @@ class SimulatedPod:
         """Return what the operator parses from the pod."""
         annotations = {} if self.annotation is None else {RESOURCES_ANNOTATION: self.annotation}
         full = 5 + 5 * self.weight
-        message = STATIC if self.is_static else "kubelet's text"
+        message = STATIC if self.is_static else "limit below current usage"
         return TunedPod(
             uid=self.uid,
             name=self.uid,

@@ -48,6 +48,7 @@ def test_record_has_the_names_of_the_api() -> None:
         "since": "2026-01-01T12:00:00Z",
         "reason": "8 % faster with 4 CPUs",
         "done": False,
+        "rejected": False,
         "beforeMicroStepsPerSecond": 0,
         "pinned": False,
         "peakMemory": 0,

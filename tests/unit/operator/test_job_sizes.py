@@ -86,6 +86,12 @@ UNDONE = record(done=False, target=Amounts(6000, 24 * GIB))
             ("False", "Pinned"),
             f"another client has resized the pod; has {NOW}",
         ),
+        (
+            record(rejected=True, reason="the resize to 8000m CPU was deferred for 60 s"),
+            {},
+            ("False", "Rejected"),
+            f"the resize to 8000m CPU was deferred for 60 s; has {NOW}",
+        ),
         (UNDONE, {}, ("False", "Resizing"), f"{WHY}; still has {NOW}"),
         (
             UNDONE,

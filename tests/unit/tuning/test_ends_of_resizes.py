@@ -16,6 +16,10 @@ from support.tuning.cluster import STATIC
 from support.tuning.nodes import GIB, NOW, dataset_of, record, tuned
 
 LOW, HIGH = Amounts(2000, 8 * GIB), Amounts(4000, 16 * GIB)
+IN_USE = (
+    'cannot decrease memory limits: attempting to set container "main" memory limit (8589934592) '
+    "below current usage (9589934592)"
+)
 CUT: dict[str, Any] = {"last": HIGH, "target": LOW, "floor": LOW, "peak_memory": HIGH.memory}
 
 
@@ -40,6 +44,7 @@ def update(pod: TunedPod) -> RecordUpdate:
 def reverted(pod: TunedPod) -> PodResize:
     step = finding(pod, NOW)
     assert isinstance(step, PodResize)
+    assert step.record.rejected
     assert step.spec == resized_spec(pod.spec, step.record.target)
     return step
 
@@ -151,7 +156,7 @@ def test_only_the_raised_resource_gets_a_bound() -> None:
 def test_static_cpu_manager_pins_the_pod_with_the_remedy() -> None:
     step = reverted(pod_of(state=not_applied("Infeasible", STATIC)))
     assert step.record.pinned
-    assert "set the CPU request below the limit, or use a node with the policy none" in step.message
+    assert "set the memory request below the memory limit" in step.message
 
 
 def test_infeasible_cut_pins_the_pod() -> None:
@@ -264,25 +269,35 @@ def test_deferral_without_reported_amounts_is_awaited() -> None:
 
 
 def test_memory_that_the_container_uses_is_given_back() -> None:
-    step = reverted(pod_of(LOW, **CUT, state=ResizeState(LOW, HIGH, "Error", "in use")))
+    step = reverted(pod_of(LOW, **CUT, state=ResizeState(LOW, HIGH, "Error", IN_USE)))
     assert step.event is TuningEvent.RESIZE_REJECTED
     assert step.record.target == Amounts(2000, 16 * GIB)
     assert step.record.least_memory == 16 * GIB
-    assert "the cut of memory to 8Gi was rejected: in use" in step.message
+    assert "the cut of memory to 8Gi was rejected: cannot" in step.message
 
 
 @pytest.mark.parametrize(
     "pod",
     [
-        pod_of(LOW, **CUT, state=ResizeState(LOW, None, "Error")),
-        pod_of(LOW, **CUT, state=ResizeState(LOW, HIGH, "Error"), deferrals=1),
-        pod_of(LOW, **CUT, state=ResizeState(LOW, Amounts(4000, 8 * GIB), "Error")),
-        pod_of(LOW, **CUT, state=ResizeState(LOW, HIGH, "Error"), dataset=None),
+        pod_of(LOW, **CUT, state=ResizeState(LOW, None, "Error", IN_USE)),
+        pod_of(LOW, **CUT, state=ResizeState(LOW, HIGH, "Error", IN_USE), deferrals=1),
+        pod_of(LOW, **CUT, state=ResizeState(LOW, Amounts(4000, 8 * GIB), "Error", IN_USE)),
+        pod_of(LOW, **CUT, state=ResizeState(LOW, HIGH, "Error", IN_USE), dataset=None),
     ],
     ids=["not reported", "waiting", "only CPUs", "memory is not tuned"],
 )
 def test_other_errors_of_kubelet_are_awaited(pod: TunedPod) -> None:
     assert finding(pod, NOW) is None
+
+
+def test_cut_is_reverted_after_a_minute_if_kubelet_does_not_know_the_use_of_memory() -> None:
+    state = ResizeState(
+        LOW, HIGH, "Error", "cannot decrease memory limits: missing pod memory usage"
+    )
+    assert finding(pod_of(LOW, **CUT, state=state, seconds_ago=59), NOW) is None
+    assert reverted(pod_of(LOW, **CUT, state=state, seconds_ago=60)).record.target == HIGH._replace(
+        milli_cpu=2000
+    )
 
 
 def test_pod_that_ran_out_of_memory_after_a_cut_gets_the_memory_back() -> None:

@@ -140,7 +140,7 @@ def test_memory_is_given_back_before_other_resizes_are_reverted() -> None:
     )
     cut = replace(
         with_memory("b", 2000, 8, last=large, done=False),
-        state=ResizeState(small, large, "Error"),
+        state=ResizeState(small, large, "Error", "limit below current usage"),
     )
     assert list(resized(plan_for(raised, cut)).items()) == [("b", large), ("a", small)]
 
