@@ -15,7 +15,7 @@ from gputopo_operator.model import FailureKind
 WAIT_BUCKETS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 7 * 86400)
 """Waits from seconds on a free cluster to a week."""
 
-PHASES = ("Refused", "Pending", "Suspended", "Placed", "Running", "Succeeded", "Failed")
+PHASES = ("Refused", "Pending", "Queued", "Suspended", "Placed", "Running", "Succeeded", "Failed")
 
 
 class PodFigures(NamedTuple):

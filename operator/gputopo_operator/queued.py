@@ -112,11 +112,13 @@ class QueueChange:
     Attributes:
         after: None removes the field.
         waited_seconds: how long the job waited, if the queue has just admitted it, else None.
+        entered: whether the job has just begun to wait.
     """
 
     job: QueuedJob
     after: QueueStatus | None
     waited_seconds: int | None = None
+    entered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import queue_plan
-from gputopo_operator.decision.queue_status import admitted_event
+from gputopo_operator.decision.queue_status import queue_event
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.parse_queue import parse_gpu_pods, parse_queued_jobs
 from gputopo_operator.queued import JobStart, QueueChange, QueueInput, QueuePlan
@@ -109,7 +109,7 @@ class Admitter:
         return ""
 
     def _write(self, change: QueueChange) -> None:
-        """Write ``status.queue``; then report a job that the queue has just started."""
+        """Write ``status.queue``; then report a job that has begun to wait, or has started."""
         job, raw = change.job.job, change.job.raw
         # Without a resource version, because only this class writes this part of the status.
         try:
@@ -119,7 +119,7 @@ class Admitter:
             return
         if change.waited_seconds is not None:
             self._metrics.observe_wait(change.waited_seconds)
-            event = admitted_event(self._rules.order, change.waited_seconds)
+        if event := queue_event(self._rules.order, change):
             self._objects.create_event(raw, event, self._clock())
 
 

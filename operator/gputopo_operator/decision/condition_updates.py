@@ -13,6 +13,7 @@ from gputopo_operator.decision.conditions import (
     PLACED,
     PROFILE_READY,
     PROFILED,
+    QUEUED,
     RUNNING,
     SIZED,
     SUSPENDED,
@@ -111,7 +112,7 @@ def suspended(
     if queued and not queue and not spec.suspend:
         if child.suspended:
             message = "waiting in gputopo's queue; see status.queue for position and reason"
-            return ConditionUpdate(SUSPENDED, True, "Queued", message)
+            return ConditionUpdate(SUSPENDED, True, QUEUED, message)
         return ConditionUpdate(SUSPENDED, False, "Admitted", "")
     if not queue:
         reason = "SuspendedByUser" if spec.suspend else "NotSuspended"
@@ -126,6 +127,7 @@ def suspended(
 
 def placed(
     job: str,
+    child: ChildJob,
     pod: JobPod | None,
     place: JobPlacement | None,
     previous: Sequence[Condition],
@@ -134,11 +136,7 @@ def placed(
     """Return the condition Placed: whether the pod has a node and GPUs."""
     if pod is None:
         before = find(previous, PLACED)
-        if result is not None and before is not None:
-            return _repeat(before)
-        # The Job's events give the reason: a quota, an admission webhook, an unknown class.
-        message = f"the Job has no pod yet; see the events of `kubectl describe job {job}`"
-        return ConditionUpdate(PLACED, False, "NoPod", message)
+        return _repeat(before) if result is not None and before is not None else _no_pod(job, child)
     name, node = pod.view.name, pod.view.node
     if node is None:
         return _unscheduled(pod)
@@ -191,6 +189,15 @@ def finished(
         ConditionUpdate(COMPLETE, False, "Failed", ""),
         ConditionUpdate(FAILED, True, reason, result.message),
     ]
+
+
+def _no_pod(job: str, child: ChildJob) -> ConditionUpdate:
+    if child.suspended:
+        message = "the job is suspended, so it has no pod; see condition Suspended"
+        return ConditionUpdate(PLACED, False, "Suspended", message)
+    # The Job's events give the reason: a quota, an admission webhook, an unknown class.
+    message = f"the Job has no pod yet; see the events of `kubectl describe job {job}`"
+    return ConditionUpdate(PLACED, False, "NoPod", message)
 
 
 def _unscheduled(pod: JobPod) -> ConditionUpdate:

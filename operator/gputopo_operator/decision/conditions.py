@@ -17,6 +17,9 @@ PROFILE_READY = "ProfileReady"
 PROFILED = "Profiled"
 SIZED = "Sized"
 
+QUEUED = "Queued"
+"""Reason of the condition Suspended while the job waits in gputopo's queue, and the phase then."""
+
 # The phase is the name of the first condition that is true.
 _PHASES = (
     (FAILED, "Failed"),
@@ -59,7 +62,10 @@ def phase(conditions: Sequence[Condition]) -> str:
     """
     status = {condition.type: condition.status for condition in conditions}
     otherwise = "Refused" if status.get(ACCEPTED) == "False" else "Pending"
-    return next((phase for type_, phase in _PHASES if status.get(type_) == "True"), otherwise)
+    found = next((phase for type_, phase in _PHASES if status.get(type_) == "True"), otherwise)
+    suspended = find(conditions, SUSPENDED)
+    queued = found == "Suspended" and suspended is not None and suspended.reason == QUEUED
+    return QUEUED if queued else found
 
 
 def find(conditions: Sequence[Condition], type_: str) -> Condition | None:

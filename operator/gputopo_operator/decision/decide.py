@@ -144,7 +144,7 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
     queue = child.queue or state.job.labels.get(QUEUE_LABEL, "")
     updates = [
         condition_updates.accepted(spec, child),
-        condition_updates.placed(state.job.key.name, pod, place, before.conditions, result),
+        condition_updates.placed(state.job.key.name, child, pod, place, before.conditions, result),
         condition_updates.running(pod, result),
         *condition_updates.finished(result, counts.failures, spec),
         condition_updates.suspended(spec, child, queue, result, queued=state.queued),

@@ -34,13 +34,24 @@ def queue_change(
         queued,
         None if after == QueueStatus() else after,
         _elapsed(before.waiting_since, now) if admitted else None,
+        entered=place is not None and _waiting_since(queued) is None,
     )
 
 
-def admitted_event(order: QueueOrder, waited_seconds: int) -> ObjectEvent:
-    """Return the event on a GPUJob that the queue has started."""
-    note = f"the queue (order {order}) has started the job after {waited_seconds} s"
-    return ObjectEvent("Normal", "Admitted", note)
+def queue_event(order: QueueOrder, change: QueueChange) -> ObjectEvent | None:
+    """Return the event on a GPUJob that has begun to wait or has started; None for others."""
+    if change.waited_seconds is not None:
+        note = f"the queue (order {order}) has started the job after {change.waited_seconds} s"
+        return ObjectEvent("Normal", "Admitted", note)
+    if change.entered and change.after is not None:
+        place = f"position {change.after.position}: {change.after.reason}"
+        return ObjectEvent("Normal", "Queued", f"in the queue (order {order}) at {place}")
+    return None
+
+
+def _waiting_since(queued: QueuedJob) -> str | None:
+    status = queued.job.status.queue
+    return status.waiting_since if status else None
 
 
 def _with_wait(before: QueueStatus, place: QueuePlace | None, now: str) -> QueueStatus:

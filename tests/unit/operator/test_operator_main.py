@@ -163,7 +163,7 @@ async def test_operator_starts_queued_jobs_when_a_node_or_the_resync_offers_gpus
         operate = program.operate(settings, connection, OperatorMetrics())
         running = asyncio.create_task(operate)
         api.create("gpujobs", gpu_job("train"))
-        await eventually(lambda: phase(api) == "Suspended")
+        await eventually(lambda: phase(api) == "Queued")
         api.delete("gputopologies", "n0")
         api.delete("nodes", "n0")
         add("n1", 3)
@@ -171,7 +171,7 @@ async def test_operator_starts_queued_jobs_when_a_node_or_the_resync_offers_gpus
         # A change of the GPUTopology that does not change its GPUs needs no decision.
         api.change("gputopologies", "n1", lambda found: found["metadata"].update(labels={"a": "b"}))
         api.create("gpujobs", gpu_job("unseen"))
-        await eventually(lambda: phase(api, "unseen") == "Suspended")
+        await eventually(lambda: phase(api, "unseen") == "Queued")
         api.mute = True
         add("n2", 3)
         await eventually(lambda: started("unseen"))

@@ -11,7 +11,7 @@ from gputopo.queueing.model import QueueOrder, QueueRules
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.node_affinity import without_nodes
 from gputopo_operator.decision.queue import RECHECK_SECONDS, queue_plan, role_of
-from gputopo_operator.decision.queue_status import admitted_event
+from gputopo_operator.decision.queue_status import queue_event
 from gputopo_operator.model import ObjectEvent
 from gputopo_operator.parse import QUEUE_LABEL
 from gputopo_operator.parse_queue import parse_gpu_pods, parse_node_gpus
@@ -443,6 +443,30 @@ def test_job_of_another_pool_is_not_kept_off_a_reserved_node_by_name() -> None:
     assert (start.key.name, start.patch["spec"]) == ("train", {"suspend": False})
 
 
-def test_event_states_the_order_and_the_wait() -> None:
+def event_of(name: str, cluster: QueuedCluster) -> ObjectEvent | None:
+    change = change_of(name, plan(cluster))
+    assert change is not None
+    return queue_event(QueueOrder.SRTF, change)
+
+
+def test_event_of_a_started_job_states_the_order_and_the_wait() -> None:
+    cluster = QueuedCluster(node("n1", 4))
+    cluster.job("train", status={"position": 1, "waitingSince": EARLIER})
     note = "the queue (order SRTF) has started the job after 60 s"
-    assert admitted_event(QueueOrder.SRTF, 60) == ObjectEvent("Normal", "Admitted", note)
+    assert event_of("train", cluster) == ObjectEvent("Normal", "Admitted", note)
+
+
+def test_event_of_a_job_that_begins_to_wait_states_its_position_and_the_reason() -> None:
+    cluster = QueuedCluster(node("n1", 1))
+    cluster.job("large", 4)
+    note = "in the queue (order SRTF) at position 1: waiting for 4 free GPUs on one node"
+    found = event_of("large", cluster)
+    assert found is not None
+    assert (found.type, found.reason) == ("Normal", "Queued")
+    assert found.note.startswith(note)
+
+
+def test_changed_position_is_no_event() -> None:
+    cluster = QueuedCluster(node("n1", 1))
+    cluster.job("large", 4, status={"position": 2, "waitingSince": EARLIER})
+    assert event_of("large", cluster) is None

@@ -28,7 +28,8 @@ def test_child_job_is_created_suspended_and_only_the_queue_starts_it() -> None:
     situation = queued()
     assert suspended(situation)
     assert situation.condition("Suspended") == ("True", "Queued")
-    assert situation.status.phase == "Suspended"
+    assert situation.condition("Placed") == ("False", "Suspended")
+    assert situation.status.phase == "Queued"
 
 
 def test_started_job_is_not_suspended() -> None:
@@ -47,6 +48,7 @@ def test_user_suspends_a_started_job_which_then_waits_again() -> None:
     situation.reconcile()
     assert suspended(situation)
     assert situation.condition("Suspended") == ("True", "SuspendedByUser")
+    assert situation.status.phase == "Suspended"
     situation.job["spec"]["suspend"] = False
     situation.reconcile()
     assert suspended(situation)
