@@ -1,7 +1,7 @@
 """All experiments by name."""
 
 from learntest.experiment import Experiment
-from resizetest import four_jobs, mix, share, soak
+from resizetest import four_jobs, large_job, mix, queue_order, share, soak
 
 EXPERIMENTS = {
     one.name: one
@@ -25,6 +25,16 @@ EXPERIMENTS = {
             "soak",
             "jobs and pods come and go while operator, kubelets and API server are killed",
             soak.carry_out,
+        ),
+        Experiment(
+            "queue",
+            "ten GPUJobs on one node in each order of the queue",
+            queue_order.carry_out,
+        ),
+        Experiment(
+            "large-job",
+            "a GPUJob with all GPUs of a node, beside small ones that never leave all of them free",
+            large_job.carry_out,
         ),
     )
 }
