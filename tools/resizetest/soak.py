@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from gputopo.api.names import RESOURCE
 from learntest.bench import Bench
 from learntest.experiment import Options
+from resizetest import amounts
 from resizetest.soaking import changes, losses, shares, sums
 from resizetest.soaking.judge import Judge
 from resizetest.soaking.load import Load
 from resizetest.soaking.watch import Watch
-from soaktest.client import RejectedError, UnavailableError
+from soaktest.client import Object, RejectedError, UnavailableError
 from soaktest.faults import Fault, Killer
 
 MUST_BE_NONE = (
@@ -38,7 +39,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     """Create and delete jobs on the nodes without other GPU pods, and judge all that happens."""
     seconds = options.seconds or 60 * _MINUTES
     load_rng, kill_rng = random.Random(options.seed), random.Random(options.seed + 1)  # noqa: S311
-    watch = Watch(bench, [options.node] if options.node else _unused_nodes(bench))
+    watch = Watch(bench, _nodes(bench, options.node))
     load = Load(bench, watch, load_rng)
     load.prepare()
     ended = threading.Event()
@@ -69,17 +70,27 @@ def _work(bench: Bench, load: Load, seconds: float) -> None:
         time.sleep(_STEP_SECONDS)
 
 
-def _unused_nodes(bench: Bench) -> Sequence[str]:
-    """Return the nodes on which no pod requests GPUs."""
+def _nodes(bench: Bench, wanted: str | None) -> Sequence[str]:
+    """Return the nodes on which no pod requests GPUs, or the wanted one of them.
+
+    Raises:
+        TimeoutError: other pods request GPUs there; the soak would change their CPUs.
+    """
     used = {
         pod["spec"].get("nodeName")
         for pod in bench.client.get("/api/v1/pods")["items"]
-        if any(
-            RESOURCE in each.get("resources", {}).get("limits", {})
-            for each in pod["spec"]["containers"]
-        )
+        if amounts.holds(pod) and _requests_gpus(pod)
     }
-    return sorted(set(bench.topologies) - used)
+    unused = sorted(set(bench.topologies) - used)
+    found = [node for node in unused if wanted in {None, node}]
+    if not found:
+        raise TimeoutError(f"a node without GPU pods; wanted {wanted or 'any'}, unused: {unused}")
+    return found
+
+
+def _requests_gpus(pod: Object) -> bool:
+    containers = pod["spec"]["containers"]
+    return any(RESOURCE in each.get("resources", {}).get("limits", {}) for each in containers)
 
 
 def _kill(
