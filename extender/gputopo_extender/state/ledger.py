@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
+from gputopo.api.v1alpha1 import SizedCapacity
 from gputopo.topology.model import mask_of
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
@@ -56,6 +57,11 @@ class Ledger:
     def usage(self, node: str) -> NodeUsage | UnreadableTopology | None:
         """Return the usage of a node, or None if the node has no GPUTopology."""
         return self.usages().get(node)
+
+    def sized_capacity(self, node: str) -> SizedCapacity | None:
+        """Return what a node has for pods that gputopo sizes; None if it is unknown."""
+        known = self._nodes.get(node)
+        return known.sized_capacity if isinstance(known, GpuNode) else None
 
     def usages(self) -> Mapping[str, NodeUsage | UnreadableTopology]:
         """Return the usage of all nodes with a topology."""
@@ -133,10 +139,13 @@ class Ledger:
             self.put_topology(node)
 
     def put_topology(self, node: GpuNode | UnreadableTopology) -> None:
-        """Add or replace a topology. New measurements in its status do not change node usage."""
-        if self._nodes.get(node.node) == node:
+        """Add or replace a topology.
+
+        New measurements and another capacity for sized pods do not change the node usage.
+        """
+        before, self._nodes[node.node] = self._nodes.get(node.node), node
+        if before == node:
             return
-        self._nodes[node.node] = node
         if isinstance(node, GpuNode):
             self._ended.note_listed(node)
         self._outdated.add(node.node)

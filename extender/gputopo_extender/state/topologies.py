@@ -5,7 +5,8 @@ The reflector of topologies calls this module for each object. An invalid object
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from gputopo.api.model import Condition
 from gputopo.api.names import READY_CONDITION
 from gputopo.api.topology import from_spec
-from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu
+from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu, SizedCapacity
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, TopologyError, mask_of
 
@@ -51,6 +52,8 @@ class GpuNode:
         pods_version: when the agent wrote the status, it had seen all changes of the node's pods up
             to this resource version; None if the agent does not report the version.
         reported: whether an agent has written the status. A new GPUTopology has no status.
+        sized_capacity: what the node has for pods that gputopo sizes; None if it is unknown. It
+            does not decide which pods fit.
     """
 
     node: str
@@ -61,6 +64,7 @@ class GpuNode:
     not_ready: str | None = None
     pods_version: int | None = None
     reported: bool = True
+    sized_capacity: SizedCapacity | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
         not_ready=_not_ready(status.conditions),
         pods_version=_version(status.observed_pods_version),
         reported=bool(status.gpus or status.conditions),
+        sized_capacity=_sized_capacity(document.get("status") or {}),
     )
 
 
@@ -98,6 +103,13 @@ def _parse_status(status: Mapping[str, Any]) -> GPUTopologyStatus:
     return GPUTopologyStatus.model_validate(
         {field: status[field] for field in _USED_STATUS if field in status}
     )
+
+
+def _sized_capacity(status: Mapping[str, Any]) -> SizedCapacity | None:
+    """Return what the node has for sized pods; None if it is missing or in an unknown format."""
+    with suppress(ValidationError):
+        return SizedCapacity.model_validate(status.get("sizedCapacity"))
+    return None
 
 
 def _not_ready(conditions: list[Condition]) -> str | None:

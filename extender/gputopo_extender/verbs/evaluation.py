@@ -15,7 +15,7 @@ from itertools import compress
 from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.placement.model import Match, NoFit, PlacementRequest
 from gputopo.placement.place import place
-from gputopo.placement.score import Candidate, score_nodes
+from gputopo.placement.score import Candidate, rank_nodes, score_nodes
 from gputopo.topology.model import GpuMask
 from gputopo_extender.state.reservations import Reservation
 from gputopo_extender.state.topologies import UnreadableTopology
@@ -105,7 +105,7 @@ class Evaluation:
         highest = max(scores.values(), default=0)
         in_use = {key: _part_in_use(key, size) for key, score in scores.items() if score == highest}
         most = max(in_use.values(), default=0.0)
-        key_of = dict(zip(self.nodes, self.keys, strict=True)) if in_flight else {}
+        key_of = dict(self._pairs()) if in_flight else {}
         fuller = {
             node: _part_in_use(key_of[node], size + gpus)
             for node, gpus in in_flight.items()
@@ -122,6 +122,11 @@ class Evaluation:
         by_key = dict.fromkeys(self.results, 0) | scored
         return dict(zip(self.nodes, map(by_key.__getitem__, self.keys), strict=True))
 
+    def ranks(self, *, sensitive: bool) -> dict[str, int]:
+        """Return the rank of each node that fits; the best have rank 0."""
+        ranks = rank_nodes(self._candidates(), sensitive=sensitive)
+        return {node: ranks[key] for node, key in self._pairs() if key in ranks}
+
     def failed(self) -> dict[str, str]:
         """Return each node that may fit later or after preemption, and why it does not fit."""
         return self.misfits_of(_TEMPORARY)
@@ -137,13 +142,16 @@ class Evaluation:
             for key, result in self.results.items()
             if isinstance(result, Misfit) and result.kind in kinds
         }
-        found = zip(self.nodes, self.keys, strict=True) if reasons else ()
+        found = self._pairs() if reasons else ()
         return {node: reasons[key] for node, key in found if key in reasons}
 
     def count_misfits(self) -> Counter[MisfitKind]:
         """Return the number of nodes with each kind of misfit."""
         kinds = {key: it.kind for key, it in self.results.items() if isinstance(it, Misfit)}
         return Counter(kinds[key] for key in self.keys if key in kinds)
+
+    def _pairs(self) -> Iterable[tuple[str, Hashable]]:
+        return zip(self.nodes, self.keys, strict=True)
 
     def _candidates(self) -> dict[Hashable, Candidate]:
         return {key: it for key, it in self.results.items() if isinstance(it, Candidate)}

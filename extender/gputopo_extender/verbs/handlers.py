@@ -23,6 +23,7 @@ from gputopo_extender.protocol import (
 )
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.bind import Binder
+from gputopo_extender.verbs.cpu_shares import CpuShares, cpu_shares, preferred, scores
 from gputopo_extender.verbs.evaluation import Evaluation, Misfit, evaluation, rejected, reserved
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
 from gputopo_extender.verbs.in_flight import InFlightPods
@@ -106,11 +107,12 @@ class Verbs:
         try:
             with self._metrics.decision_seconds.labels("prioritize").time():
                 found = await self._evaluate(pod, request, nodes)
-                scores = found.scores(sensitive=request.sensitive)
+                shares = self._shares(pod, request, nodes)
+                scored = scores(found, shares, sensitive=request.sensitive)
         except TablesNotReadyError:
             return priorities(dict.fromkeys(nodes, 0))
-        _log.debug("scored %s", fields(pod=pod.key, scores=scores))
-        return priorities(scores)
+        _log.debug("scored %s", fields(pod=pod.key, scores=scored))
+        return priorities(scored)
 
     async def bind(self, args: ExtenderBindingArgs) -> dict[str, str]:
         """Bind the pod to the node with exact GPUs."""
@@ -200,12 +202,17 @@ class Verbs:
         few = self._offer_one_above == 0 or len(fitting) <= self._offer_one_above
         if few or pod.prefers_nodes or isinstance(request, Misfit):
             return fitting
-        best = found.best(request.size, self._in_flight.gpus_by_node(), sensitive=request.sensitive)
+        sensitive = request.sensitive
+        found = preferred(found, self._shares(pod, request, fitting), sensitive=sensitive)
+        best = found.best(request.size, self._in_flight.gpus_by_node(), sensitive=sensitive)
         # Choose at random, as kube-scheduler does. If a bind fails on one node for an unknown
         # reason, the next try may use another node.
         node = random.choice(best)  # noqa: S311 - not a secret
         self._in_flight.add(pod.uid, node, request.size)
         return [node]
+
+    def _shares(self, pod: PodView, request: PlacementRequest, nodes: Sequence[str]) -> CpuShares:
+        return cpu_shares(pod, request.size, nodes, self._ledger.sized_capacity)
 
     def _request(self, pod: PodView) -> PlacementRequest | Misfit:
         return placement_request(pod, resource=self._resource, default_policy=self._default_policy)

@@ -37,9 +37,20 @@ def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict
     would push the scores of all others to nearly 0. A key of ``candidates`` can stand for several
     nodes with the same links and free GPUs; the number of these nodes does not change the scores.
     """
+    ranks = rank_nodes(candidates, sensitive=sensitive)
+    return {node: score_of(rank) for node, rank in ranks.items()}
+
+
+def rank_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, int]:
+    """Return the rank of each candidate by which :func:`score_nodes` scores it; the best has 0."""
     keys = _keys(candidates, sensitive=sensitive)
     ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values()), reverse=True))}
-    return {node: max(0, MAX_SCORE - ranks[value]) for node, value in keys.items()}
+    return {node: ranks[value] for node, value in keys.items()}
+
+
+def score_of(rank: int) -> int:
+    """Return the score, 0..10, of a rank from 0."""
+    return max(0, MAX_SCORE - rank)
 
 
 def _keys(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, tuple[int, int]]:

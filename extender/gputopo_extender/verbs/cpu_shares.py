@@ -1,0 +1,75 @@
+"""Compares nodes by the CPUs that they guarantee to a pod which gputopo sizes.
+
+filter and prioritize call this module for such pods only. It changes the order of nodes on which
+the placement of the GPUs is equally good, and no other order.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import compress
+
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.tuning import ResourcesMode, TuningRequest, parse_tuning_request
+from gputopo.api.v1alpha1 import SizedCapacity
+from gputopo.placement.offers import ranked_by_shares, share_of_pod
+from gputopo.placement.score import score_of
+from gputopo_extender.verbs.evaluation import Evaluation, evaluation
+from gputopo_kube.pods import PodView
+
+CpuShares = Mapping[str, int]
+"""What nodes guarantee to one pod, in thousandths of a CPU. Nodes of unknown shares are missing."""
+
+
+def cpu_shares(
+    pod: PodView,
+    gpus: int,
+    nodes: Iterable[str],
+    capacity_of: Callable[[str], SizedCapacity | None],
+) -> CpuShares:
+    """Return the share of the pod on each node; empty for a pod that gputopo does not size.
+
+    Args:
+        pod: the pod.
+        gpus: number of GPUs that it requests.
+        nodes: nodes to compare.
+        capacity_of: returns what a node has for sized pods; None if its agent does not report it.
+    """
+    request = _request(pod)
+    if request.mode is ResourcesMode.FIXED:
+        return {}
+    known = {node: found for node in nodes if (found := capacity_of(node)) is not None}
+    shares = {
+        node: share_of_pod(each.milli_cpu, each.gpus, gpus, request.most_milli_cpu)
+        for node, each in known.items()
+    }
+    return {node: share for node, share in shares.items() if share is not None}
+
+
+def scores(found: Evaluation, shares: CpuShares, *, sensitive: bool) -> dict[str, int]:
+    """Return a score of 0 to 10 for each node. A node that does not fit has 0."""
+    if not shares:
+        return found.scores(sensitive=sensitive)
+    ranks = _ranks(found, shares, sensitive=sensitive)
+    return dict.fromkeys(found.nodes, 0) | {node: score_of(rank) for node, rank in ranks.items()}
+
+
+def preferred(found: Evaluation, shares: CpuShares, *, sensitive: bool) -> Evaluation:
+    """Return the evaluation of the nodes that have the highest score of :func:`scores`."""
+    if not shares:
+        return found
+    ranks = _ranks(found, shares, sensitive=sensitive)
+    best = [ranks.get(node) == 0 for node in found.nodes]
+    nodes, keys = [*compress(found.nodes, best)], [*compress(found.keys, best)]
+    return evaluation(nodes, keys, found.results)
+
+
+def _ranks(found: Evaluation, shares: CpuShares, *, sensitive: bool) -> dict[str, int]:
+    ranks = found.ranks(sensitive=sensitive)
+    return ranked_by_shares(ranks, {node: shares[node] for node in shares if node in ranks})
+
+
+def _request(pod: PodView) -> TuningRequest:
+    """Return what the pod requests; an invalid value, which sizing reports, requests nothing."""
+    try:
+        return parse_tuning_request(pod.annotations)
+    except AnnotationError:
+        return TuningRequest()
