@@ -26,6 +26,7 @@ from resizetest.mixes import (
 )
 from resizetest.recorder import recording
 from showcase.kubectl import wait_for
+from soaktest import namespace
 
 _WINDOW_SECONDS = 20.0
 _WINDOWS = 4
@@ -91,7 +92,13 @@ def _node(bench: Bench) -> str:
 
 
 def _fill(bench: Bench, node: str) -> None:
-    """Let a pod request all CPUs of the node except those of the mixes."""
+    """Let a pod request all CPUs of the node except those of the mixes.
+
+    It replaces the pod of an earlier call: pods of gputopo may have come or left since then.
+    """
+    path = f"{bench.pods}/{_FILLER}"
+    bench.client.delete(path)
+    wait_for("the former filler is gone", lambda: not namespace.exists(bench.client, path))
     free = _free_milli_cpu(bench, node) - CAPACITY_MILLI_CPU
     if free < 0:
         raise TimeoutError(
@@ -114,14 +121,15 @@ def _run(bench: Bench, place: _Place, mix: Mix, facts: Mapping[str, CpuFact]) ->
     simulated = prediction.simulated(place.profiles.parent, mix, facts, place.profiles)
     limits = [target.amounts.milli_cpu for target in decided]
     bench.report(f"mix {mix.name}: predicted limits {limits}")
-    if (free := _free_milli_cpu(bench, place.node)) != CAPACITY_MILLI_CPU:
-        bench.finding("other pods on the node", f"mix {mix.name}: {free}m CPU are free")
+    _fill(bench, place.node)
     before, auto, after = (
         phase.run(bench, place.node, mix, mode, place.windows, f"{mix.name.lower()}-{number}")
         for number, mode in enumerate(
             (ResourcesMode.PROPORTIONAL, ResourcesMode.AUTO, ResourcesMode.PROPORTIONAL)
         )
     )
+    if (free := _free_milli_cpu(bench, place.node)) != CAPACITY_MILLI_CPU:
+        bench.finding("other pods on the node", f"mix {mix.name}: {free}m CPU are free")
     found = Comparison(mix, before, auto, after, decided, simulated)
     for name, line in found.lines().items():
         bench.seen[name] = line
