@@ -7,6 +7,7 @@ from learntest.bench import Bench
 from resizetest import jobs
 from resizetest.recorder import Recorder
 from showcase.kubectl import wait_for
+from soaktest.client import RejectedError, UnavailableError
 
 PORT = 9090
 """Where the training jobs serve their number of steps."""
@@ -53,14 +54,21 @@ def _changed(bench: Bench, recorder: Recorder, since: float) -> bool:
 
 
 def _steps(bench: Bench, names: Iterable[str]) -> dict[str, tuple[float, int]]:
-    """Return the time and the number of steps of each job."""
+    """Return the time and the number of steps of each job; wait until it makes steps."""
     found = {}
     for name in names:
-        pod = bench.pod_of(name)
-        if pod is None:
-            raise TimeoutError(f"the pod of {name} is gone")
-        found[name] = (time.monotonic(), bench.steps_of(pod["metadata"]["name"], PORT))
+        steps = wait_for(f"{name} makes steps", lambda: _steps_of(bench, name))  # noqa: B023 - called at once
+        found[name] = (time.monotonic(), steps)
     return found
+
+
+def _steps_of(bench: Bench, name: str) -> int | None:
+    """Return the steps of a job, None if its pod does not respond yet."""
+    pod = bench.pod_of(name)
+    try:
+        return None if pod is None else bench.steps_of(pod["metadata"]["name"], PORT)
+    except (UnavailableError, RejectedError):
+        return None
 
 
 def _rates(
