@@ -9,7 +9,8 @@ from learntest import laws
 from learntest.bench import Bench
 from learntest.experiment import Options
 from learntest.manifests import Run
-from resizetest import jobs, learning, manifests, picture, steady
+from localcluster.settings import node_of_name
+from resizetest import jobs, learning, manifests, picture, steady, weight
 from resizetest.kills import Kills
 from resizetest.manifests import Sizing
 from resizetest.recorder import Recorder, recording
@@ -66,18 +67,29 @@ class _Story:
 def carry_out(bench: Bench, options: Options) -> None:
     """Learn the curves, then carry out the steps while all amounts of the node are recorded."""
     node = options.node or bench.node_with({"NVLink1", "NVLink2"}.issubset)
-    measured = [_measured(kind, node) for kind in _GPUS]
-    known = learning.learnt(bench, [measured], options.profiles)
-    kills = Kills(bench, options.kills, options.seed)
-    with recording(bench.client, bench.journal, node) as recorder:
-        story = _Story(bench, node, recorder, kills, options.seconds or steady.QUIET_SECONDS)
-        _fill(story)
-        before = _before(story)
-        _auto(story, known, before)
-        _fifth(story)
-        _leave(story)
+    with weight.preferred(node_of_name(node).cgroup):
+        measured = [_measured(kind, node) for kind in _GPUS]
+        known = learning.learnt(bench, [measured], options.profiles)
+        with recording(bench.client, bench.journal, node) as recorder:
+            story = _Story(
+                bench,
+                node,
+                recorder,
+                Kills(bench, options.kills, options.seed),
+                options.seconds or steady.QUIET_SECONDS,
+            )
+            _fill(story)
+            before = _before(story)
+            _auto(story, known, before)
+            _fifth(story)
+            _leave(story)
     jobs.check_restarts(bench, recorder.timeline)
-    bench.seen["operator killed"] = kills.done
+    bench.seen["operator killed"] = story.kills.done
+    _draw(story)
+
+
+def _draw(story: _Story) -> None:
+    bench, recorder = story.bench, story.recorder
     file = bench.journal.log.with_suffix(".svg")
     limit = recorder.allocatable.milli_cpu
     picture.draw(recorder.timeline, bench.namespace, limit, story.marks, file)
