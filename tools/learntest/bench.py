@@ -77,12 +77,13 @@ class Bench:
         return pod is not None and pod["status"].get("phase") == "Running"
 
     def pod_of(self, job: str) -> Object | None:
-        """Return the pod of a GPUJob, None if there is none or the API server does not respond."""
+        """Return the newest pod of a GPUJob, None without one or without the API server."""
         try:
             found = self.client.get(self.pods, labelSelector=f"{JOB_LABEL}={job}")["items"]
         except (UnavailableError, RejectedError):
             return None
-        return found[0] if found else None
+        # Pods that kubelet has rejected stay beside the pod that replaces them.
+        return max(found, key=lambda pod: pod["metadata"]["creationTimestamp"], default=None)
 
     def end(self, jobs: Iterable[str]) -> None:
         """Delete GPUJobs, and wait until no GPU is used in the namespace."""
