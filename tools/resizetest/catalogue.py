@@ -1,15 +1,21 @@
 """All experiments by name."""
 
+from functools import partial
+
 from learntest.experiment import Experiment
 from resizetest import four_jobs, large_job, mix, queue_order, share, soak
+from resizetest.mixes import MIXES
 
 EXPERIMENTS = {
     one.name: one
     for one in (
-        Experiment(
-            "mix",
-            "sum of normalised throughput of mixes of jobs, and its prediction",
-            mix.carry_out,
+        *(
+            Experiment(
+                f"mix-{each.name}",
+                f"throughput of the mix {each.name} in the mode Auto, and its prediction",
+                partial(mix.carry_out, each),
+            )
+            for each in MIXES
         ),
         Experiment(
             "share",

@@ -18,7 +18,6 @@ from resizetest.gain import Comparison
 from resizetest.mixes import (
     CAPACITY_MILLI_CPU,
     GPUS,
-    MIXES,
     NODE_GPUS,
     Mix,
     Workload,
@@ -28,6 +27,7 @@ from resizetest.recorder import recording
 from showcase.kubectl import wait_for
 from soaktest import namespace
 
+_MODES = (ResourcesMode.PROPORTIONAL, ResourcesMode.AUTO, ResourcesMode.PROPORTIONAL)
 _WINDOW_SECONDS = 20.0
 _WINDOWS = 4
 _FILLER = "filler"
@@ -48,10 +48,10 @@ class _Place:
     windows: tuple[float, ...]
 
 
-def carry_out(bench: Bench, options: Options) -> None:
-    """Measure the curves, and run each mix proportional, in the mode Auto, and proportional."""
+def carry_out(mix: Mix, bench: Bench, options: Options) -> None:
+    """Measure the curves, then run the mix proportional, in the mode Auto, proportional, ..."""
     node = options.node or _node(bench)
-    windows = (options.seconds or _WINDOW_SECONDS,) * (options.rounds or _WINDOWS)
+    windows = (options.seconds or _WINDOW_SECONDS,) * _WINDOWS
     place = _Place(node, bench.journal.log.with_suffix(".profiles.json"), windows)
     with (
         weight.preferred(node_of_name(node).cgroup),
@@ -59,8 +59,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     ):
         _fill(bench, node)
         facts = _learnt(bench, place, options)
-        for mix in MIXES:
-            _run(bench, place, mix, facts)
+        _run(bench, place, mix, facts, options.rounds or 1)
     jobs.check_restarts(bench, recorder.timeline)
 
 
@@ -116,21 +115,19 @@ def _free_milli_cpu(bench: Bench, node: str) -> int:
     return amounts.allocatable(bench.client.get(f"/api/v1/nodes/{node}")).milli_cpu - used
 
 
-def _run(bench: Bench, place: _Place, mix: Mix, facts: Mapping[str, CpuFact]) -> None:
+def _run(bench: Bench, place: _Place, mix: Mix, facts: Mapping[str, CpuFact], rounds: int) -> None:
     decided = prediction.predicted(mix, facts)
     simulated = prediction.simulated(place.profiles.parent, mix, facts, place.profiles)
     limits = [target.amounts.milli_cpu for target in decided]
     bench.report(f"mix {mix.name}: predicted limits {limits}")
     _fill(bench, place.node)
-    before, auto, after = (
-        phase.run(bench, place.node, mix, mode, place.windows, f"{mix.name.lower()}-{number}")
-        for number, mode in enumerate(
-            (ResourcesMode.PROPORTIONAL, ResourcesMode.AUTO, ResourcesMode.PROPORTIONAL)
-        )
-    )
+    phases = [
+        phase.run(bench, place.node, mix, mode, place.windows, f"{mix.name}-{number}")
+        for number, mode in enumerate([_MODES[0], *_MODES[1:] * rounds])
+    ]
     if (free := _free_milli_cpu(bench, place.node)) != CAPACITY_MILLI_CPU:
         bench.finding("other pods on the node", f"mix {mix.name}: {free}m CPU are free")
-    found = Comparison(mix, before, auto, after, decided, simulated)
+    found = Comparison(mix, phases[::2], phases[1::2], decided, simulated)
     for name, line in found.lines().items():
         bench.seen[name] = line
         bench.report(f"{name}: {line}")

@@ -67,7 +67,7 @@ WORKLOADS: Final = (IMAGES, LANGUAGE)
 MIXES: Final = (
     Mix("gain", (IMAGES, IMAGES, LANGUAGE, LANGUAGE), 1.3),
     Mix("equal", (IMAGES, IMAGES, IMAGES, IMAGES), 0.98),
-    Mix("GPU-bound", (LANGUAGE, LANGUAGE, LANGUAGE, LANGUAGE), 0.98),
+    Mix("gpu-bound", (LANGUAGE, LANGUAGE, LANGUAGE, LANGUAGE), 0.98),
 )
 
 

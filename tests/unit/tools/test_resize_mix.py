@@ -1,4 +1,4 @@
-"""``tools/resize mix``: its predictions, its figures, and the CPU time of the jobs."""
+"""``tools/resize mix-gain``: its predictions, its figures, and the CPU time of the jobs."""
 
 import json
 from pathlib import Path
@@ -90,32 +90,31 @@ def target(value: float) -> Target:
     return Target(Amounts(600, 0), "any", value)
 
 
-def test_the_gain_is_relative_to_the_mean_of_the_two_proportional_runs() -> None:
+def test_the_gain_is_relative_to_the_mean_of_the_proportional_runs() -> None:
     mix = Mix("two", (IMAGES, LANGUAGE), 1.3)
-    two = phase(20, 9.5)
     decided = [target(2.0), target(1.0)]
-    found = Comparison(mix, phase(10, 10), two, phase(10, 9), decided, [2, 1])
+    found = Comparison(mix, [phase(10, 10), phase(10, 6)], [phase(20, 8)], decided, [2, 1])
     assert found.normalised == [2, 1]
     assert found.gain == found.predicted == 1.5
-    assert found.repeat_errors == pytest.approx([0, -0.1])
-    assert found.repeat_error == pytest.approx(-0.05)
+    assert found.sums(found.proportional) == [1.125, 0.875]
+    assert found.repeat_error == 0.25
     assert found.errors() == []
     lines = found.lines()
-    assert lines["mix two"].startswith(
-        "measured 1.500, predicted by the operator's decision 1.500, by the simulator 1.500,"
-        " repeat error of the proportional run -5.0%; idle CPUs of the machine 50%, 50%, 50%;"
+    assert lines["mix two"] == (
+        "measured 1.500, predicted by the operator's decision 1.500, by the simulator 1.500;"
+        " proportional runs 1.125, 0.875, repeat error 25.0%; Auto runs 1.500"
     )
-    assert lines["mix two, job 0 (images)"] == (
-        "2.000, predicted 2.000 with 600m, simulated 2.000;"
-        " 10.00/s ±10.0% with 300m, received 290m, throttled in 80% of periods;"
-        " 20.00/s ±10.0% with 300m, received 290m, throttled in 80% of periods;"
-        " 10.00/s ±10.0% with 300m, received 290m, throttled in 80% of periods"
+    assert lines["mix two, job 1 (language)"] == (
+        "1.000, predicted 1.000 with 600m, simulated 1.000; proportional:"
+        " 10.00/s ±10.0% with 300m, received 290m, throttled in 80%,"
+        " 6.00/s ±10.0% with 300m, received 290m, throttled in 80%; Auto:"
+        " 8.00/s ±10.0% with 300m, received 290m, throttled in 80%"
     )
 
 
 def test_a_small_gain_and_a_wrong_prediction_are_errors() -> None:
     mix = Mix("one", (IMAGES,), 1.3)
-    found = Comparison(mix, phase(10), phase(12), phase(10), [target(1.5)], [1.25])
+    found = Comparison(mix, [phase(10), phase(10)], [phase(12)], [target(1.5)], [1.25])
     assert found.errors() == [
         "gain 1.200 is below 1.3",
         "the operator predicts 1.500, measured 1.200",
