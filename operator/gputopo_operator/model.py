@@ -102,6 +102,7 @@ class PodSize:
         record: the operator's record of resizes; None if the operator has not resized the pod.
         problem: why kubelet has not applied the newest resize; None if it reports no reason.
         obstacle: why the pod cannot be resized, with the remedy; empty if it can.
+        measuring: whether the pod is being measured with several CPU limits.
     """
 
     request: TuningRequest
@@ -110,6 +111,7 @@ class PodSize:
     record: TunedRecord | None = None
     problem: UnappliedResize | None = None
     obstacle: str = ""
+    measuring: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from gputopo.api.annotations import (
 from gputopo.api.link_runs import LinkRunResult, LinksResult
 from gputopo.api.names import FACTS_ANNOTATION, LINK_RESULT_ANNOTATION, SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfile, Sample, valid_samples
-from gputopo.api.profiling import parse_profiling_state
+from gputopo.api.profiling import ProfilingState, parse_profiling_state
 from gputopo.api.tuning import (
     ResourcesMode,
     TuningRequest,
@@ -120,11 +120,13 @@ def parse_job_pod(raw: Document) -> JobPod:
         gpus=gpus,
         placement=placement,
         profiling=profiling,
-        size=_size(pod, view, gpus) if gpus else None,
+        size=_size(pod, view, gpus, profiling) if gpus else None,
     )
 
 
-def _size(pod: PodObject, view: PodView, gpus: GpusAnnotation) -> PodSize | None:
+def _size(
+    pod: PodObject, view: PodView, gpus: GpusAnnotation, profiling: ProfilingState | None
+) -> PodSize | None:
     """Return the CPU and memory of the container with GPUs; None if the pod is not resized."""
     request, record, obstacle = TuningRequest(ResourcesMode.AUTO), None, ""
     try:
@@ -140,7 +142,13 @@ def _size(pod: PodObject, view: PodView, gpus: GpusAnnotation) -> PodSize | None
             obstacle = obstacle or container_obstacle(pod, container)
     limits = runtime_of(pod).containers.get(name, ContainerRuntime())
     return PodSize(
-        request, limits.milli_cpu, limits.memory_bytes, record, pod.unapplied_resize, obstacle
+        request,
+        limits.milli_cpu,
+        limits.memory_bytes,
+        record,
+        pod.unapplied_resize,
+        obstacle,
+        measuring=profiling is not None and not profiling.restored,
     )
 
 

@@ -13,6 +13,7 @@ from gputopo_operator.decision.spec_error import SpecError
 from gputopo_operator.model import JobPod, JobResult, PodSize
 
 _CREATED = "the amounts with which the pod was created"
+_MEASURED = "gputopo measures the pod with several CPU limits"
 
 
 def sized(spec: GPUJobSpec, pod: JobPod | None, result: JobResult | None) -> list[ConditionUpdate]:
@@ -36,6 +37,8 @@ def _sized(size: PodSize) -> ConditionUpdate:
     record, now = size.record, _text(size.milli_cpu, size.memory)
     if size.obstacle:
         return ConditionUpdate(SIZED, False, "NotPossible", size.obstacle)
+    if size.measuring:
+        return ConditionUpdate(SIZED, False, "Measuring", f"has {now} now: {_MEASURED}")
     if record is None:
         return ConditionUpdate(SIZED, False, "NotResized", f"has {now}, {_CREATED}")
     if record.pinned or record.done:
@@ -74,7 +77,7 @@ def job_resources(
     return JobResources(
         milli_cpu=size.milli_cpu,
         memory=None if size.memory is None else format_bytes(size.memory),
-        reason=truncated((size.record.reason if size.record else "") or _CREATED),
+        reason=truncated(_reason(size)),
         gain_percent=known if found is None else _gain(size, throughput, found),
     )
 
@@ -89,6 +92,12 @@ def _gain(size: PodSize, throughput: JobThroughput | None, found: Measurement) -
     if current_rate(found, size.milli_cpu) is None:
         return None
     return gain_percent(size.record, throughput.micro_steps_per_second)
+
+
+def _reason(size: PodSize) -> str:
+    if size.measuring:
+        return _MEASURED
+    return (size.record.reason if size.record else "") or _CREATED
 
 
 def _text(milli_cpu: int | None, memory: int | None) -> str:

@@ -5,8 +5,13 @@ from typing import Any
 import pytest
 
 from gputopo.api.job_resources import JobResources
-from gputopo.api.names import RESOURCES_ANNOTATION, RESOURCES_MAX_ANNOTATION
+from gputopo.api.names import (
+    PROFILING_STATE_ANNOTATION,
+    RESOURCES_ANNOTATION,
+    RESOURCES_MAX_ANNOTATION,
+)
 from gputopo.api.profile import Measurement
+from gputopo.api.profiling import CpuAmounts, ProfilingState
 from gputopo.api.tuning import Amounts, TunedRecord, format_tuning_request, parse_tuning_request
 from gputopo_operator.decision.initial_amounts import tuning_request
 from gputopo_operator.model import ReconcilePlan, WriteErrors
@@ -129,6 +134,32 @@ def test_problem_of_an_earlier_resize_is_not_shown() -> None:
     situation.pods[0]["status"]["conditions"][0]["observedGeneration"] = 2
     situation.reconcile()
     assert situation.condition("Sized") == ("False", "Resizing")
+
+
+def measured(*, restored: bool) -> dict[str, str]:
+    own = CpuAmounts(request=2000, limit=2000)
+    state = ProfilingState(
+        uid="uid-train-1",
+        container="main",
+        original=own,
+        most_milli_cpu=8000,
+        started=START,
+        last=own,
+        target=CpuAmounts(request=4000, limit=4000),
+        since=START,
+        restored=restored,
+    )
+    return {PROFILING_STATE_ANNOTATION: state.dump()}
+
+
+def test_amounts_of_a_measurement_are_not_those_of_the_creation() -> None:
+    situation = sized(measured(restored=False))
+    assert situation.condition("Sized") == ("False", "Measuring")
+    why = "gputopo measures the pod with several CPU limits"
+    assert message(situation) == f"has {NOW} now: {why}"
+    assert situation.status.resources is not None
+    assert situation.status.resources.reason == why
+    assert sized(measured(restored=True)).condition("Sized") == ("False", "NotResized")
 
 
 def test_record_that_cannot_be_parsed_is_the_reason() -> None:

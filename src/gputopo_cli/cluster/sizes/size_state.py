@@ -11,7 +11,7 @@ class SizeState(NamedTuple):
     """The state of a sized pod.
 
     Attributes:
-        name: a reason of the condition ``Sized`` of a GPUJob, or ``Measuring``.
+        name: a reason of the condition ``Sized`` of a GPUJob.
         reason: why the pod has these amounts, or gets those of the newest resize.
         problem: why kubelet has not carried out the newest resize; empty if there is no problem.
     """
