@@ -246,7 +246,13 @@ def _while_measured(
         return replace(tuned, measuring=active or begins or not view.running)
     measured = not state.restored
     own = state.original.request if measured else 0
-    return replace(tuned, measuring=active or measured or not view.running, own_milli_cpu=own)
+    points = {each.milli_cpu: each.micro_steps_per_second for each in state.points}
+    return replace(
+        tuned,
+        measuring=active or measured or not view.running,
+        own_milli_cpu=own,
+        profiled_micro_steps_per_second=points.get(tuned.spec.limit_milli_cpu or 0, 0),
+    )
 
 
 def _is_over(pod: PodObject, request: MeasuringRequest, now: datetime) -> bool:

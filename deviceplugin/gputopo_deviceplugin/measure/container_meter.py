@@ -22,13 +22,22 @@ class ContainerMeter:
         self.newly_dropped: frozenset[DropReason] = frozenset()
         self._meter = StepMeter()
         self._phases = PhaseTracker[Environment | None](None, rules)
+        self._limits: tuple[int | None, int | None] | None = None
 
     def enter(self, environment: Environment | None, at: float) -> FoundSample | None:
         """Set the environment. If it has changed, return the last sample of the former environment.
 
         If the new environment is None, a GPU may be unhealthy. Then the method returns no sample,
         because this GPU may have been slow before the agent noticed the fault.
+
+        If CPU or memory limits have changed, the current rate begins again, because it is
+        published with the CPU limit.
         """
+        if environment is not None:
+            limits = (environment.runtime.milli_cpu, environment.runtime.memory_bytes)
+            if self._limits not in {None, limits}:
+                self._meter.begin_rate(at)
+            self._limits = limits
         found = self._phases.enter(environment, at)
         return None if environment is None else found
 

@@ -8,6 +8,7 @@ only from times of training, and is never 0.
 from collections import Counter, deque
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -129,6 +130,12 @@ class StepMeter:
         self._recent: Final = deque[Block](maxlen=_RECENT_BLOCKS)
         self._segment: _Segment | None = None
         self._steady = False  # whether the recent blocks have been steady
+        self._counts_since = -inf  # the rate is that of blocks that began at this time or later
+
+    def begin_rate(self, at: float) -> None:
+        """Begin a new rate: blocks that began before ``at`` do not count for it."""
+        self._counts_since = at
+        self._forget()
 
     def add(self, message: StepMessage, received: float) -> Block | None:
         """Add a message; return the block that the message completes, if any."""
@@ -183,8 +190,9 @@ class StepMeter:
         if block.steps > MAX_STEPS_PER_SECOND * block.seconds:
             self.dropped[DropReason.IMPLAUSIBLE] += 1
             return None
-        self._recent.append(block)
-        self._steady = self._steady or steady_interval(self._recent) is not None
+        if block.began >= self._counts_since:
+            self._recent.append(block)
+            self._steady = self._steady or steady_interval(self._recent) is not None
         return block
 
     def _forget(self) -> None:

@@ -93,8 +93,10 @@ def _is_awaited(pod: TunedPod) -> bool:
 def _step(change: AmountChange, now: datetime) -> PodResize:
     pod = change.pod
     step = resize(pod, change.amounts, now, reason=change.reason)
-    rate = {"before_micro_steps_per_second": pod.measured_micro_steps_per_second}
-    return PodResize(step.uid, step.record.model_copy(update=rate), step.spec)
+    # After a measurement with several CPU limits, the rate with the own limit is not steady yet.
+    rate = pod.measured_micro_steps_per_second or pod.profiled_micro_steps_per_second
+    record = step.record.model_copy(update={"before_micro_steps_per_second": rate})
+    return PodResize(step.uid, record, step.spec)
 
 
 def _abandoned(pods: Iterable[TunedPod]) -> Iterable[RecordUpdate]:

@@ -71,6 +71,8 @@ class TunedPod:
         facts: facts of the pod's GPUProfile; None if there are none.
         dataset: None if the GPUProfile does not describe a data set: memory is then not tuned.
         measured_micro_steps_per_second: the pod's steady rate with its CPU limit; 0 if unknown.
+        profiled_micro_steps_per_second: rate with its CPU limit in the measurement of this pod with
+            several CPU limits; 0 if it was not measured with this limit.
         measuring: the operator measures the pod with several CPU limits now; leave it alone.
         own_milli_cpu: CPU request that the pod gets back after this measurement; 0 if unknown.
         obstacle: why the pod cannot be resized, with the remedy; empty if it can.
@@ -92,6 +94,7 @@ class TunedPod:
     facts: WorkloadFacts | None = None
     dataset: Dataset | None = None
     measured_micro_steps_per_second: int = 0
+    profiled_micro_steps_per_second: int = 0
     measuring: bool = False
     own_milli_cpu: int = 0
     obstacle: str = ""

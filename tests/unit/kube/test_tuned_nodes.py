@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import PROFILING_LABEL, TUNED_LABEL
-from gputopo.api.profiling import CpuAmounts, ProfilingState
+from gputopo.api.profiling import CpuAmounts, ProfiledPoint, ProfilingState
 from gputopo.api.tuning import Amounts, ResourcesMode, TunedRecord
 from gputopo.tuning.model import ContainerAmounts, Dataset, TunedNode, TunedPod
 from gputopo_kube.document import ObjectKey
@@ -218,9 +218,10 @@ def test_oom_kill_without_a_memory_limit_is_ignored() -> None:
     assert tuned(document).out_of_memory_at == 0
 
 
-def profiling(*, restored: bool) -> str:
+def profiling(*, restored: bool, points: Sequence[ProfiledPoint] = ()) -> str:
     amounts = CpuAmounts(request=6000, limit=6000)
     return ProfilingState(
+        points=tuple(points),
         uid="uid-a",
         container="main",
         original=amounts,
@@ -231,6 +232,17 @@ def profiling(*, restored: bool) -> str:
         since=START,
         restored=restored,
     ).dump()
+
+
+@pytest.mark.parametrize(("cpu", "expected"), [("2", 9), ("6", 30), ("3", 0)])
+def test_rate_that_was_measured_with_the_current_limit_is_known(cpu: str, expected: int) -> None:
+    points = [
+        ProfiledPoint(milli_cpu=milli_cpu, micro_steps_per_second=rate, setting="s")
+        for milli_cpu, rate in ((2000, 8), (6000, 30), (2000, 9))
+    ]
+    state = profiling(restored=True, points=points)
+    found = tuned(sized_pod("a", profiling_state=state, container=sized_container(cpu)))
+    assert found.profiled_micro_steps_per_second == expected
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,20 @@ def test_count_without_a_new_step_neither_ends_a_block_nor_counts_as_progress() 
     assert not meter.dropped
 
 
+def test_new_rate_has_no_block_that_began_before() -> None:
+    meter = StepMeter()
+    feed(meter, steady(0, 60, per_second=10))
+    assert meter.current(START + 60).steps_per_second == pytest.approx(10)
+    meter.begin_rate(START + 61)
+    assert meter.current(START + 61) == CurrentRate(RateState.WARM_UP)
+    faster = [(600 + 20 * (at - 60), float(at)) for at in range(61, 121)]
+    blocks = feed(meter, faster)
+    assert blocks[0] == Block(0, START + 60, START + 63, 60, 3.0)  # samples have their own rules
+    rate = meter.current(START + 120)
+    assert rate.state is RateState.STEADY
+    assert rate.steps_per_second == pytest.approx(20)
+
+
 def test_repeated_message_changes_nothing() -> None:
     meter = StepMeter()
     twice = [count for count in steady(0, 9) for _ in range(2)]

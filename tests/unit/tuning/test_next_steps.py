@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from gputopo.api.tuning import Amounts
 from gputopo.tuning.decide import AGAIN_SECONDS, POLL_SECONDS, next_steps
 from gputopo.tuning.model import (
@@ -53,6 +55,20 @@ def test_pod_with_its_target_has_an_empty_plan() -> None:
 
 def test_pod_without_a_target_is_not_resized() -> None:
     assert plan_for(tuned("a", 2000)) == NodePlan()
+
+
+@pytest.mark.parametrize(("current", "expected"), [(0, 5), (7, 7)])
+def test_rate_of_a_measurement_is_recorded_while_the_current_rate_is_unknown(
+    current: int, expected: int
+) -> None:
+    pod = tuned(
+        "a",
+        2000,
+        measured_micro_steps_per_second=current,
+        profiled_micro_steps_per_second=5,
+    )
+    (step,) = plan_for(pod, a=(4000, 1)).steps
+    assert step.record.before_micro_steps_per_second == expected
 
 
 def test_first_resize_records_what_the_pod_had() -> None:
