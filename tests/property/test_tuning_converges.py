@@ -166,6 +166,8 @@ class TunedNodeMachine(RuleBasedStateMachine):
         node.until_quiet()
         for pod in node.pods.values():
             assert len(pod.amounts) <= MOST_RESIZES, pod.amounts
+            if node.is_overcommitted():
+                continue  # kubelet defers all cuts, because no single one is large enough
             assert pod.spec.request == pod.allocated or pod.was_resized_by_other
             record = pod.view().record
             assert record is None or record.done or record.pinned

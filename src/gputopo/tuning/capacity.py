@@ -1,11 +1,12 @@
-"""Selects the raises for which a node has capacity."""
+"""Selects the raises for which a node has capacity, and cuts that kubelet accepts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from gputopo.api.tuning import Amounts
 from gputopo.tuning.model import TunedNode, TunedPod
-from gputopo.tuning.pods import amounts_of, held_by
+from gputopo.tuning.pods import amounts_of, floor_of, held_by, left_alone_because
 from gputopo.tuning.progress import raises
 
 
@@ -34,7 +35,7 @@ def fitting(node: TunedNode, changes: Sequence[AmountChange]) -> tuple[AmountCha
     Example: a node has 8 CPUs and two pods with 4 CPUs. A cut to 2 and a raise to 6 CPUs are done
     at once. With 64 GiB instead of 8 CPUs, the cut is done first.
     """
-    cuts = [change for change in changes if not change.is_raise]
+    cuts = _acceptable(node, [change for change in changes if not change.is_raise])
     cut = {change.pod.uid: change.amounts.milli_cpu for change in cuts}
     used = {pod.uid: _held(pod) for pod in node.pods}
     milli_cpu = sum(cut.get(uid, held.milli_cpu) for uid, held in used.items())
@@ -50,6 +51,62 @@ def fitting(node: TunedNode, changes: Sequence[AmountChange]) -> tuple[AmountCha
             accepted.append(change)
             free = Amounts(free.milli_cpu - more.milli_cpu, free.memory - more.memory)
     return (*accepted, *cuts)
+
+
+def _acceptable(node: TunedNode, cuts: Sequence[AmountChange]) -> list[AmountChange]:
+    """Return the cuts; if the node has less than its pods have, one of them is larger.
+
+    Kubelet accepts a cut only if all pods then fit on the node. So one pod is cut to an amount with
+    which all pods fit, but not below its floor. A later decision raises this pod to its target. If
+    no pod can be cut so far, kubelet defers all cuts until the node has capacity again.
+
+    Example: a node with 1400m CPU has two pods with 964m, whose targets are 664m. The first is cut
+    to 436m, then the second to 664m. Then the first is raised to 664m.
+    """
+    missing = _missing(node)
+    if missing == (0, 0):
+        return list(cuts)
+    deferred = _deferred_cuts(node, {change.pod.uid for change in cuts})
+    larger = [_cut_by(change, missing) for change in (*cuts, *deferred)]
+    possible = [
+        each for each in larger if min(map(int.__sub__, each.amounts, floor_of(each.pod))) >= 0
+    ]
+    if not possible:
+        return list(cuts)
+    first = max(possible, key=lambda each: (each.amounts, each.pod.uid))
+    rest = [change for change in cuts if change.pod.uid != first.pod.uid]
+    return rest if first.amounts == amounts_of(first.pod) else [first, *rest]
+
+
+def _missing(node: TunedNode) -> Amounts:
+    """Return by how much the amounts that kubelet counts exceed the node."""
+    counted = [pod.state.allocated or pod.spec.request for pod in node.pods]
+    return Amounts(
+        *(
+            max(0, sum(used) + others - has)
+            for *used, others, has in zip(*counted, node.others, node.allocatable, strict=True)
+        )
+    )
+
+
+def _deferred_cuts(node: TunedNode, known: AbstractSet[str]) -> Iterator[AmountChange]:
+    """Yield the cuts that are in the specs of pods, and that kubelet has not accepted."""
+    for pod in node.pods:
+        if pod.uid in known or left_alone_because(pod) or pod.state.allocated is None:
+            continue
+        if raises(pod.spec.request, pod.state.allocated):
+            reason = pod.record.reason if pod.record is not None else ""
+            yield AmountChange(pod, amounts_of(pod), reason)
+
+
+def _cut_by(change: AmountChange, missing: Amounts) -> AmountChange:
+    """Return the change, with at most the allocated amounts minus what is missing."""
+    held = change.pod.state.allocated or change.pod.spec.request
+    most = (
+        allocated - less if less else amount
+        for amount, allocated, less in zip(change.amounts, held, missing, strict=True)
+    )
+    return AmountChange(change.pod, Amounts(*map(min, change.amounts, most)), change.reason)
 
 
 def _more(held: Amounts, amounts: Amounts) -> Amounts:

@@ -163,14 +163,18 @@ def _is_in_use(message: str) -> bool:
 
 
 def _deferred(pod: TunedPod, record: TunedRecord, now: datetime) -> PodResize | None:
-    """Revert a raise for which kubelet has found no capacity within the time limit."""
+    """Revert a raise for which kubelet has found no capacity within the time limit.
+
+    Kubelet also defers a cut, if afterwards the pods would still not fit on the node.
+    """
     held = pod.state.allocated
     if pod.state.problem != "Deferred" or held is None or held == pod.spec.request:
         return None
     if seconds_since_resize(record, now) < DEFERRED_SECONDS:
         return None
     back = Amounts(*map(max, known_amounts(record, held), floor_of(pod)))
-    if back == amounts_of(pod):  # its floor: the pod waits until the node has the amounts
+    # Its floor and a cut stay in the spec, until the node has capacity for all pods.
+    if not raises(back, amounts_of(pod)):
         return None
     message = (
         f"the resize to {_text(amounts_of(pod))} was deferred for {DEFERRED_SECONDS} s: "

@@ -25,6 +25,7 @@ ALL: Final = 1000
 """More writes than any plan has."""
 
 NOTHING: Final = Amounts(0, 0)
+_DEFERRED_POLLS: Final = 3
 STATIC: Final = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
 
 
@@ -139,7 +140,7 @@ class SimulatedNode:
         others = [each.allocated for each in self.pods.values() if each is not pod]
         if _is_infeasible(pod):
             pod.problem = "Infeasible"
-        elif _is_cut(pod.allocated, wanted) or self.has_capacity([*others, self.hidden, wanted]):
+        elif self.has_capacity([*others, self.hidden, wanted]):  # for a cut, too
             pod.allocated, pod.problem = wanted, None
         else:
             pod.problem = "Deferred"
@@ -150,6 +151,10 @@ class SimulatedNode:
             sum(used) <= capacity
             for *used, capacity in zip(*amounts, self.others, self.allocatable, strict=True)
         )
+
+    def is_overcommitted(self) -> bool:
+        """Return whether the node has less than kubelet counts for its pods."""
+        return not self.has_capacity([self.hidden, *(it.allocated for it in self.pods.values())])
 
     def decide(self, writes: int = ALL, seen: SeenNode | None = None) -> NodePlan:
         """Decide and carry out the plan; the operator is killed after some writes."""
@@ -190,10 +195,15 @@ class SimulatedNode:
         pod.amounts.append(amounts)
 
     def until_quiet(self, decisions: int = 100) -> None:
-        """Run until a decision changes nothing and waits for nothing."""
+        """Run until a decision changes nothing and waits for nothing.
+
+        On an overcommitted node kubelet may defer all cuts; then the operator waits for ever.
+        """
+        waits = 0
         for _ in range(decisions):
             plan = self.decide()
-            if not plan.steps and plan.check_after_seconds is None:
+            waits = 0 if plan.steps or not self.is_overcommitted() else waits + 1
+            if not plan.steps and (plan.check_after_seconds is None or waits > _DEFERRED_POLLS):
                 return
             self.run(max(1, round(plan.check_after_seconds or 0)))
         message = f"no end: {plan}"
@@ -227,10 +237,6 @@ def _apply(pod: SimulatedPod) -> None:
     if pod.usage > pod.applied.memory:
         pod.out_of_memory_at = pod.applied.memory
         pod.usage = 0
-
-
-def _is_cut(before: Amounts, after: Amounts) -> bool:
-    return after.milli_cpu <= before.milli_cpu and after.memory <= before.memory
 
 
 def by_weights(node: TunedNode) -> dict[str, Target]:

@@ -263,6 +263,12 @@ def test_floor_that_is_deferred_is_never_cut() -> None:
     assert finding(floor, NOW) is None
 
 
+def test_cut_that_is_deferred_is_not_reverted() -> None:
+    """Kubelet defers it while the pods would not fit on the node even after the cut."""
+    cut = pod_of(LOW, **CUT, state=ResizeState(HIGH, HIGH, "Deferred"), seconds_ago=99)
+    assert finding(cut, NOW) is None
+
+
 def test_deferral_without_reported_amounts_is_awaited() -> None:
     state = not_applied("Deferred", allocated=None)
     assert finding(pod_of(state=state, seconds_ago=99), NOW) is None

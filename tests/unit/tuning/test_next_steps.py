@@ -247,3 +247,49 @@ def test_record_of_an_older_version_without_the_most_memory_is_continued() -> No
     pod = with_memory("a", 2000, 8)
     (step,) = plan_for(pod, a=(2000, 4)).steps
     assert step.record.peak_memory == 8 * GIB
+
+
+def test_one_cut_is_so_large_that_all_pods_fit_on_a_node_that_has_lost_cpus() -> None:
+    """Otherwise kubelet accepts no cut: after each single one, the pods still do not fit."""
+    a, b = (with_cpus(uid, 3900, floor=Amounts(1000, GIB)) for uid in "ab")
+    plan = plan_for(a, b, milli_cpu=6000, a=(3000, 1), b=(3000, 1))
+    assert resized(plan) == {"b": Amounts(2100, GIB), "a": Amounts(3000, GIB)}
+
+
+def test_cut_that_is_large_enough_is_not_changed() -> None:
+    pods = [with_cpus(uid, 3900, floor=Amounts(1000, GIB)) for uid in "ab"]
+    plan = plan_for(*pods, milli_cpu=7000, a=(3000, 1), b=(3900, 1))
+    assert resized(plan) == {"a": Amounts(3000, GIB)}
+
+
+def test_pods_are_cut_to_their_targets_if_no_floor_is_low_enough() -> None:
+    pods = [with_cpus(uid, 3900, floor=Amounts(2500, GIB)) for uid in "ab"]
+    plan = plan_for(*pods, milli_cpu=6000, a=(3000, 1), b=(3000, 1))
+    assert resized(plan) == dict.fromkeys("ab", Amounts(3000, GIB))
+
+
+def test_cut_of_memory_that_the_node_has_lost_is_so_large_that_all_pods_fit() -> None:
+    pods = [with_memory(uid, 2000, 30) for uid in "ab"]
+    plan = plan_for(*pods, memory=40, a=(2000, 20), b=(2000, 20))
+    assert resized(plan) == {"b": Amounts(2000, 10 * GIB), "a": Amounts(2000, 20 * GIB)}
+
+
+def test_cut_that_kubelet_defers_becomes_larger_if_all_pods_then_fit() -> None:
+    """An operator that was killed had written one of the cuts only."""
+    held = Amounts(3900, GIB)
+    deferred = ResizeState(held, held, "Deferred", "no CPU")
+    pods = [
+        replace(with_cpus(uid, 3000, last=held, done=False, seconds_ago=9), state=deferred)
+        for uid in "ab"
+    ]
+    assert resized(plan_for(*pods, milli_cpu=6000, a=(3000, 1), b=(3000, 1))) == {
+        "b": Amounts(2100, GIB)
+    }
+
+
+def test_pod_that_is_measured_is_not_cut_on_a_node_that_has_lost_cpus() -> None:
+    held = Amounts(3900, GIB)
+    deferred = ResizeState(held, held, "Deferred", "no CPU")
+    cut = with_cpus("b", 3000, last=held, done=False, seconds_ago=9)
+    pods = (tuned("a", 3900, measuring=True), replace(cut, state=deferred))
+    assert resized(plan_for(*pods, milli_cpu=6000, b=(3000, 1))) == {"b": Amounts(2100, GIB)}
