@@ -3,7 +3,7 @@
 from functools import partial
 
 from learntest.experiment import Experiment
-from resizetest import four_jobs, large_job, mix, queue_order, share, soak
+from resizetest import faults, four_jobs, large_job, mix, queue_order, share, soak
 from resizetest.mixes import MIXES
 
 EXPERIMENTS = {
@@ -26,6 +26,11 @@ EXPERIMENTS = {
             "four-jobs",
             "four jobs before and after Auto, a fifth one on the full node, and one that leaves",
             four_jobs.carry_out,
+        ),
+        Experiment(
+            "faults",
+            "one fault after another: quota, other client, memory, OOM kill, kubelet",
+            faults.carry_out,
         ),
         Experiment(
             "soak",
