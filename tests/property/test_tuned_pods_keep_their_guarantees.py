@@ -23,6 +23,7 @@ from gputopo.tuning.pods import (
     tunes_memory,
 )
 from gputopo.tuning.sized import kept_for_measured, sized_node, throughput
+from gputopo.tuning.storage import storage_part
 from gputopo.tuning.targets import targets
 from support.property_settings import fuzzed
 from support.tuning.nodes import (
@@ -137,11 +138,12 @@ def test_no_pod_is_slower_than_with_its_share(mechanism: SizingMechanism, node: 
         if pod.uid in recent or pod.uid not in shares:
             continue
         share, amounts = shares[pod.uid], chosen[pod.uid].amounts
-        matrix = sensitivity_of(pod, also=(share, amounts))
-        if matrix is None:
-            assert all(have >= least for have, least in zip(amounts, share, strict=True))
-        else:
-            assert throughput(matrix, amounts) >= throughput(matrix, share) * (1 - 1e-9)
+        for part in (1.0, storage_part(pod, node.pods)):
+            matrix = sensitivity_of(pod, (share, amounts), part)
+            if matrix is None:
+                assert all(have >= least for have, least in zip(amounts, share, strict=True))
+            else:
+                assert throughput(matrix, amounts) >= throughput(matrix, share) * (1 - 1e-9)
 
 
 @MECHANISMS

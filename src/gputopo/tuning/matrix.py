@@ -38,12 +38,15 @@ class CurvePoint(NamedTuple):
     rate: float
 
 
-def sensitivity_of(pod: TunedPod, also: Iterable[Amounts] = ()) -> SensitivityMatrix | None:
+def sensitivity_of(
+    pod: TunedPod, also: Iterable[Amounts] = (), storage: float = 1.0
+) -> SensitivityMatrix | None:
     """Return the throughput of a pod by CPUs and memory, or None if it is unknown.
 
     It is unknown unless the facts have rates with two CPU limits for the pod's number of GPUs. The
     matrix has cells with the CPUs and the memory of each of the amounts ``also``. If the memory of
-    the pod is not tuned, the matrix has one column, for any amount of memory.
+    the pod is not tuned, the matrix has one column, for any amount of memory. ``storage`` is the
+    part of the storage bandwidth that the pod gets.
     """
     if pod.mode is not ResourcesMode.AUTO or pod.facts is None:
         return None
@@ -53,7 +56,8 @@ def sensitivity_of(pod: TunedPod, also: Iterable[Amounts] = ()) -> SensitivityMa
     if by_cpus is None or pod.dataset is None or not tunes_memory(pod):
         return by_cpus
     memory = _memory_levels(pod.dataset, also)
-    rows = _rows([rate for (rate,) in by_cpus.throughput], memory, pod.gpus, pod.dataset)
+    rates = [rate for (rate,) in by_cpus.throughput]
+    rows = _rows(rates, memory, pod.gpus, pod.dataset, storage)
     return SensitivityMatrix.rising(pod.gpus, by_cpus.cpus, [level / 1e9 for level in memory], rows)
 
 
@@ -112,12 +116,12 @@ def _memory_levels(dataset: Dataset, also: Iterable[Amounts]) -> list[int]:
 
 
 def _rows(
-    rates: Sequence[float], memory: Sequence[int], gpus: int, dataset: Dataset
+    rates: Sequence[float], memory: Sequence[int], gpus: int, dataset: Dataset, storage: float
 ) -> list[list[float]]:
     cache = MinIOCache(
         dataset_gb=dataset.size / 1e9,
         floor_gb=dataset.memory_floor / 1e9,
-        storage_mb_per_s=dataset.storage_mb_per_s,
+        storage_mb_per_s=dataset.storage_mb_per_s * storage,
         mb_per_step=dataset.bytes_per_step * gpus / 1e6,
     )
     fetched = [cache.fetched_per_s(level / 1e9) for level in memory]

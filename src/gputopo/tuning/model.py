@@ -27,7 +27,8 @@ class Dataset:
 
     Attributes:
         size: bytes of the data set.
-        storage_mb_per_s: read bandwidth of the storage for this workload.
+        storage_mb_per_s: read bandwidth of the storage for this workload, if it is the only one of
+            the node that reads a data set.
         memory_floor: bytes that the processes need without any cached data.
         bytes_per_step: bytes that one GPU of the job reads for one training step.
     """

@@ -19,6 +19,7 @@ from gputopo.tuning.pods import (
     tunes_memory,
 )
 from gputopo.tuning.shares import MEBIBYTE, Bounds, share_per_gpu
+from gputopo.tuning.storage import storage_part
 from gputopo.tuning.waits import RESIZE_INTERVAL_SECONDS, seconds_since_resize
 
 NOTHING: Final = Amounts(0, 0)
@@ -31,8 +32,8 @@ class SizedPod:
     Attributes:
         now: amounts that it has now.
         share: its proportional share, at least its floor, at most ``most``.
-        least: the least amounts with the throughput of the share, at least its floor. They never
-            exceed the share.
+        least: the least amounts with the throughput of the share, at least its floor, whether the
+            other pods use their parts of the storage or not. They never exceed the share.
         matrix: None if its throughput is unknown: its amounts are then those of the share.
         resized_recently: it was resized in the last ``RESIZE_INTERVAL_SECONDS``.
     """
@@ -187,14 +188,19 @@ def _share_per_gpu(
 
 def _sized(pod: TunedPod, per_gpu: Amounts, node: TunedNode) -> SizedPod:
     floor, share, now = floor_of(pod), _guaranteed(pod, per_gpu, node), amounts_of(pod)
-    matrix = sensitivity_of(pod, also=(floor, share, now))
+    also, part = (floor, share, now), storage_part(pod, node.pods)
+    matrix, alone = sensitivity_of(pod, also, part), sensitivity_of(pod, also)
+    least = share if matrix is None else least_amounts(matrix, share, floor)
+    if alone is not None:
+        # The other pods may read nothing at times. Then more CPUs than with divided storage help.
+        least = Amounts(*map(max, least, least_amounts(alone, share, floor)))
     return SizedPod(
         uid=pod.uid,
         gpus=pod.gpus,
         now=now,
         floor=floor,
         share=share,
-        least=share if matrix is None else least_amounts(matrix, share, floor),
+        least=least,
         most=most_of(pod, node.allocatable, node.now),
         matrix=matrix,
         resized_recently=_is_recent(pod.record, node.now),

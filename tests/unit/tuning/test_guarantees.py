@@ -118,6 +118,28 @@ def test_memory_is_shared_by_the_pods_whose_memory_is_tuned() -> None:
     }
 
 
+def test_pods_that_share_the_storage_need_more_memory_for_the_same_speed() -> None:
+    data = Dataset(100 * GIB, storage_mb_per_s=1000, memory_floor=GIB, bytes_per_step=10**8)
+    pod = tuned("a", 500, 4 * GIB, facts=facts({1000: 10, 2000: 20}), dataset=data)
+    other = tuned("b", 500, 4 * GIB, dataset=data)
+    alone = sized_node(tuned_node(pod, memory=400 * GIB, gpus=2)).pods[0]
+    beside = sized_node(tuned_node(pod, other, memory=400 * GIB, gpus=2)).pods[0]
+    assert alone.share == beside.share == Amounts(4000, 200 * GIB)
+    # 20 steps per second read 2,000 MB/s: alone half of this must be cached, beside b 3/4.
+    assert (alone.least.memory, beside.least.memory) == (51 * GIB, 76 * GIB)
+    assert alone.least.milli_cpu == beside.least.milli_cpu == 2000
+
+
+def test_least_cpus_are_enough_while_the_other_pods_read_nothing() -> None:
+    data = Dataset(100 * GIB, storage_mb_per_s=1000, memory_floor=GIB, bytes_per_step=10**8)
+    pods = [
+        tuned(uid, 500, 4 * GIB, facts=facts({1000: 5, 2000: 10}), dataset=data) for uid in "ab"
+    ]
+    node = sized_node(tuned_node(*pods, memory=16 * GIB, gpus=2))
+    # With its part of the storage a pod makes about 5 steps per second, with all of it 10.
+    assert node.pods[0].least.milli_cpu == 2000
+
+
 def test_share_of_memory_is_a_whole_number_of_mebibytes() -> None:
     data = Dataset(size=GIB, storage_mb_per_s=100, memory_floor=GIB, bytes_per_step=1000)
     node = sized_node(tuned_node(tuned("a", 500, GIB, dataset=data), gpus=3))

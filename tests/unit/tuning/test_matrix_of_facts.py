@@ -11,6 +11,7 @@ from gputopo.api.tuning import Amounts, ResourcesMode
 from gputopo.sensitivity.matrix import SensitivityMatrix
 from gputopo.tuning.matrix import sensitivity_of
 from gputopo.tuning.model import ContainerAmounts, Dataset, TunedPod
+from gputopo.tuning.storage import storage_part
 from support.tuning.nodes import GIB, facts, tuned
 
 
@@ -118,6 +119,22 @@ def test_storage_limits_the_throughput_with_little_memory() -> None:
     assert matrix.at(1, 60) == pytest.approx(10)
     assert matrix.at(4, 9) == 0
     assert matrix.at(4, 120) == pytest.approx(40)
+
+
+def test_part_of_the_storage_limits_the_throughput_further() -> None:
+    matrix = sensitivity_of(WITH_DATA, [Amounts(4000, 60 * 10**9)], storage=0.25)
+    assert matrix is not None
+    assert matrix.at(4, 60) == pytest.approx(5)
+    assert matrix.at(4, 120) == pytest.approx(40)
+
+
+def test_storage_is_divided_by_the_gpus_of_the_pods_with_data() -> None:
+    large = replace(WITH_DATA, uid="b", gpus=3)
+    pods = [WITH_DATA, large, tuned("c", gpus=4)]
+    assert [storage_part(pod, pods) for pod in (WITH_DATA, large)] == [0.25, 0.75]
+    assert storage_part(WITH_DATA, [WITH_DATA]) == 1
+    assert storage_part(pods[2], pods) == 1
+    assert storage_part(pods[2], [pods[2]]) == 1
 
 
 def test_each_gpu_reads_its_own_part_of_a_step() -> None:
