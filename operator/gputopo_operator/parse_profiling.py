@@ -16,6 +16,7 @@ from gputopo_kube.podmodel import Container, PodObject, parse_pod_object
 from gputopo_kube.podruntime import parse_thousandths, runtime_of
 from gputopo_kube.pods import ContainerKind, PodView, view_of
 from gputopo_kube.podstatus import ContainerResources
+from gputopo_kube.tuned_pod import is_tuned
 
 CPUS: Final = "CPUs"
 
@@ -28,7 +29,8 @@ def parse_profiled_pod(raw: Document, resource: str) -> tuple[ProfiledPod, Measu
     """
     pod = parse_pod_object(raw)
     view = view_of(pod, resource)
-    request, state, obstacle = _annotations(view, (raw["metadata"].get("labels") or {}))
+    labels = raw["metadata"].get("labels") or {}
+    request, state, obstacle = _annotations(view, labels)
     containers = [each for each in view.containers if each.kind is ContainerKind.APPLICATION]
     if len(containers) != 1 or len(view.containers) != 1:
         obstacle = obstacle or (
@@ -44,6 +46,7 @@ def parse_profiled_pod(raw: Document, resource: str) -> tuple[ProfiledPod, Measu
         cpu=_cpu(spec.resources or ContainerResources()),
         applied_milli_cpu=runtime_of(pod).containers[name].milli_cpu,
         problem=_problem(pod),
+        sized=is_tuned(view, labels),
         most_milli_cpu=_most_milli_cpu(view),
         obstacle=obstacle or _restart(spec),
         requested=CPUS in request.targets,

@@ -32,11 +32,14 @@ class CpuGrid:
         original: CPUs of the container before the measurement.
         most_milli_cpu: highest CPU limit to measure; at least the original limit.
         gpus: number of GPUs of the container.
+        never_lowered: whether no limit below the original one is measured, because it is the floor
+            of a pod that gputopo sizes.
     """
 
     original: CpuAmounts
     most_milli_cpu: int
     gpus: int
+    never_lowered: bool = False
 
     @property
     def unit_milli_cpu(self) -> int:
@@ -66,7 +69,7 @@ class CpuGrid:
             most_cpus=max(share, self.most_milli_cpu // unit),
             share_cpus=share,
             memory_gb=(1.0,),  # memory is not varied
-            least_cpus=min(max(1, least), share),
+            least_cpus=share if self.never_lowered else min(max(1, least), share),
         )
 
     @property

@@ -29,6 +29,7 @@ class ProfiledPod:
         cpu: CPUs in the pod's spec; None if the request or the limit is missing.
         applied_milli_cpu: CPU limit that kubelet has applied; None if kubelet does not report it.
         problem: why the newest resize is not applied; None if there is no problem.
+        sized: whether gputopo sizes the pod outside of measurements; ``cpu`` is then its floor.
         most_milli_cpu: most CPUs that the pod may get; None if the user has not set it.
         obstacle: why the pod can never be measured, with the remedy; empty if it can.
         requested: whether the pod's annotations request to measure the effect of CPUs.
@@ -42,6 +43,7 @@ class ProfiledPod:
     cpu: CpuAmounts | None
     applied_milli_cpu: int | None = None
     problem: ResizeProblem | None = None
+    sized: bool = False
     most_milli_cpu: int | None = None
     obstacle: str = ""
     requested: bool = True

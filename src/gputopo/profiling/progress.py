@@ -36,7 +36,12 @@ class ProfilingProgress:
         available = max(state.original.limit, situation.available_milli_cpu)
         return cls(
             state.model_copy(update={"points": points}),
-            CpuGrid(state.original, min(state.most_milli_cpu, available), situation.pod.gpus),
+            CpuGrid(
+                state.original,
+                min(state.most_milli_cpu, available),
+                situation.pod.gpus,
+                never_lowered=situation.pod.sized,
+            ),
             setting,
             curve_of(setting, points, situation.profile or ()),
         )

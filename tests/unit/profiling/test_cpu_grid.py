@@ -51,6 +51,11 @@ def test_container_with_a_lower_request_is_measured_above_it() -> None:
     assert close.plan.least_cpus == close.plan.share_cpus
 
 
+def test_limit_of_a_sized_pod_is_its_floor() -> None:
+    points = CpuGrid(CpuAmounts(request=4000, limit=4000), 8000, 1, never_lowered=True)
+    assert points.plan.least_cpus == points.plan.share_cpus == 8
+
+
 @pytest.mark.parametrize(
     ("limit", "most", "unit"),
     [(500, 24_000, 500), (250, 64_000, 2000), (1000, 4000, 100), (2100, 64_000, 2000), (5, 300, 1)],

@@ -89,7 +89,9 @@ def test_node_without_free_cpus_limits_the_most() -> None:
 
 def test_pod_with_a_low_floor_is_measured_up_to_its_bound() -> None:
     floor = CpuAmounts(request=500, limit=500)
-    world = ProfiledWorld(cpu=floor, available=64_000, pod={"most_milli_cpu": 16_000})
+    world = ProfiledWorld(
+        cpu=floor, available=64_000, pod={"most_milli_cpu": 16_000, "sized": True}, waiting=None
+    )
     state = world.until_restored()
     # Units of 500m. The search from 16 CPUs ends where a job that needs 3 CPUs hardly gains.
     assert world.limits == [16_000, 8000, 4000, 2000, 3000, 2500, 500]
