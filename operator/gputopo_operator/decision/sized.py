@@ -7,6 +7,7 @@ from gputopo.api.profile import Measurement
 from gputopo.api.quantity import format_bytes
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, JobPlacement, JobThroughput
 from gputopo.tuning.gain import current_rate, gain_percent
+from gputopo.tuning.state import resize_state
 from gputopo_operator.decision.conditions import SIZED, ConditionUpdate, truncated
 from gputopo_operator.decision.initial_amounts import tuning_request
 from gputopo_operator.decision.spec_error import SpecError
@@ -41,12 +42,12 @@ def _sized(size: PodSize) -> ConditionUpdate:
         return ConditionUpdate(SIZED, False, "Measuring", f"has {now} now: {_MEASURED}")
     if record is None:
         return ConditionUpdate(SIZED, False, "NotResized", f"has {now}, {_CREATED}")
+    reason = resize_state(record, size.problem.reason if size.problem else None)
     if record.pinned or record.done:
-        reason = "Pinned" if record.pinned else "Rejected" if record.rejected else "Resized"
         return ConditionUpdate(SIZED, reason == "Resized", reason, f"{record.reason}; has {now}")
-    reason, message = "Resizing", f"{record.reason}; still has {now}"
+    message = f"{record.reason}; still has {now}"
     if size.problem is not None:
-        reason, message = size.problem.reason, f"{message}: {size.problem.message}"
+        message = f"{message}: {size.problem.message}"
     return ConditionUpdate(SIZED, False, reason, message)
 
 

@@ -13,8 +13,8 @@ from support.api import static
 from support.api.kubeconfig import write_kubeconfig
 from support.api.static import Document, StaticApi
 from support.cli.command_line import Command
-from support.cli.healthy_cluster import DEPLOYMENTS, NODES, PODS
-from support.cli.sized_cluster import PROFILES, SINCE, applied, record, sized_cluster
+from support.cli.healthy_cluster import DEPLOYMENTS, NODES, PODS, TOPOLOGIES
+from support.cli.sized_cluster import PROFILES, SINCE, applied, measurement, record, sized_cluster
 from support.tuning.api_cluster import GIB, sized_container, sized_pod
 
 ROOT = Path(__file__).parents[3]
@@ -137,6 +137,25 @@ def test_raise_that_kubelet_defers_is_shown_with_its_target(
     ]
     [reason] = [line for line in lines if line.endswith("why; Node didn't have enough resource")]
     assert "====...|..." in reason
+
+
+def test_rejected_resize_is_shown(pods: Callable[..., dict[str, Any]]) -> None:
+    rejected = applied(resized("a", rejected=True, reason="the resize to 4000m is infeasible"))
+    found = pods(rejected)["a"]
+    assert (found["state"], found["problem"]) == ("Rejected", None)
+    assert (found["reason"], found["target"]) == ("the resize to 4000m is infeasible", None)
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(10, "0 %"), (5, "-50 %"), (20, "+100 %")])
+def test_gain_of_a_resize_is_relative_to_the_rate_before(
+    serve: Serve, gputopo: Command, rate: int, expected: str
+) -> None:
+    cluster = sized_cluster()
+    measured = [measurement("linear", rate=rate, milli_cpu=6500)]
+    cluster.lists[TOPOLOGIES][0]["status"] = {"measurements": measured}
+    serve(cluster)
+    [row] = [line for line in gputopo("sizes").out.splitlines() if line.endswith(" Resized")]
+    assert row.endswith(f"  {expected}  Resized")
 
 
 def test_message_of_kubelet_is_not_repeated(

@@ -111,7 +111,7 @@ def _row(pod: PodSizes) -> tuple[str, ...]:
         _cpus(pod.share.milli_cpu) if pod.share else "-",
         _cpus(pod.most.milli_cpu) if pod.most else "-",
         _change(_memory(pod.now.memory), target and _memory(target.memory)),
-        "-" if pod.gain_percent is None else f"{pod.gain_percent:+} %",
+        _gain(pod.gain_percent),
         pod.state.name,
     )
 
@@ -137,6 +137,12 @@ def _reason(pod: PodSizes) -> str:
     reason, problem = pod.state.reason, pod.state.problem
     # The reason of a resize that was withdrawn has kubelet's message, which stays for a moment.
     return "; ".join(text for text in (reason, "" if problem in reason else problem) if text) or "-"
+
+
+def _gain(percent: int | None) -> str:
+    if percent is None:
+        return "-"
+    return f"{percent:+} %" if percent else "0 %"
 
 
 def _change(now: str, target: str | None) -> str:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from gputopo.api.tuning import TunedRecord
 from gputopo.tuning.model import Target, TunedPod
 from gputopo.tuning.pods import amounts_of
+from gputopo.tuning.state import resize_state
 
 
 class SizeState(NamedTuple):
@@ -41,11 +42,9 @@ def state_of(pod: TunedPod, target: Target, *, running: bool) -> SizeState:
 
 
 def _newest_resize(pod: TunedPod, record: TunedRecord) -> SizeState:
-    if record.pinned:
-        return SizeState("Pinned", record.reason)
-    if record.done:
-        return SizeState("Resized", record.reason)
-    return SizeState(pod.state.problem or "Resizing", record.reason, pod.state.message)
+    ended = record.pinned or record.done
+    name = resize_state(record, pod.state.problem)
+    return SizeState(name, record.reason, "" if ended else pod.state.message)
 
 
 def _why_not(pod: TunedPod, target: Target) -> str:
