@@ -129,6 +129,15 @@ def parse_tuned_node(
     )
 
 
+def has_unknown_gpus(node: Document, pods: Iterable[NodePod], resource: str) -> bool:
+    """Return whether kubelet offers no GPUs, although sized pods use GPUs of the node.
+
+    This is so for some seconds after a start of kubelet or of the agent. Then the share of a GPU is
+    unknown.
+    """
+    return not allocatable(node)[resource] and any(each.tuned and each.tuned.gpus for each in pods)
+
+
 def allocatable(node: Document) -> Counter[str]:
     """Return what kubelet offers to pods, in thousandths, by resource."""
     return thousandths((node.get("status") or {}).get("allocatable") or {})

@@ -26,6 +26,7 @@ from gputopo_kube.tuned_node import (
     NodePod,
     SizingFacts,
     allocatable,
+    has_unknown_gpus,
     parse_node_pods,
     parse_sizing_facts,
     parse_tuned_node,
@@ -42,6 +43,9 @@ from gputopo_operator.metrics import PodFigures, SizingMetrics
 from gputopo_operator.model import ObjectEvent
 from gputopo_operator.parse_pending import parse_offer
 from gputopo_operator.settings import OperatorSettings
+
+NO_GPUS_SECONDS: Final = 10.0
+"""When to decide again about a node that offers no GPUs, although pods use them."""
 
 _MOST_DECISIONS: Final = 3
 """Decisions in one call: each rejected resize needs one more, and the queue repeats the rest."""
@@ -93,6 +97,9 @@ class Tuner:
             if node is None or not any(each.tuned or each.labelled for each in pods):
                 self._forget(name)
                 return None
+            if has_unknown_gpus(node, pods, self._settings.resource):
+                _log.debug("pods not sized %s", fields(node=name, reason="no GPUs are offered"))
+                return NO_GPUS_SECONDS
             tuned = self._read(node, pods, rejections, now)
             plan = next_steps(tuned, targets(tuned, self._mechanism))
             rejected = self._carry_out(plan, pods, now)

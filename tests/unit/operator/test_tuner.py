@@ -6,7 +6,7 @@ from itertools import groupby
 
 import pytest
 
-from gputopo.api.names import PROFILING_LABEL, TUNED_LABEL
+from gputopo.api.names import PROFILING_LABEL, RESOURCE, TUNED_LABEL
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
@@ -15,7 +15,7 @@ from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.profiler import Profiler
 from gputopo_operator.controller.profiling_api import ProfilingApi
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
-from gputopo_operator.controller.tuner import Tuner
+from gputopo_operator.controller.tuner import NO_GPUS_SECONDS, Tuner
 from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.waiting_pods import WAIT_SECONDS, WaitingPods
 from gputopo_operator.metrics import OperatorMetrics
@@ -104,6 +104,26 @@ def test_pod_that_arrives_is_raised_and_cuts_pods_that_need_less(
     resized = {"result": "Resized"}
     assert operator.metric("gputopo_operator_resizes_total", **resized) == 1
     assert operator.metric("gputopo_operator_sized_pods_cpus", node=NODE) == 8
+
+
+def test_pods_keep_their_amounts_while_kubelet_offers_no_gpus(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    """After a restart of kubelet or of the agent, a node has no GPUs until the agent registers."""
+
+    def offer(gpus: str) -> None:
+        offered = {RESOURCE: gpus}
+        cluster.api.change("nodes", NODE, lambda it: it["status"]["allocatable"].update(offered))
+
+    cluster.add("a", mode="Proportional")
+    operator.run()
+    assert cluster.cpus == {"a": 2000}  # the share of one of four GPUs
+    offer("0")
+    assert operator.advance() == NO_GPUS_SECONDS
+    assert cluster.cpus == {"a": 2000}
+    offer("2")
+    operator.run()
+    assert cluster.cpus == {"a": 4000}
 
 
 def test_pods_that_remain_are_raised_after_a_departure(
