@@ -75,12 +75,18 @@ class Comparison:
             f"measured {self.gain:.3f}, predicted by the operator's decision {self.predicted:.3f},"
             f" by the simulator {mean(self.simulated):.3f};"
             f" proportional runs {_list(self.sums(self.proportional))},"
-            f" repeat error {self.repeat_error:.1%}; Auto runs {_list(self.sums(self.auto))}"
+            f" repeat error {self.repeat_error:.1%}; Auto runs {_list(self.sums(self.auto))};"
+            f" idle CPUs of the machine {self._idle}"
         )
         return {f"mix {self.mix.name}": head} | {
             f"mix {self.mix.name}, job {number} ({workload.name})": self._job(number)
             for number, workload in enumerate(self.mix.workloads)
         }
+
+    @property
+    def _idle(self) -> str:
+        """Idle fraction of the machine in the proportional runs, then in those in the mode Auto."""
+        return ", ".join(f"{phase.idle:.0%}" for phase in (*self.proportional, *self.auto))
 
     def _job(self, number: int) -> str:
         shares, autos = (

@@ -58,12 +58,10 @@ class Phase:
     """The jobs of a mix in one mode.
 
     Attributes:
-        seconds: from the start of the last job to the first measurement.
         idle: idle fraction of the machine's CPUs during the measurement.
     """
 
     jobs: tuple[JobResult, ...]
-    seconds: float
     idle: float
 
 
@@ -93,7 +91,7 @@ def run(
     limits = _stable_limits(bench, names, _STABLE_SECONDS[mode])
     seconds = time.monotonic() - began
     bench.report(f"{name}: limits {limits} after {seconds:.0f} s")
-    phase = _measure(bench, node, names, windows, seconds)
+    phase = _measure(bench, node, names, windows)
     if (now := _limits(bench, names)) != limits:
         bench.finding("resized during the measurement", f"{name}: {limits}, then {now}")
     bench.end(names)
@@ -136,9 +134,7 @@ def _limits(bench: Bench, names: Sequence[str]) -> list[int]:
     return [jobs.limits_of(bench, name).milli_cpu for name in names]
 
 
-def _measure(
-    bench: Bench, node: str, names: Sequence[str], windows: Sequence[float], seconds: float
-) -> Phase:
+def _measure(bench: Bench, node: str, names: Sequence[str], windows: Sequence[float]) -> Phase:
     pods = [_pod(bench, name) for name in names]
     machine, cpu = cputime.machine(), cputime.of_pods(node)
     counts = [[_count(bench, pod) for pod in pods]]
@@ -150,7 +146,7 @@ def _measure(
         _result(name, pod, own, cpu[pod["metadata"]["uid"]], after[pod["metadata"]["uid"]])
         for name, pod, own in zip(names, pods, zip(*counts, strict=True), strict=True)
     ]
-    return Phase(tuple(found), seconds, idle)
+    return Phase(tuple(found), idle)
 
 
 def _result(

@@ -83,7 +83,7 @@ def phase(*rates: float, idle: float = 0.5) -> Phase:
         JobResult(f"job-{number}", (0.9 * rate, 1.1 * rate), 300, 290.0, 0.8)
         for number, rate in enumerate(rates)
     ]
-    return Phase(tuple(results), 12.0, idle)
+    return Phase(tuple(results), idle)
 
 
 def target(value: float) -> Target:
@@ -102,7 +102,8 @@ def test_the_gain_is_relative_to_the_mean_of_the_proportional_runs() -> None:
     lines = found.lines()
     assert lines["mix two"] == (
         "measured 1.500, predicted by the operator's decision 1.500, by the simulator 1.500;"
-        " proportional runs 1.125, 0.875, repeat error 25.0%; Auto runs 1.500"
+        " proportional runs 1.125, 0.875, repeat error 25.0%; Auto runs 1.500; idle CPUs"
+        " of the machine 50%, 50%, 50%"
     )
     assert lines["mix two, job 1 (language)"] == (
         "1.000, predicted 1.000 with 600m, simulated 1.000; proportional:"
