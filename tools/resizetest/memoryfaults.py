@@ -81,7 +81,7 @@ def _raise(stage: Stage, name: str) -> int:
     client.create(path, faultpods.profile(_PROFILE))
     stage.fill(_BLOCK, stage.free().memory - _FREE, fits=True)
     stage.start_pod(Worker(_FIXED, stage.node, stage.free_gpus() - 2, 10, sized=False))
-    stage.start_pod(Worker(name, stage.node, 1, 50, "128Mi", 100, profile=_PROFILE, holds=True))
+    stage.start_pod(Worker(name, stage.node, 1, 50, "128Mi", 300, profile=_PROFILE, holds=True))
     stage.check(f"{name}, raised", name, Expected(["Resized"]))
     raised = sight.look(bench, name).memory
     if raised < _FREE // 3:

@@ -25,9 +25,10 @@ class MemoryServer(BaseHTTPRequestHandler):
         """Hold memory, and report when it is held."""
         _, how, mebibytes = self.path.split("/")
         if how == "file":
+            part = bytes(_MIB)
             with _FILE.open("wb") as file:
                 for _ in range(int(mebibytes)):
-                    file.write(bytes(_MIB))
+                    file.write(part)
         else:
             for _ in range(int(mebibytes)):
                 self.held.append(bytearray(b"x" * _MIB))

@@ -99,8 +99,9 @@ def test_each_difference_is_named() -> None:
         "CPU limit: 50, expected 100",
         f"memory limit: {32 * MI}, expected {64 * MI}",
         "done: None, expected True",
-        "note: '' without 'note of Res'",
     ]
+    renamed = sight.parse(pod(), None, [event("Resized") | {"note": "other"}])
+    assert sight.differences(renamed, EXPECTED) == ["no event has the note 'note of Res'"]
 
 
 @pytest.mark.parametrize("holds", [True, False])
