@@ -19,6 +19,8 @@ _CREATE_SECONDS = 1.1
 _POSITIONS_SECONDS = 5.0
 """Positions are written once a second, so they are complete after some seconds."""
 
+_CHECK_SECONDS = 60
+
 _RELEASE_SECONDS = 3.0
 """From the end of a pod until the next pod starts: the agent reports, then the operator decides."""
 
@@ -35,14 +37,15 @@ class Trial:
         runs: in the order of their starts.
         expected: by the definition, with the observed creation and run times.
         positions: names by ``status.queue.position`` before the first job started.
-        expected_positions: the same by the definition.
+        expected_positions: the same by the definition, at each second since the positions were
+            checked for the last time: FTF changes them with time, and they are checked each minute.
     """
 
     begin: float
     runs: list[JobRun]
     expected: list[JobRun]
     positions: str
-    expected_positions: str
+    expected_positions: frozenset[str]
 
 
 def carry_out_trial(bench: Bench, watch: QueueWatch, node: str, order: str, kills: int) -> Trial:
@@ -64,7 +67,10 @@ def carry_out_trial(bench: Bench, watch: QueueWatch, node: str, order: str, kill
         runs,
         queue_definition.expected_runs(order, observed, GPUS, runs[0].start, _RELEASE_SECONDS),
         " ".join(sorted(positions, key=lambda name: positions[name])),
-        " ".join(job.name for job in queue_definition.sort_jobs(order, jobs, now)),
+        frozenset(
+            " ".join(job.name for job in queue_definition.sort_jobs(order, jobs, now - age))
+            for age in range(_CHECK_SECONDS)
+        ),
     )
 
 
@@ -93,7 +99,7 @@ def _run_and_suspend(bench: Bench, api: QueueApi, watch: QueueWatch) -> dict[str
     for job in (job for job in JOBS if job.ran_seconds):
         api.create(job)
         bench.await_run(job.name)
-        since = {run.job: run.running or time.time() for run in watch.runs.values()}[job.name]
+        since = {run.job: run.accepted or time.time() for run in watch.runs.values()}[job.name]
         time.sleep(max(0.0, since + job.ran_seconds - time.time()))
         api.suspend(job.name, suspended=True)
         ran[job.name] = time.time() - since

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Self
 
 from gputopo.api.names import JOB_LABEL, RESOURCE
@@ -19,11 +20,13 @@ class PodRun:
 
     Attributes:
         job: name of the GPUJob.
+        accepted: when kubelet accepted it, from its status; None before.
         running: when it was first seen running; None before.
         ended: when it was first seen ended, being deleted or gone; None before.
     """
 
     job: str
+    accepted: float | None = None
     running: float | None = None
     ended: float | None = None
 
@@ -86,6 +89,8 @@ class QueueWatch:
         if pod["metadata"]["namespace"] != self._namespace:
             return
         run = self.runs.setdefault(uid, PodRun(pod["metadata"].get("labels", {}).get(JOB_LABEL)))
+        if "startTime" in pod["status"]:
+            run.accepted = datetime.fromisoformat(pod["status"]["startTime"]).timestamp()
         if pod["status"].get("phase") == "Running" and run.running is None:
             run.running = now
         if run.ended is None and (gone or not amounts.holds(pod)):
