@@ -93,10 +93,10 @@ class ChildJob:
 
 @dataclass(frozen=True, slots=True)
 class PodSize:
-    """CPU and memory of a pod about which gputopo decides.
+    """CPU and memory of a pod that gputopo sizes.
 
     Attributes:
-        request: mode and largest amounts in the annotations of the pod.
+        request: mode and upper bounds in the annotations of the pod.
         milli_cpu: CPU limit in effect in the container with GPUs; None without a limit.
         memory: memory limit in effect, in bytes; None without a limit.
         record: the operator's record of resizes; None if the operator has not resized the pod.

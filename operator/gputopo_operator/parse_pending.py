@@ -16,10 +16,10 @@ _REASONS: Final = ("Insufficient cpu", "Insufficient memory")
 
 
 def parse_waiting_pod(raw: Document, resource: str) -> WaitingPod | None:
-    """Return a pod that needs CPUs or memory of a node; None for any other pod.
+    """Return a pending pod that a node rejects only for CPU or memory; None for any other pod.
 
-    The result is None, too, if other pods or resource claims decide which nodes the pod may use,
-    because gputopo does not evaluate these rules.
+    gputopo does not evaluate affinity between pods, topology spread and resource claims. So the
+    result is None for a pod with any of these rules.
     """
     try:
         pod = parse_pod_object(raw)
@@ -50,7 +50,7 @@ def parse_offer(
     Args:
         node: the Node.
         allocatable: what kubelet offers to pods, in thousandths, by resource.
-        counted: what kube-scheduler counts for each pod of the node.
+        counted: requests that kube-scheduler counts for each pod of the node, like ``allocatable``.
         spare: see :class:`NodeOffer`.
     """
     free, pods = Counter(allocatable), 0

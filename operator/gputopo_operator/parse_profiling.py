@@ -142,7 +142,7 @@ def _annotations(
 
 
 def _most_milli_cpu(view: PodView) -> int | None:
-    """Return the bound of the user; None if it is missing or not valid, which sizing reports."""
+    """Return the user's CPU bound; None if missing, or if invalid, which the tuner reports."""
     with suppress(AnnotationError):
         return parse_tuning_request(view.annotations).most_milli_cpu
     return None

@@ -26,7 +26,7 @@ _RESIZE_CONDITIONS: Final = frozenset({"PodResizePending", "PodResizeInProgress"
 
 
 def parse_watched_pod(raw: Document) -> WatchedPod:
-    """Return what is needed of a sized pod between two decisions."""
+    """Return the node and GPUProfile of a sized pod, and a hash that shows when to decide again."""
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     annotations = metadata.get("annotations") or {}
     profile = annotations.get(PROFILE_ANNOTATION)
@@ -56,9 +56,10 @@ def parse_watched_pod(raw: Document) -> WatchedPod:
 
 
 def profile_fingerprint(spec: Mapping[str, Any], status: Mapping[str, Any]) -> int:
-    """Return a hash of what a GPUProfile contributes to the size of its pods, without rates.
+    """Return a hash of the data set and of the CPU limits with which the workload was measured.
 
-    Rates change a little with each sample. The next round uses the new rates.
+    The hash does not include the rates, because each sample changes them a little. The operator
+    uses new rates in the next round.
     """
     facts = (status.get("facts") or {}).get("cpus") or ()
     measured = [
@@ -69,9 +70,6 @@ def profile_fingerprint(spec: Mapping[str, Any], status: Mapping[str, Any]) -> i
 
 
 def gpus_fingerprint(status: Mapping[str, Any]) -> int:
-    """Return a hash of what the status of a GPUTopology contributes to the size of pods.
-
-    This is which pods use the GPUs, which GPUs are healthy, and what the node has for these pods.
-    """
+    """Return a hash of the health and the pod of each GPU, and of the capacity for sized pods."""
     gpus = [(each.get("podUID"), each.get("healthy")) for each in status.get("gpus") or ()]
     return hash(repr((gpus, status.get("sizedCapacity"))))

@@ -10,10 +10,10 @@ from gputopo_operator.model import ChildJob, GpuJob
 
 
 class QueueRole(StrEnum):
-    """What a GPUJob is to the queue.
+    """Whether a GPUJob waits in the queue, was admitted by the queue, or is outside of it.
 
-    ``OUTSIDE`` are GPUJobs without a child Job, finished ones, those under Kueue, and those that
-    the user has suspended.
+    A GPUJob is outside if it has no child Job, has ended, is under Kueue, or is suspended by the
+    user.
     """
 
     WAITING = "waiting"
@@ -59,12 +59,12 @@ class QueuedJob:
     """A GPUJob with its child Job.
 
     Attributes:
-        raw: the GPUJob, of which the operator writes the status and creates events.
+        raw: the GPUJob object. The operator writes its status and creates events on it.
         created: RFC 3339 time of the creation of the GPUJob.
         priority: value of the PriorityClass of the pod; 0 if it is unknown.
         child: None if there is no Job of this name.
-        started: RFC 3339 time at which the Job controller last started the Job. The API server then
-            accepts no other node affinity.
+        started: RFC 3339 time at which the Job controller last started the Job. If it is set, the
+            API server rejects changes of the node affinity.
         pod_rules: node selector, affinity and tolerations in the pod template of the Job.
     """
 
@@ -84,9 +84,9 @@ class QueueInput:
     Attributes:
         nodes: GPUs by name of the node.
         node_rules: name, labels and taints of each Node, by its name.
-        pods: pods with GPUs of all namespaces that have not ended.
+        pods: the pods of all namespaces that request GPUs and have not ended.
         now: RFC 3339 time in UTC, in whole seconds.
-        rejected: child Jobs that the API server did not start, with its message.
+        rejected: for each job whose start the API server rejected, the message.
     """
 
     jobs: tuple[QueuedJob, ...]

@@ -79,7 +79,7 @@ class ProfileUpdate:
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """A pod that no node can take, and some node only because of CPU or memory.
+    """A pending pod. At least one node rejects the pod only for CPU or memory.
 
     Attributes:
         requests: what the pod requests, in thousandths, by resource.
@@ -98,12 +98,12 @@ class WaitingPod:
 
 @dataclass(frozen=True, slots=True)
 class NodeOffer:
-    """What a node with sized pods can give to a pending pod, by its last decision.
+    """What a node with sized pods can give to a pending pod, computed in the node's last decision.
 
     Attributes:
         node: name, labels and taints of the Node.
-        free: what no pod requests now, in thousandths, by resource.
-        spare: CPUs and memory that are left if each sized pod has only what it is guaranteed.
+        free: allocatable amounts minus all requests, in thousandths, by resource.
+        spare: CPUs and memory that are left if each sized pod is cut to its guaranteed amounts.
     """
 
     node: Document
@@ -113,11 +113,11 @@ class NodeOffer:
 
 @dataclass(frozen=True, slots=True)
 class WatchedPod:
-    """A pod with the label ``gputopo.io/tuned``, as far as a change of it needs a new decision.
+    """A pod with the label ``gputopo.io/tuned``. If a field changes, its node must decide again.
 
     Attributes:
         node: empty before the pod is bound.
-        fingerprint: hash of the other fields that the decision depends on.
+        fingerprint: hash of the other fields of the pod that the decision depends on.
     """
 
     uid: str

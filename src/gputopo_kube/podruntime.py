@@ -43,7 +43,7 @@ class ContainerRuntime:
 
 @dataclass(frozen=True, slots=True)
 class PodRuntime:
-    """Address of a pod, its containers and init containers by name, and what it holds of the node.
+    """Address of a pod, its containers and init containers by name, and its counted requests.
 
     Attributes:
         ip: IP address of the pod; None before kubelet has reported the address.

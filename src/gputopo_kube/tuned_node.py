@@ -31,9 +31,10 @@ class NodePod:
         counted: what kube-scheduler counts for the pod, in thousandths, by resource.
         container: name of the container that is resized; empty if gputopo does not size the pod.
         memory_restarts: whether a resize of the container's memory would restart it.
-        tuned: None if gputopo does not size the pod; still without facts and rate.
-        invalid: why the object is not a valid pod; empty if it is valid. Such a pod is not sized.
-            Its amounts count as far as they can be parsed.
+        tuned: the parsed pod, whose facts and rate are not set yet; None if gputopo does not size
+            the pod.
+        invalid: why the object is not a valid pod; empty if it is valid. gputopo does not size an
+            invalid pod, but counts those of its requests that can be parsed.
         labelled: whether the pod has the label of sized pods.
     """
 
@@ -139,7 +140,7 @@ def has_unknown_gpus(node: Document, pods: Iterable[NodePod], resource: str) -> 
 
 
 def allocatable(node: Document) -> Counter[str]:
-    """Return what kubelet offers to pods, in thousandths, by resource."""
+    """Return the allocatable amounts of a node, in thousandths, by resource."""
     return thousandths((node.get("status") or {}).get("allocatable") or {})
 
 
@@ -167,7 +168,7 @@ def _node_pod(raw: Document, resource: str, namespaces: Sequence[str], now: date
 
 
 def _held_by_others(pods: Iterable[NodePod]) -> Counter[str]:
-    """Return what all containers except the sized ones hold."""
+    """Return the requests of all containers that gputopo does not size."""
     held: Counter[str] = Counter()
     for each in pods:
         held += each.counted

@@ -52,12 +52,12 @@ def held_beside_sizing(pod: PodObject, view: PodView, *, sized: bool) -> Counter
 def parse_tuned_pod(
     raw: Document, pod: PodObject, view: PodView, now: datetime
 ) -> tuple[Container, TunedPod]:
-    """Return the container that is resized, and the pod without facts and rate.
+    """Return the container that is resized, and the pod; its facts and rate are not set yet.
 
     Args:
-        raw: the object.
-        pod: the same object, parsed.
-        view: its view.
+        raw: the Pod object.
+        pod: the parsed Pod object.
+        view: the view that was made from ``pod``.
         now: time in UTC.
     """
     gpu_containers = [it for it in view.containers if it.kind is ContainerKind.APPLICATION]
@@ -175,11 +175,10 @@ def _resize_state(
 
 
 def _applied(spec: ContainerAmounts, status: ContainerAmounts) -> Amounts:
-    """Return the requests that are in effect, judged by the limits.
+    """Return the requests that are in effect, computed from the limits in the status.
 
-    Kubelet computes the limits of the status from the cgroup, and a memory limit that it could not
-    lower stays there. The request of the status can be rounded, or be that of the spec before the
-    limit is in effect.
+    kubelet reads the limits in the status from the cgroup, so they are those in effect. The
+    requests in the status can be rounded, or can be new while the old limits are still in effect.
     """
     return Amounts(
         _in_effect(
@@ -206,8 +205,8 @@ def _out_of_memory_at(
 ) -> int:
     """Return the memory limit at which the container was last killed for memory, or 0.
 
-    The status of the container has no limit for a former run. So after a kill before the newest
-    resize, this is the limit from before that resize.
+    The container status has only the limit of the current run. If the kill was before the newest
+    resize, the function computes the limit before that resize from the operator's record.
     """
     ended = status and _last_termination(status)
     if not status or not ended or ended.get("reason") != "OOMKilled" or not spec.limit_memory:
@@ -233,7 +232,7 @@ def _while_measured(
 ) -> TunedPod:
     """Mark a pod that must not be resized now: it is being measured or has not started.
 
-    Kubelet rejects a pod for good if the pod, before its start, requests more than is free.
+    If a pod that has not started requests more than the node has free, kubelet rejects it for ever.
     """
     try:
         state = parse_profiling_state(view.annotations, view.uid)

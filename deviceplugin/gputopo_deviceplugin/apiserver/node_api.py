@@ -95,9 +95,9 @@ class NodeApi:
 
 
 def parse_node_pod(document: Document, resource: str) -> PodView:
-    """Parse a pod, with what it holds of the node.
+    """Parse a pod, and the CPUs and memory of the node that kube-scheduler counts for the pod.
 
-    The result has the pod's limits and images only if the pod requests GPUs.
+    Only if the pod requests GPUs, the result also has limits and images of the containers.
 
     Raises:
         PodError: the object is not a valid pod.

@@ -30,8 +30,8 @@ class ContainerMeter:
         If the new environment is None, a GPU may be unhealthy. Then the method returns no sample,
         because this GPU may have been slow before the agent noticed the fault.
 
-        If CPU or memory limits have changed, the current rate begins again, because it is
-        published with the CPU limit.
+        If CPU or memory limits have changed, the meter begins a new rate: the agent publishes each
+        rate together with the CPU limit.
         """
         if environment is not None:
             limits = (environment.runtime.milli_cpu, environment.runtime.memory_bytes)

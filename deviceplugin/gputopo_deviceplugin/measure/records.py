@@ -136,9 +136,9 @@ def _choose(known: Mapping[tuple[str, str], Measurement], current: Measurement) 
 def _is_noise(before: Measurement, current: Measurement) -> bool:
     """Return whether ``current`` differs from ``before`` only by noise.
 
-    The 95 % intervals of both rates must overlap, and the new one must be at least half as wide as
-    the old one. Two such intervals of the same true rate overlap in more than 99 % of all cases. It
-    would not be enough that the new interval contains the old rate: this fails in one case of six.
+    The 95 % intervals of both rates must overlap, and the new interval must be at least half as
+    wide as the old interval. Two measurements of the same true rate have such intervals in more
+    than 99 % of all cases. In one case of six, the new interval does not contain the old rate.
     """
     old, new = before.micro_steps_per_second, current.micro_steps_per_second
     old_ci, new_ci = before.ci_permille, current.ci_permille

@@ -1,6 +1,7 @@
-"""Computes what the node has for pods that gputopo sizes.
+"""Computes the CPUs, memory and GPUs that the node has for the pods which gputopo sizes.
 
-The operator divides this among these pods. The extender compares nodes by it.
+The operator divides these CPUs and memory among the sized pods. The extender compares nodes by
+their CPUs for sized pods.
 """
 
 import time
@@ -13,17 +14,17 @@ from gputopo_kube.pods import PodView
 from gputopo_kube.tuned_node import allocatable, to_amounts
 
 _LEAST_CHANGE: Final = 0.02
-"""A change by a smaller part is not published, so that short pods with few CPUs cause no writes."""
+"""The agent publishes no change by a smaller part: short pods with few CPUs cause no writes."""
 
 _MOST: Final = 2**53 - 1
 _MOST_GPUS: Final = 64
 
 
 def sized_capacity(node: Document, pods: Iterable[PodView], resource: str) -> SizedCapacity | None:
-    """Return the allocatable amounts without those of all pods that gputopo does not size.
+    """Return the allocatable CPUs, memory and GPUs minus those of pods that gputopo does not size.
 
     Args:
-        node: the Node object; empty before it was read. The result is then None.
+        node: the Node object; empty if the agent has not read it. The result is then None.
         pods: the pods of the node, with their runtime.
         resource: extended resource that counts the GPUs.
     """
@@ -43,22 +44,23 @@ def sized_capacity(node: Document, pods: Iterable[PodView], resource: str) -> Si
 
 
 class CapacityReport:
-    """Decides which capacity the agent publishes: not each small change, and not each one at once.
+    """Decides which capacity for sized pods the agent publishes.
 
-    So a node on which pods without GPUs often start and end causes few writes.
+    Small changes and frequent changes are not published: on many nodes, pods without GPUs often
+    start and end.
     """
 
     def __init__(
         self, interval_seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Change the result at most once in ``interval_seconds``; ``clock`` returns seconds."""
+        """Publish at most one change in ``interval_seconds``; ``clock`` returns seconds."""
         self._interval_seconds = interval_seconds
         self._clock = clock
         self._known: SizedCapacity | None = None
         self._changed_at = float("-inf")
 
     def update(self, now: SizedCapacity | None) -> SizedCapacity | None:
-        """Return what to publish if the capacity is ``now``; None if it is unknown."""
+        """Return the capacity to publish; ``now`` is the current capacity, None if unknown."""
         early = self._clock() - self._changed_at < self._interval_seconds
         if now is not None and not early and not _is_close(self._known, now):
             self._known, self._changed_at = now, self._clock()

@@ -31,7 +31,7 @@ class NodeObservation:
             ``observedPodsVersion`` of the status does not change.
         processes_visible: False if the agent cannot see processes of deleted pods.
         measured: rates and samples; None until the agent has measured for some time.
-        sized_capacity: what the node has for pods that gputopo sizes; None if it is unknown.
+        sized_capacity: CPUs, memory and GPUs for pods that gputopo sizes; None if unknown.
     """
 
     hardware: NodeHardware

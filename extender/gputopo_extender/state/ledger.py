@@ -59,7 +59,7 @@ class Ledger:
         return self.usages().get(node)
 
     def sized_capacity(self, node: str) -> SizedCapacity | None:
-        """Return what a node has for pods that gputopo sizes; None if it is unknown."""
+        """Return a node's CPUs, memory and GPUs for pods that gputopo sizes; None if unknown."""
         known = self._nodes.get(node)
         return known.sized_capacity if isinstance(known, GpuNode) else None
 
@@ -141,7 +141,7 @@ class Ledger:
     def put_topology(self, node: GpuNode | UnreadableTopology) -> None:
         """Add or replace a topology.
 
-        New measurements and another capacity for sized pods do not change the node usage.
+        The node usage does not depend on measurements and on the capacity for sized pods.
         """
         before, self._nodes[node.node] = self._nodes.get(node.node), node
         if before == node:

@@ -52,8 +52,8 @@ class GpuNode:
         pods_version: when the agent wrote the status, it had seen all changes of the node's pods up
             to this resource version; None if the agent does not report the version.
         reported: whether an agent has written the status. A new GPUTopology has no status.
-        sized_capacity: what the node has for pods that gputopo sizes; None if it is unknown. It
-            does not decide which pods fit.
+        sized_capacity: CPUs, memory and GPUs for pods that gputopo sizes; None if unknown. The
+            extender ranks nodes by it. Whether a pod fits does not depend on it.
     """
 
     node: str
@@ -106,7 +106,7 @@ def _parse_status(status: Mapping[str, Any]) -> GPUTopologyStatus:
 
 
 def _sized_capacity(status: Mapping[str, Any]) -> SizedCapacity | None:
-    """Return what the node has for sized pods; None if it is missing or in an unknown format."""
+    """Return ``status.sizedCapacity``; None if it is missing or in an unknown format."""
     with suppress(ValidationError):
         return SizedCapacity.model_validate(status.get("sizedCapacity"))
     return None

@@ -1,7 +1,6 @@
-"""Compares nodes by the CPUs that they guarantee to a pod which gputopo sizes.
+"""Compares nodes by the CPUs that gputopo guarantees to a sized pod on each of them.
 
-filter and prioritize call this module for such pods only. It changes the order of nodes on which
-the placement of the GPUs is equally good, and no other order.
+Only nodes on which the placement of the GPUs is equally good are compared.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +15,7 @@ from gputopo_extender.verbs.evaluation import Evaluation, evaluation
 from gputopo_kube.pods import PodView
 
 CpuShares = Mapping[str, int]
-"""What nodes guarantee to one pod, in thousandths of a CPU. Nodes of unknown shares are missing."""
+"""Share of one pod by node, in thousandths of a CPU. Nodes with an unknown share are missing."""
 
 
 def cpu_shares(
@@ -31,7 +30,7 @@ def cpu_shares(
         pod: the pod.
         gpus: number of GPUs that it requests.
         nodes: nodes to compare.
-        capacity_of: returns what a node has for sized pods; None if its agent does not report it.
+        capacity_of: returns a node's capacity for sized pods; None if its agent reports none.
     """
     request = _request(pod)
     if request.mode is ResourcesMode.FIXED:
@@ -68,7 +67,7 @@ def _ranks(found: Evaluation, shares: CpuShares, *, sensitive: bool) -> dict[str
 
 
 def _request(pod: PodView) -> TuningRequest:
-    """Return what the pod requests; an invalid value, which sizing reports, requests nothing."""
+    """Parse the annotations. If they are invalid, the operator reports this; ignore them here."""
     try:
         return parse_tuning_request(pod.annotations)
     except AnnotationError:

@@ -29,10 +29,10 @@ class AdmissionApi:
         return [*self._each(("apis", "batch", "v1"), "jobs", JOB_LABEL)]
 
     def pods(self) -> list[Document]:
-        """Return the pods that gputopo's scheduler places and have not ended.
+        """Return the pods of gputopo's scheduler that have not ended, in all namespaces.
 
-        These are pods of all namespaces. If the operator may not read them, these are the pods of
-        the namespaces of the queue.
+        If the operator may not list pods in all namespaces, return those in the namespaces that it
+        serves.
         """
         try:
             return self._api.list("api", "v1", "pods", fields=self._pods)

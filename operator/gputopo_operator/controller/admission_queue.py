@@ -16,7 +16,7 @@ from gputopo_operator.controller.queue_nodes import ParsedObjects, QueueNodes
 from gputopo_operator.controller.work_queue import queue_in_threads
 
 WORKERS: Final = 1
-"""One worker, so that decisions follow one another."""
+"""One worker, so that no two decisions run at the same time."""
 
 _KEY: Final = "queue"
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class AdmissionQueue:
-    """The work queue with one key: the queue of all GPUJobs that the operator serves."""
+    """Calls the admitter for all GPUJobs together: its work queue has only one key."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Carries out the decisions about gputopo's queue: starts child Jobs and writes ``status.queue``.
 
-One worker calls this for the whole installation, so decisions follow one another.
+One worker calls this module for the whole installation, so no two decisions run at the same time.
 """
 
 import logging
@@ -55,7 +55,7 @@ class Admitter:
         self._clock = clock
 
     def advance(self, _: str) -> float | None:
-        """Start the jobs whose turn it is; return the seconds until the next pass, or None.
+        """Start the jobs that the queue admits; return the seconds until the next call, or None.
 
         Raises:
             ApiError: a request failed; the caller tries again later.
@@ -71,9 +71,9 @@ class Admitter:
         return PASS_SECONDS if len(plan.changes) > MAX_CHANGES else plan.recheck_after_seconds
 
     def _start_jobs(self) -> QueuePlan:
-        """Start jobs until all have started, or wait because the API server rejected their start.
+        """Start the jobs of the plan. After a rejected start, make a new plan without that job.
 
-        A rejected job keeps its place, but the plan gives its GPUs to other jobs.
+        A rejected job keeps its place in the queue, but the new plan gives its GPUs to other jobs.
         """
         found = self._read()
         started, rejected = set[ObjectKey](), dict[ObjectKey, str]()
@@ -90,7 +90,7 @@ class Admitter:
                 return plan
 
     def _read(self) -> Callable[[dict[ObjectKey, str]], QueueInput]:
-        """Read all objects; return a function from rejected jobs to the input of the decision."""
+        """Read all objects; return a function that adds rejected jobs to these objects."""
         # Pods are read first: the pod of a job that starts meanwhile counts by its Job.
         pods = parse_gpu_pods(self._api.pods(), self._resource)
         children = self._api.child_jobs()
@@ -99,7 +99,7 @@ class Admitter:
         return lambda rejected: QueueInput(jobs, nodes, rules, pods, now, rejected)
 
     def _start(self, start: JobStart) -> str:
-        """Start a child Job; return why the API server rejected this, or an empty text."""
+        """Start a child Job; return why the API server rejected the start, or an empty text."""
         try:
             self._objects.patch_job(start.key, start.patch)
         except DeniedError as error:
@@ -109,7 +109,7 @@ class Admitter:
         return ""
 
     def _write(self, change: QueueChange) -> None:
-        """Write ``status.queue``; then report a job that has begun to wait, or has started."""
+        """Write ``status.queue``; create an event if the job has begun to wait or has started."""
         job, raw = change.job.job, change.job.raw
         # Without a resource version, because only this class writes this part of the status.
         try:

@@ -34,7 +34,7 @@ class PodWatch:
         settings: OperatorSettings,
         changed: Callable[[Iterable[str]], None],
     ) -> None:
-        """Call ``changed`` with the nodes that a change concerns."""
+        """Call ``changed`` with the names of the nodes that must decide again."""
         self._sized = sized
         self._waiting = waiting
         self._changed = changed

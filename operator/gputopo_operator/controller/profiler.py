@@ -123,9 +123,9 @@ class Profiler:
     def _with_cpus(self, situation: ProfilingSituation, node: str) -> ProfilingSituation:
         """Add how much CPU the pod may use on its node, and the CPU requests of pending pods.
 
-        A pending pod could take the CPUs that a measurement makes free by a lower request. If the
-        measurement does not lower the request, because it is already below the limit, the pending
-        pods are not read. Without the right to read nodes or pods, nothing is added.
+        If a measurement lowers the CPU request, a pending pod could take the CPUs that become free.
+        A request below the limit is never lowered, so then pending pods are not read. Add nothing
+        if the operator may not read nodes or pods.
         """
         pod = situation.pod
         lowers_request = pod.cpu is not None and pod.cpu.request == pod.cpu.limit

@@ -1,4 +1,4 @@
-"""Keeps what the queue needs to know of every node: its GPUs, and which pods may use it."""
+"""Keeps what the queue must know of every node: its GPUs, and which pods may run on the node."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 class ParsedObjects(Generic[Value]):
-    """The newest value of each object of one kind, by name. Any thread may call the methods."""
+    """The parsed newest version of each object of one kind. Any thread may call the methods."""
 
     def __init__(self, parse: Callable[[Document], Value]) -> None:
         self._parse = parse
@@ -21,12 +21,12 @@ class ParsedObjects(Generic[Value]):
         self._values: dict[str, Value] = {}
 
     def values(self) -> dict[str, Value]:
-        """Return the values of all objects, by name."""
+        """Return the parsed objects, by name."""
         with self._lock:
             return dict(self._values)
 
     def replace(self, raw: Document) -> bool:
-        """Replace the value of an object; return whether it has changed."""
+        """Parse and store an object; return whether its parsed value has changed."""
         name, after = raw["metadata"]["name"], self._parse(raw)
         with self._lock:
             changed = self._values.get(name) != after
@@ -39,17 +39,17 @@ class ParsedObjects(Generic[Value]):
             self._values.pop(name, None)
 
     def replace_all(self, raws: Iterable[Document]) -> None:
-        """Replace the values of all objects."""
+        """Parse and store the objects, and forget all other objects."""
         after = {raw["metadata"]["name"]: self._parse(raw) for raw in raws}
         with self._lock:
             self._values = after
 
 
 class QueueNodes:
-    """The nodes as the queue needs them.
+    """The parts of all Nodes and GPUTopologies that the queue needs.
 
-    A GPUTopology has 25 kB, and so has a Node with many images. So they are not read for each
-    decision.
+    A GPUTopology has 25 kB, and so has a Node with many images. So the operator does not read these
+    objects for each decision.
 
     Attributes:
         gpus: what the GPUTopology of each node reports of its GPUs.

@@ -1,4 +1,4 @@
-"""Keeps which pods of which nodes gputopo sizes, and finds the changes that need a decision."""
+"""Keeps the pods that gputopo sizes, and finds the nodes that must decide after a change."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -42,11 +42,11 @@ class SizedPods:
         return {pod.node for pods in self._pods.values() for pod in pods.values() if pod.node}
 
     def profile_changed(self, key: ObjectKey, fingerprint: int | None) -> set[str]:
-        """Return the nodes with pods of a GPUProfile whose facts have changed.
+        """Return the nodes with pods of a GPUProfile, if the fingerprint has changed.
 
         Args:
             key: the GPUProfile.
-            fingerprint: hash of what its pods are sized by; None if it was deleted.
+            fingerprint: see ``profile_fingerprint``; None if the GPUProfile was deleted.
         """
         if not _changed(self._profiles, key, fingerprint):
             return set()
@@ -54,7 +54,7 @@ class SizedPods:
         return {pod.node for pod in pods if pod.profile == key and pod.node}
 
     def gpus_changed(self, node: str, fingerprint: int | None) -> set[str]:
-        """Return the node if it has sized pods and its GPUs or their pods have changed."""
+        """Return the node if it has sized pods and its ``gpus_fingerprint`` has changed."""
         changed = _changed(self._gpus, node, fingerprint)
         return {node} & self.nodes() if changed else set()
 

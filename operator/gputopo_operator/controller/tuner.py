@@ -117,7 +117,7 @@ class Tuner:
     def _read(
         self, node: Document, pods: Sequence[NodePod], rejections: Mapping[str, str], now: datetime
     ) -> TunedNode:
-        """Return the input of the decision, with the pending pods that the node may help."""
+        """Return the input of the decision, with the pods for which this node frees CPUs."""
         name, resource = node["metadata"]["name"], self._settings.resource
         profiles = {each.profile for each in pods if each.tuned and each.profile}
         facts = {key: self._read_facts(key) for key in sorted(profiles)}
@@ -141,7 +141,7 @@ class Tuner:
         )
 
     def _carry_out(self, plan: NodePlan, pods: Sequence[NodePod], now: datetime) -> dict[str, str]:
-        """Carry out all steps in their order; return the rejections by UID of the pod."""
+        """Carry out all steps in their order; return the rejection messages by UID of the pod."""
         by_uid = {each.view.uid: each for each in pods}
         rejections: dict[str, str] = {}
         for step in plan.steps:
@@ -173,7 +173,7 @@ class Tuner:
         self._create_event(pod, tuning_event(step.event, step.message), now, step.record.since)
 
     def _report_state(self, node: TunedNode, pods: Sequence[NodePod], now: datetime) -> None:
-        """Update the metrics of the node; report once why a pod cannot be sized."""
+        """Update the metrics of the node; create one event for each pod that cannot be sized."""
         self._metrics.set_requests(node.name, total(each.spec.request for each in node.pods))
         keys = {each.view.uid: each.view.key for each in pods}
         self._metrics.set_pods(node.name, {keys[pod.uid]: _figures(pod) for pod in node.pods})

@@ -15,7 +15,7 @@ class TuningApi(ResizingApi):
         return self.mark(pod, {RESOURCES_ANNOTATION: record.dump()})
 
     def resize_to(self, pod: Document, container: str, amounts: ContainerAmounts) -> None:
-        """Set requests and limits of one container. Amounts of 0 and None are not set.
+        """Set requests and limits of one container. An amount of 0 or None stays unchanged.
 
         Raises:
             DeniedError: the API server rejected the resize, or the pod was deleted.

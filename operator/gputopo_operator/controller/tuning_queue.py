@@ -31,8 +31,8 @@ class TuningQueue:
     """Calls the tuner for each node that has sized pods, after changes and once per round.
 
     The node agents report changes of other pods and of the allocatable amounts in the GPUTopology.
-    A round also finds those that are too small for a report. Without sized pods, no request is sent
-    except for the watch of pods with their label.
+    A round also finds changes that are too small for a report. If there are no sized pods, the only
+    request is the watch of pods with the label ``gputopo.io/tuned``.
     """
 
     def __init__(

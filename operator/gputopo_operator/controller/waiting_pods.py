@@ -1,4 +1,4 @@
-"""Keeps the pending pods that need CPUs or memory, and the node that cuts its pods for each."""
+"""Keeps the pending pods that need CPUs or memory, and the node that frees capacity for each."""
 
 import threading
 import time
@@ -28,8 +28,8 @@ class _Choice(NamedTuple):
 class WaitingPods:
     """The pending pods and the node that makes capacity available for each of them.
 
-    Any thread may call the methods. All state can be lost: it is computed again from the watch and
-    from the next decisions about the nodes.
+    Any thread may call the methods. After a restart, the operator computes the state again from the
+    watch and from the next decisions about the nodes.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -69,7 +69,7 @@ class WaitingPods:
 
         Args:
             node: name of the node.
-            offer: what the node can give now.
+            offer: what the node can give to pending pods now.
         """
         with self._lock:
             self._offers[node] = offer

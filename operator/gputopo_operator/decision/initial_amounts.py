@@ -14,7 +14,7 @@ _NO_BOUND: Final = ResourceBound()
 
 
 def tuning_request(resources: ResourcesSpec) -> TuningRequest:
-    """Return who decides about CPU and memory of the running pod, and its largest amounts.
+    """Return mode and upper bounds with which the operator sizes the running pod.
 
     Raises:
         SpecError: an amount in ``spec.resources.max`` is too large.
@@ -30,8 +30,8 @@ def tuning_request(resources: ResourcesSpec) -> TuningRequest:
 def set_initial_amounts(container: Document, resources: ResourcesSpec) -> None:
     """Set requests and limits of the container with GPUs to the amounts in ``resources.min``.
 
-    With these amounts the pod finds a node. The operator raises them when the pod has one. Amounts
-    that ``resources.min`` does not have stay those of the template.
+    kube-scheduler binds the pod by these amounts, and the operator then raises them. An amount that
+    ``resources.min`` does not set stays as in the template.
 
     Args:
         container: the container of the pod template, with the objects ``resources.requests`` and
@@ -78,7 +78,7 @@ def _reject_more_than_most(name: str, limit: object, most: str) -> None:
 
 
 def _most(name: str, quantity: int | str | None, unit: int, largest: int) -> int | None:
-    """Return an upper bound in units of ``unit`` thousandths, rounded up; None without a bound."""
+    """Return an upper bound, rounded up; ``unit`` 1 gives thousandths, 1000 gives whole units."""
     if quantity is None:
         return None
     thousandths = parse_thousandths(quantity)

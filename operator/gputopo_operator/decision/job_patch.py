@@ -20,13 +20,13 @@ def job_patch(
     counts: FailureCounts,
     result: JobResult | None,
 ) -> Document | None:
-    """Return the merge patch that the child Job needs, or None if it needs none.
+    """Return the merge patch that the child Job needs, or None if no field has to change.
 
-    The patch sets ``suspend`` of the Job, or does not change it if the argument is None.
+    If the argument ``suspend`` is None, the patch does not change ``suspend`` of the Job.
 
     If the job has a result, the patch ends the Job with ``backoffLimit: 0``, and not with
-    ``suspend``, which Kueue may control. Otherwise the patch raises ``backoffLimit`` by the number
-    of deleted pods: the Job controller counts them as failed, but they must not end the job.
+    ``suspend``, which Kueue may control. If the job has no result, the patch raises
+    ``backoffLimit`` by the number of deleted pods, which the Job controller counts as failed.
     """
     if child.result is not None or child.deleting or not child.uid:
         return None

@@ -81,7 +81,7 @@ def ended_patch(run: LinkRun, result: LinkRunResult) -> Document:
 def _spec_of_run(spec: GPUJobSpec, kind: LinkSet) -> GPUJobSpec:
     """Return the GPUJob's spec with a policy that chooses GPUs with the best or the worst links.
 
-    Both runs have the CPU and memory of the template for their whole time. With those of
+    The operator does not size a run: it has the CPU and memory of the template all the time. With
     ``resources.min``, a program could wait for CPUs and so be equally slow on all links.
     """
     changes: dict[str, Any] = {

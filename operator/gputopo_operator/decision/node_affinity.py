@@ -1,4 +1,4 @@
-"""The nodes that the pod of a job may not use, and how to keep it off more nodes."""
+"""Finds the nodes that a job's pod may not use, and excludes more nodes by a node affinity."""
 
 import copy
 import json
@@ -17,7 +17,7 @@ def avoided_nodes(
 ) -> tuple[frozenset[str], ...]:
     """Return for each job the nodes that its pod may not use.
 
-    Most jobs have the same few rules, so each set is computed once and shared by many jobs.
+    Many jobs have equal pod rules, so the function computes each set of nodes only once.
 
     Args:
         jobs: the jobs.
@@ -40,8 +40,8 @@ def avoided_nodes(
 def without_nodes(affinity: Document | None, nodes: Sequence[str]) -> Document:
     """Return a node affinity that also excludes these nodes by name.
 
-    A pod fits on a node if one term matches it, so each term gets the names. The API server accepts
-    one name for each requirement.
+    Kubernetes lets a pod use a node that matches any one term, so each term must exclude the nodes.
+    The API server accepts only one name in each requirement, so each node has its own requirement.
     """
     changed = copy.deepcopy(affinity or {})
     node_affinity = changed.get("nodeAffinity") or {}

@@ -1,7 +1,7 @@
 """Chooses the node whose sized pods make capacity available for a pending pod.
 
-Only one node does so for each pending pod. Otherwise all nodes of a cluster would cut their pods
-for one pending pod, and raise them again.
+Only one node makes capacity available for each pending pod. Otherwise all nodes of a cluster would
+cut their pods for one pending pod, and then raise them again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,9 +35,9 @@ def importance(pod: WaitingPod) -> tuple[int, str, str]:
 
 
 def _cut(pod: WaitingPod, offer: NodeOffer, earlier: list[WaitingPod]) -> int | None:
-    """Return by how much, in thousandths of a CPU, sized pods are cut for the pod.
+    """Return by how much, in thousandths of a CPU, the node must cut its sized pods for the pod.
 
-    None if the node cannot take the pod, or can take it without a cut.
+    The result is None if the pod fits on the node without a cut, or does not fit even with cuts.
     """
     wanted = {**pod.requests, "pods": 1000}
     free = {

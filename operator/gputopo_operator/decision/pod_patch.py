@@ -13,7 +13,7 @@ from gputopo_operator.model import GpuJobState, JobPod, ObjectEvent, ReconcilePl
 
 
 def pod_patch(spec: GPUJobSpec, pod: JobPod | None) -> tuple[str, Document] | None:
-    """Return the pod's name and the patch that copies ``resources.max``; None if it needs none."""
+    """Return the pod's name and the patch that copies a changed ``resources.max``, or None."""
     if pod is None or pod.size is None or not pod.view.live:
         return None
     try:

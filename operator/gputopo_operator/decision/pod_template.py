@@ -36,8 +36,8 @@ def pod_template(
     """Return the pod template of the GPUJob with the name ``job``.
 
     Raises:
-        SpecError: the user's template sets a field that gputopo sets, or has no CPU request and
-            limit with a mode that needs both.
+        SpecError: the user's template sets a field that gputopo sets, or gputopo should size the
+            pod and the template has no CPU request or no CPU limit.
     """
     template = copy.deepcopy(spec.template)
     pod = _mapping(template, "spec", "spec.template")

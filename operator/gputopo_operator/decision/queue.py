@@ -32,7 +32,7 @@ RECHECK_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A job with what it is to the queue, the pod of its child Job, and nodes it may not use."""
+    """A GPUJob, the newest pod of its child Job, and the nodes that its pods may not use."""
 
     queued: QueuedJob
     role: QueueRole
@@ -63,7 +63,7 @@ def queue_plan(found: QueueInput, rules: QueueRules) -> QueuePlan:
 
 
 def role_of(queued: QueuedJob) -> QueueRole:
-    """Return what a GPUJob is to the queue."""
+    """Return whether a GPUJob waits in the queue, was admitted by it, or is not in the queue."""
     job, child, conditions = queued.job, queued.child, queued.job.status.conditions
     if job.spec is None or job.deleting or child is None or child.owner_uid != job.uid:
         return QueueRole.OUTSIDE
@@ -137,7 +137,7 @@ def _waiting(member: _Member, now: float) -> WaitingJob:
 def _capacities(found: QueueInput, members: Sequence[_Member]) -> dict[str, int]:
     """Return the GPUs of each node that are free or used by admitted jobs.
 
-    A pod counts from its Binding until the agent reports that its GPUs are free.
+    Another pod uses GPUs from its Binding until the agent reports that its GPUs are free.
     """
     admitted = {each.pod.uid for each in members if each.pod and each.role is QueueRole.ADMITTED}
     listed = {pod.uid for pod in found.pods}
@@ -173,7 +173,7 @@ def _start(queued: QueuedJob, avoids: Sequence[str]) -> JobStart:
 def _changes(
     decision: QueueDecision, members: Sequence[_Member], now: str
 ) -> tuple[QueueChange, ...]:
-    """Return the changes: first jobs that left or entered the queue, then by position."""
+    """Return the changes: first for jobs that left or entered the queue, then for the others."""
     places = {each.job: each for each in decision.waiting}
     found = [
         change

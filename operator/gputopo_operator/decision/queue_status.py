@@ -17,7 +17,7 @@ def queue_change(
 
     Args:
         queued: the GPUJob with its current status.
-        role: what the job was to the queue before this decision.
+        role: whether the job was waiting or admitted before this decision.
         place: the place of a job that keeps waiting; None for other jobs.
         pod: the pod of the child Job.
         now: RFC 3339 time.
@@ -39,7 +39,7 @@ def queue_change(
 
 
 def queue_event(order: QueueOrder, change: QueueChange) -> ObjectEvent | None:
-    """Return the event on a GPUJob that has begun to wait or has started; None for others."""
+    """Return the event for a job that has begun to wait or has started; None if it did neither."""
     if change.waited_seconds is not None:
         note = f"the queue (order {order}) has started the job after {change.waited_seconds} s"
         return ObjectEvent("Normal", "Admitted", note)

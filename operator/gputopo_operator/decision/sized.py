@@ -20,8 +20,8 @@ _MEASURED = "gputopo measures the pod with several CPU limits"
 def sized(spec: GPUJobSpec, pod: JobPod | None, result: JobResult | None) -> list[ConditionUpdate]:
     """Return the condition Sized of a job with a child Job.
 
-    The list is empty with the mode ``Fixed``, and after the end of the job: the current condition
-    then stays.
+    The list is empty if the mode is ``Fixed``, or if the job has ended. An empty list leaves the
+    current condition unchanged.
     """
     if spec.resources.mode == "Fixed" or result is not None:
         return []
@@ -86,7 +86,7 @@ def job_resources(
 def _gain(size: PodSize, throughput: JobThroughput | None, found: Measurement) -> int | None:
     """Return by how much the last resize has changed the rate, in percent; None if unknown.
 
-    The rate is that of the new status, which changes only if a measurement clearly differs.
+    ``throughput`` has the rate. It changes only if a measurement differs by more than noise.
     """
     if throughput is None or throughput.state != "Steady":
         return None

@@ -1,4 +1,4 @@
-"""The error about the spec of a GPUJob from which no pod can be made."""
+"""The error that the operator cannot create a pod from the spec of a GPUJob."""
 
 from gputopo.errors import InvalidInputError
 

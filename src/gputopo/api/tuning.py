@@ -58,24 +58,25 @@ class TunedRecord(ApiModel):
 
     Attributes:
         uid: UID of the pod; an annotation with another UID was copied and is ignored.
-        floor: amounts with which the pod was created; it never gets less.
+        floor: amounts with which the pod was created; gputopo never gives the pod less.
         last: amounts before the newest resize.
         target: amounts of the newest resize.
         since: time of the newest resize.
         reason: why the pod has these amounts, in words.
         done: kubelet has applied the newest resize, or the resize has ended without an effect. The
             pod then has the amounts ``target`` until the operator writes the next record.
-        rejected: the newest resize was rejected, and the pod has its former amounts, or gets them
-            back. ``reason`` has the message.
+        rejected: the API server or kubelet rejected the newest resize. The pod has its former
+            amounts, or the operator is restoring them. ``reason`` has the message.
         before_micro_steps_per_second: measured rate before the newest resize; 0 if unknown.
         pinned: the pod cannot be resized, or another client has resized it. The operator does not
             resize the pod any more.
         peak_memory: most memory that the pod has had; 0 before the first resize.
-        least_memory: memory below which the pod ran out of memory or rejected a cut; 0 if none.
-        most_milli_cpu: CPUs above which a raise was not possible; None if none failed.
-        most_memory: memory above which a raise was not possible; None if none failed.
-        deferrals: number of raises in succession that kubelet has deferred too long. The operator
-            waits longer after each one.
+        least_memory: memory below which the pod ran out of memory, or below which kubelet rejected
+            a cut; 0 if neither has happened.
+        most_milli_cpu: CPUs above which a raise has failed; None if no raise of CPUs has failed.
+        most_memory: memory above which a raise has failed; None if no raise of memory has failed.
+        deferrals: number of raises in a row that kubelet has deferred too long. The operator waits
+            longer after each deferral.
     """
 
     v: Literal[1] = 1
@@ -145,7 +146,7 @@ def parse_tuning_request(annotations: Mapping[str, str]) -> TuningRequest:
     if mode is ResourcesMode.FIXED:
         raise AnnotationError(
             f"{RESOURCES_MAX_ANNOTATION}: {quoted(most)} is allowed with "
-            f"{RESOURCES_MODE_ANNOTATION}=Auto or Proportional only; set this annotation, too"
+            f"{RESOURCES_MODE_ANNOTATION}=Auto or Proportional only; set the mode, too"
         )
     bounds = _bounds(most)
     return TuningRequest(mode, bounds.get("cpu"), bounds.get("memory"))

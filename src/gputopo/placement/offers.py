@@ -1,23 +1,23 @@
-"""Ranks nodes of equal rank by the CPUs that they can offer to a pod. Pure functions.
+"""Ranks nodes that are equally good for the GPUs of a pod by the pod's share of their CPUs. Pure.
 
-gputopo divides the CPUs of a node among the pods that it sizes. So free CPUs do not show what such
-a pod gets. It is guaranteed the share of its GPUs.
+gputopo divides the CPUs of a node among the pods that it sizes. So the number of free CPUs does not
+show how many CPUs a sized pod gets. gputopo guarantees the pod a share in proportion to its GPUs.
 
-Example: two nodes have the same links and the same free GPUs. One of them guarantees 8 CPUs to the
-pod, the other one 4 CPUs, because pods that gputopo does not size request the rest. The first node
-is better.
+Example: two nodes have the same links and the same free GPUs. The share of the pod is 8 CPUs on the
+first node, and 4 CPUs on the second node, where pods that gputopo does not size request the other
+CPUs. So the first node is better.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 LEAST_PART: Final = 0.8
-"""A share is clearly smaller than another one if it is below this part of it. Smaller differences
-do not matter: otherwise a system pod on a node would decide which GPUs a pod gets."""
+"""A share is clearly smaller than the largest share if it is below this part of the largest share.
+Smaller differences do not count: a small system pod must not decide which GPUs a pod gets."""
 
 
 def share_of_pod(milli_cpu: int, node_gpus: int, pod_gpus: int, most: int | None) -> int | None:
-    """Return the CPUs that a node guarantees to a pod, in thousandths; None if they are unknown.
+    """Return the share of a pod on a node, in thousandths of a CPU; None if it is unknown.
 
     Args:
         milli_cpu: CPUs that the node has for pods which gputopo sizes.
@@ -32,10 +32,10 @@ def share_of_pod(milli_cpu: int, node_gpus: int, pod_gpus: int, most: int | None
 
 
 def ranked_by_shares(ranks: Mapping[str, int], shares: Mapping[str, int]) -> dict[str, int]:
-    """Return the rank of each node, from 0, with two ranks in place of one where shares differ.
+    """Return new ranks, from 0. If the shares of one rank differ clearly, split this rank in two.
 
-    Of the nodes of one rank, those come first whose share is not clearly smaller than the largest
-    of this rank. A node whose share is unknown comes first, too.
+    The second part has the nodes whose share is clearly smaller than the largest share of the rank.
+    The first part has all other nodes of the rank, also nodes with an unknown share.
 
     >>> ranked_by_shares({"a": 0, "b": 0, "c": 1}, {"a": 8000, "b": 4000, "c": 9000})
     {'a': 0, 'b': 1, 'c': 2}

@@ -42,7 +42,7 @@ def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict
 
 
 def rank_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, int]:
-    """Return the rank of each candidate by which :func:`score_nodes` scores it; the best has 0."""
+    """Return the rank of each candidate, from 0 for the best; see :func:`score_nodes`."""
     keys = _keys(candidates, sensitive=sensitive)
     ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values()), reverse=True))}
     return {node: ranks[value] for node, value in keys.items()}

@@ -144,8 +144,8 @@ def _rejection(situation: ProfilingSituation, state: ProfilingState) -> str:
 def _most_after_rejection(situation: ProfilingSituation, state: ProfilingState) -> int:
     """Return the highest limit to measure after a raise was rejected.
 
-    If another pod has taken CPUs since the raise, this is what the node has left; otherwise the
-    reason of the rejection is not known, and only limits up to the own one are measured.
+    If another pod has taken CPUs since the raise, the result is the CPUs that the node has left.
+    In all other cases the reason of the rejection is unknown, and the result is the original limit.
     """
     own, left = state.original.limit, situation.available_milli_cpu
     return left if own < left < state.target.limit else own

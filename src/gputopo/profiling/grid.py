@@ -1,12 +1,13 @@
 """Computes the CPU limits with which a pod may be measured.
 
 The planner (:mod:`gputopo.sensitivity.planner`) searches whole numbers, so it counts in *units* of
-CPU. A unit is a round amount, at most an eighth of the container's own limit. If much more is
-measured than the own limit, a unit is larger, because each measured limit takes minutes.
+CPU. A unit is a round amount, at most an eighth of the container's original limit. If the highest
+limit to measure is more than four times the original limit, a unit is a round amount of at most
+1/32 of the highest limit: each measured limit takes minutes, so there must not be too many units.
 
-Example: a container has a limit of 4 CPUs, and its node has CPUs for a limit of 7. A unit is 500m.
-The planner may measure 1 unit (500m) to 14 units (7 CPUs). The container's own limit is 8 units.
-With a limit of 500m and up to 24 CPUs, a unit is 500m, too: 1 to 48 units.
+Example: the original limit is 4 CPUs, and the highest limit to measure is 7 CPUs. A unit is 500m.
+The planner may measure 1 unit (500m) to 14 units (7 CPUs). The original limit is 8 units.
+With an original limit of 500m and a highest limit of 24 CPUs, a unit is 500m, too: 1 to 48 units.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class CpuGrid:
         original: CPUs of the container before the measurement.
         most_milli_cpu: highest CPU limit to measure; at least the original limit.
         gpus: number of GPUs of the container.
-        never_lowered: whether no limit below the original one is measured, because it is the floor
+        never_lowered: if true, the original limit is the lowest limit to measure. It is the floor
             of a pod that gputopo sizes.
     """
 
@@ -110,8 +111,8 @@ def most_milli_cpu(
     Args:
         original: CPUs of the container before the measurement.
         available: CPUs of the node that the container can have. The result does not exceed them.
-        share: share of the pod in the CPUs of its node, if gputopo sizes the pod; else 0. The
-            container has few CPUs then, and gets its share or more after the measurement.
+        share: share of the pod in the CPUs of its node; 0 if gputopo does not size the pod. The
+            original limit of a sized pod is its floor, so twice that limit can be too low.
         bound: most CPUs that the pod may get; None if the user has not set it.
     """
     wanted = MOST_TIMES_LIMIT * max(original.limit, share) if bound is None else bound

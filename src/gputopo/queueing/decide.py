@@ -1,13 +1,14 @@
 """Decides which waiting jobs start now: the runnable set of Synergy (section 3.2), with backfill.
 
 The jobs are tried in queue order. A job starts if one node has all its GPUs free. A later job may
-start while an earlier one waits for more GPUs. Starvation is bounded: a node is reserved for the
-overdue job with the longest wait, and no other job may take GPUs of this node. A second node is
-reserved only for an overdue job that may not use the first one, because the free GPUs of a reserved
-node are idle (so does the backfill of EASY). Running jobs are never ended.
+start while an earlier job waits for more GPUs. Starvation is bounded: a node is reserved for the
+overdue job with the longest wait, and no other job may take GPUs of this node. The free GPUs of a
+reserved node are idle. So, as in EASY backfilling, there is normally only one reserved node: a
+second node is reserved only for an overdue job that may not use the first. Running jobs never end
+for the queue.
 
-If no job runs longer than L, the overdue job with the longest wait starts at the latest L after its
-reservation began, provided that some node can offer so many GPUs.
+If no job runs longer than L, and one node has enough healthy GPUs, the overdue job with the longest
+wait starts at most L after its reservation began.
 """
 
 from gputopo.queueing.free_gpus import FreeGpus
@@ -46,10 +47,10 @@ def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
 
 
 def _free_gpus(state: QueueState) -> FreeGpus:
-    """Return the GPUs that are free when all admitted jobs have theirs.
+    """Return the GPUs that are still free when all admitted jobs have their GPUs.
 
-    A job that was admitted, but fits on no node now, has the first right to a node: its pod already
-    waits in the scheduler, so later jobs would take its GPUs.
+    If an admitted job fits on no node now, reserve a node for this job. Its pod already waits in
+    the scheduler, and a job that starts now could take its GPUs.
     """
     free = FreeGpus(state.capacities, state.admitted)
     unbound = [job for job in state.admitted if job.node is None]
@@ -71,10 +72,11 @@ def _exposed(job: WaitingJob, free: FreeGpus) -> str:
 
 
 def _admission(job: WaitingJob, free: FreeGpus, now: float, *, overdue: bool) -> QueueStart:
-    """Take GPUs for a job. Keep its pod off the nodes of which other jobs need the free GPUs.
+    """Take GPUs for a job; its pod must avoid the nodes whose free GPUs other jobs need.
 
-    The pods of all jobs that start now are bound in any order and to any nodes. So a job that
-    starts with an overdue job may not use the node of that job, unless both fit there.
+    The scheduler binds the pods of all jobs that start now, in any order and to any nodes. So a job
+    that starts together with an overdue job may not use the node on which the overdue job is
+    placed, unless this function has placed both jobs on that node.
     """
     node = free.place(AdmittedJob(job.job, job.gpus, None, now, job.avoids))
     kept = (free.reserved.keys() | free.expected) - {node} - job.avoids

@@ -10,11 +10,11 @@ class FreeGpus:
 
     Attributes:
         reserved: by node, the job for which the node is reserved.
-        expected: nodes to which the pods of overdue jobs will be bound that start now.
+        expected: nodes that this decision has chosen for overdue jobs that start now.
     """
 
     def __init__(self, capacities: Mapping[str, int], admitted: Collection[AdmittedJob]) -> None:
-        """Take the GPUs of the bound jobs from their nodes."""
+        """Subtract the GPUs of jobs whose pods are bound from the free GPUs of their nodes."""
         self._capacities = capacities
         self._free = dict(capacities)
         self._jobs: dict[str, list[AdmittedJob]] = {node: [] for node in capacities}
@@ -29,10 +29,10 @@ class FreeGpus:
         return self._best_fit(job) is not None
 
     def place(self, job: AdmittedJob) -> str | None:
-        """Take GPUs for a job whose pod is not bound yet; return their node, if one has enough.
+        """Take GPUs for a job whose pod is not bound yet; return their node, or None if none fits.
 
-        The scheduler chooses the node later. Until then this assumes the node with the fewest free
-        GPUs that are enough, so that larger groups of free GPUs stay whole for larger jobs.
+        The scheduler chooses the node later. This method assumes the fitting node with the fewest
+        free GPUs, so that larger groups of free GPUs stay whole for larger jobs.
         """
         node = self._best_fit(job)
         if node is not None:
@@ -40,12 +40,13 @@ class FreeGpus:
         return node
 
     def reserve(self, job: AdmittedJob | WaitingJob) -> str | None:
-        """Reserve for a job the node that will have enough free GPUs first; None without a node.
+        """Reserve the node that will have enough free GPUs first; None if all nodes are too small.
 
-        How long other jobs run is unknown, so it is assumed that jobs end in the order of their
-        start. For each node, let s be the start of the last job that has to end. The node with the
-        lowest s is reserved. When no job runs longer than L, it has enough free GPUs at s + L. On a
-        reserved node no job starts, so s never rises, even if another node is reserved later.
+        How long other jobs run is unknown, so this method assumes that jobs end in the order of
+        their start. For each node, let s be the start of the last job that must end before the new
+        job fits. The method reserves the node with the lowest s. If no job runs longer than L, this
+        node has enough free GPUs at s + L. No other job starts on a reserved node, so its s never
+        rises.
 
         For example, a job needs 4 GPUs. n1 has 1 free GPU and jobs with 1 and 2 GPUs, which started
         at 50 and 60: s = 60. n2 has 2 free GPUs and a job with 2 GPUs, which started at 90: s = 90.
@@ -67,7 +68,7 @@ class FreeGpus:
         return sum(1 for _ in self._permitted(job)), len(self._capacities)
 
     def is_possible(self, job: WaitingJob) -> bool:
-        """Return whether a node that a job may use has enough GPUs, free or used by the queue."""
+        """Return whether a permitted node has enough GPUs, also counting those of admitted jobs."""
         return any(self._capacities[node] >= job.gpus for node in self._permitted(job))
 
     def reserved_with(self, job: WaitingJob) -> str | None:
@@ -91,7 +92,7 @@ class FreeGpus:
         self._jobs[node].append(job)
 
     def _last_start(self, node: str, gpus: int) -> float | None:
-        """Return the start of the last job that has to end; None if the node is too small."""
+        """Return when the last job that must end has started; None if the node is too small."""
         if self._capacities[node] < gpus:
             return None
         free, date = self._free[node], float("-inf")

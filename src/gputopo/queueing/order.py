@@ -24,8 +24,8 @@ def sort_waiting(jobs: Iterable[WaitingJob], rules: QueueRules, now: float) -> l
     """Return the jobs in queue order.
 
     Overdue jobs come first; the job that has waited longest is the first of them. The others follow
-    by priority and then by ``rules.order``. Jobs without the expected duration that the order needs
-    come after jobs of the same priority with one. The last criteria are creation time and name.
+    by priority and then by ``rules.order``. If this order needs the expected duration, jobs without
+    it are the last of their priority. The last criteria are creation time and name.
     """
 
     def key(job: WaitingJob) -> tuple[float, ...]:

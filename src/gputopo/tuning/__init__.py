@@ -1,1 +1,1 @@
-"""Decides the CPUs and memory of running pods on one node (Synergy, sections 3 and 4). Pure."""
+"""Decides CPUs and memory of a node's running pods (Synergy, sections 3 and 4). Pure functions."""

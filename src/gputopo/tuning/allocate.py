@@ -1,10 +1,10 @@
-"""Divides what a node has beyond the guaranteed amounts among the pods that gain most from it.
+"""Divides the spare CPUs and memory of a node among the pods that gain most from them.
 
-A mechanism of :mod:`gputopo.sizing` guarantees the proportional share of one server to each job.
-Here, pods have other guarantees: their floors, and shares without what other pods hold. So each pod
-first gets its least amounts (:attr:`SizedPod.least`), and the mechanism divides the rest: its
-server has only the spare amounts, and the matrix of a job has the throughput by the *additional*
-amounts. The server has so many GPUs that a proportional share of it is practically 0.
+Each pod first gets its least amounts (:attr:`SizedPod.least`). A mechanism of :mod:`gputopo.sizing`
+then divides the spare amounts: its server has only these amounts, and each job has a matrix of the
+throughput by the *additional* amounts of the pod. A mechanism also guarantees each job its
+proportional share of the server. The least amounts replace this guarantee. So the server has so
+many GPUs that the proportional share of a job is practically 0.
 
 Example: 8 CPUs, and pods A and B have a share of 4 CPUs each. A reaches its full throughput with 1
 CPU, B makes 10 steps per second with each CPU. The least amounts are 1 and 4 CPUs. 3 CPUs are
@@ -33,9 +33,9 @@ def allocate(
 ) -> dict[str, Amounts]:
     """Return the amounts of each pod, by UID: at least :attr:`SizedPod.least`.
 
-    ``spare`` is what the node has beyond the least amounts of all pods. The sum of the amounts
-    exceeds that of the least amounts by at most ``spare``; by nothing if ``spare`` is negative.
-    Among equally good divisions, pods keep what they have now (:mod:`gputopo.tuning.ties`).
+    ``spare`` is what the node has beyond the least amounts of all pods. The function divides at
+    most ``spare``. If ``spare`` is negative, each pod gets exactly its least amounts. Of equally
+    good divisions, the result is one close to the current amounts (:mod:`gputopo.tuning.ties`).
     """
     # One MiB is not divided: mechanisms allow sums to exceed the server by 1,000 bytes.
     spare = Amounts(max(0, spare.milli_cpu), max(0, spare.memory - MEBIBYTE))
@@ -56,7 +56,7 @@ def allocate(
 
 
 def _additional(pod: SizedPod, spare: Amounts, server: ServerCapacity) -> SensitivityMatrix | None:
-    """Return the throughput by the amounts beyond the least; None if it does not rise."""
+    """Return the throughput by additional amounts; None if no more amounts make the pod faster."""
     if pod.matrix is None:
         return None
     cpus = _cells((round(each * 1000) for each in pod.matrix.cpus), pod, spare, 0)
@@ -73,7 +73,7 @@ def _additional(pod: SizedPod, spare: Amounts, server: ServerCapacity) -> Sensit
 
 
 def _cells(axis: Iterable[int], pod: SizedPod, spare: Amounts, resource: int) -> list[int]:
-    """Return the least amount of the resource, and those amounts of the axis that can be added."""
+    """Return the pod's least amount, and all larger amounts of the axis that the pod can get."""
     least = pod.least[resource]
     most = min(pod.most[resource], least + spare[resource])
     return [least, *(amount for amount in axis if least < amount <= most)]

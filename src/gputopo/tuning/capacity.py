@@ -27,13 +27,13 @@ class AmountChange:
 def fitting(node: TunedNode, changes: Sequence[AmountChange]) -> tuple[AmountChange, ...]:
     """Return the raises that fit on the node, in the given order, and then all cuts.
 
-    CPUs that are cut count as free: a cut of CPUs takes effect within seconds. Memory that is cut
-    is not free until the cut is in effect, because kubelet rejects it if the container uses the
-    memory. So a raise of memory follows its cuts in a later decision. If a node has less of one
-    resource than its pods have, no raise fits: kubelet checks both resources.
+    CPUs count as free as soon as a cut of CPUs is planned: such a cut takes effect within seconds.
+    kubelet can reject a cut of memory. So memory counts as free only when the cut is in effect, and
+    a later decision raises the other pod. If the pods have more of one resource than the node, no
+    raise fits, because kubelet checks both resources.
 
-    Example: a node has 8 CPUs and two pods with 4 CPUs. A cut to 2 and a raise to 6 CPUs are done
-    at once. With 64 GiB instead of 8 CPUs, the cut is done first.
+    Example: a node has 8 CPUs and two pods with 4 CPUs. One decision cuts the first pod to 2 CPUs
+    and raises the second to 6 CPUs. For memory, the raise needs a second decision.
     """
     cuts = _acceptable(node, [change for change in changes if not change.is_raise])
     cut = {change.pod.uid: change.amounts.milli_cpu for change in cuts}
@@ -54,11 +54,11 @@ def fitting(node: TunedNode, changes: Sequence[AmountChange]) -> tuple[AmountCha
 
 
 def _acceptable(node: TunedNode, cuts: Sequence[AmountChange]) -> list[AmountChange]:
-    """Return the cuts; if the node has less than its pods have, one of them is larger.
+    """Return the cuts. If the pods have more than the node, cut one of them below its target.
 
-    Kubelet accepts a cut only if all pods then fit on the node. So one pod is cut to an amount with
-    which all pods fit, but not below its floor. A later decision raises this pod to its target. If
-    no pod can be cut so far, kubelet defers all cuts until the node has capacity again.
+    Kubelet accepts a cut only if all pods then fit on the node. So the first cut is so large that
+    all pods fit, but not below the floor of its pod. A later decision raises this pod to its
+    target. If every such cut would be below a floor, kubelet defers all cuts until a pod ends.
 
     Example: a node with 1400m CPU has two pods with 964m, whose targets are 664m. The first is cut
     to 436m, then the second to 664m. Then the first is raised to 664m.
@@ -79,7 +79,7 @@ def _acceptable(node: TunedNode, cuts: Sequence[AmountChange]) -> list[AmountCha
 
 
 def _missing(node: TunedNode) -> Amounts:
-    """Return by how much the amounts that kubelet counts exceed the node."""
+    """Return by how much the amounts that kubelet has allocated exceed the allocatable amounts."""
     counted = [pod.state.allocated or pod.spec.request for pod in node.pods]
     return Amounts(
         *(
@@ -100,7 +100,7 @@ def _deferred_cuts(node: TunedNode, known: AbstractSet[str]) -> Iterator[AmountC
 
 
 def _cut_by(change: AmountChange, missing: Amounts) -> AmountChange:
-    """Return the change, with at most the allocated amounts minus what is missing."""
+    """Return the change, cut so far that the pod frees the ``missing`` amounts."""
     held = change.pod.state.allocated or change.pod.spec.request
     most = (
         allocated - less if less else amount
@@ -110,12 +110,12 @@ def _cut_by(change: AmountChange, missing: Amounts) -> AmountChange:
 
 
 def _more(held: Amounts, amounts: Amounts) -> Amounts:
-    """Return what a raise needs beyond what the pod has; what it cuts is not free yet."""
+    """Return what a raise needs beyond ``held``; 0 for a resource of which the pod gets less."""
     return Amounts(max(0, amounts.milli_cpu - held.milli_cpu), max(0, amounts.memory - held.memory))
 
 
 def _held(pod: TunedPod) -> Amounts:
-    """Return what the pod may use now: the most of its spec, allocated and applied amounts."""
+    """Return what the pod may use now: the maximum of its spec, allocated and applied amounts."""
     held, applied = held_by(pod), pod.state.applied or pod.spec.request
     return Amounts(
         max(held.milli_cpu, amounts_of(pod).milli_cpu, applied.milli_cpu),

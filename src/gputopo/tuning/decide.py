@@ -4,9 +4,10 @@ The decision depends only on the current state: the spec and the status of the p
 in their annotations. So an operator that was killed at any point, or a second operator, continues
 correctly.
 
-A decision has one of two results. If the newest resize of a pod has ended, or has failed, the plan
-records this, and gives the pod back what kubelet has applied. Otherwise the plan resizes pods to
-their targets. The targets thus always depend on all that is known.
+A decision has one of two results. If the newest resize of a pod has succeeded or failed, the plan
+only writes this result into the record; after a failure it also restores the former amounts. If
+there is no new result, the plan resizes pods to their targets. So no result is missing from the
+records when the next decision computes the targets.
 
 Example: a node has 8 CPUs, and two pods with 4 CPUs each. Pod A gets 6 CPUs and pod B gets 2.
 
@@ -56,7 +57,7 @@ def _order(step: PodResize | RecordUpdate) -> bool:
 
 
 def _changes(node: TunedNode, chosen: Mapping[str, Target]) -> list[AmountChange]:
-    """Return the changes of amounts; first of pods below their floor."""
+    """Return the changes of amounts; pods that have less than their floor come first."""
     changes = []
     for pod in node.pods:
         target = chosen.get(pod.uid)
@@ -84,7 +85,7 @@ def _in_flight(pod: TunedPod) -> bool:
 
 
 def _is_awaited(pod: TunedPod) -> bool:
-    """Return whether the operator has to do something when kubelet has carried out a resize."""
+    """Return whether the operator must check again if kubelet has carried out the newest resize."""
     if pod.record is not None and pod.record.pinned:
         return not (pod.record.done or pod.obstacle or pod.measuring)
     return not left_alone_because(pod) and _in_flight(pod)
@@ -100,7 +101,7 @@ def _step(change: AmountChange, now: datetime) -> PodResize:
 
 
 def _abandoned(pods: Iterable[TunedPod]) -> Iterable[RecordUpdate]:
-    """End each resize that was recorded, but not written, and that is not needed any more."""
+    """End each resize that is recorded, but not in the pod's spec and not needed any more."""
     for pod in pods:
         record = pod.record
         if record is None or left_alone_because(pod) or not was_never_written(pod, record):
@@ -111,9 +112,9 @@ def _abandoned(pods: Iterable[TunedPod]) -> Iterable[RecordUpdate]:
 
 
 def _check_after(node: TunedNode, *, busy: bool) -> float | None:
-    """Return when to decide again without an event; None if nothing changes with time.
+    """Return the seconds until the next decision without an event; None if no wait is running.
 
-    When a wait after a resize is over, the targets may change.
+    The targets may change when a wait after a resize is over.
     """
     if busy or any(_is_awaited(pod) for pod in node.pods):
         return POLL_SECONDS

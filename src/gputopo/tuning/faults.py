@@ -1,7 +1,7 @@
 """Finds out how the newest resize of a pod has ended, and what the operator learns from that.
 
-Each rule returns a step that records what was learned. The record then excludes that the same
-resize is tried again: by a bound, by a wait, or because the pod is pinned.
+Each rule returns a step that writes a new record. After a failure, the record has a bound, a wait
+or ``pinned``, so that the operator does not try the same resize again.
 """
 
 from datetime import datetime
@@ -51,7 +51,7 @@ def _replaced(pod: TunedPod) -> RecordUpdate:
     """Return a new record in place of one that cannot be parsed; the former floor is lost."""
     message = (
         f"{pod.unreadable}, {_text(amounts_of(pod))}; to give the pod its former floor back, "
-        "create it again"
+        "create the pod again"
     )
     return RecordUpdate(
         pod.uid, _with(first_record(pod), reason=message), TuningEvent.RECORD_REPLACED, message
@@ -61,7 +61,7 @@ def _replaced(pod: TunedPod) -> RecordUpdate:
 def _end_of_pinned(
     pod: TunedPod, record: TunedRecord, now: datetime
 ) -> PodResize | RecordUpdate | None:
-    """Return the step that ends the last resize of a pinned pod, or None if it has ended."""
+    """Return the step that ends the last resize of a pinned pod; None if no step is needed."""
     if not was_never_written(pod, record):
         applied = not record.done and is_applied(pod, record, now)
         return RecordUpdate(pod.uid, _with(record, done=True)) if applied else None
@@ -75,14 +75,14 @@ def _resized_by_other(pod: TunedPod, record: TunedRecord) -> RecordUpdate:
     message = (
         f"another client has resized the pod to {_text(has)}; gputopo had resized it to "
         f"{_text(gave)} and does not resize it any more; to change this, exclude the pod from the "
-        "other client and create it again"
+        "other client and create the pod again"
     )
     pinned = _with(record, target=amounts_of(pod), reason=message, done=True, pinned=True)
     return RecordUpdate(pod.uid, pinned, TuningEvent.RESIZED_BY_OTHER, message)
 
 
 def _out_of_memory(pod: TunedPod, record: TunedRecord, _: datetime) -> RecordUpdate | None:
-    """Return the record after an OOM kill with less memory than the pod has had before."""
+    """Return the record after an OOM kill, if the pod once had more memory than at the kill."""
     spec = pod.spec
     if not pod.out_of_memory_at or spec.limit_memory is None or not tunes_memory(pod):
         return None
@@ -92,14 +92,13 @@ def _out_of_memory(pod: TunedPod, record: TunedRecord, _: datetime) -> RecordUpd
     message = (
         "the container was killed because it ran out of memory at "
         f"{format_bytes(pod.out_of_memory_at)}; the pod gets {format_bytes(record.peak_memory)} "
-        "back, and its memory is not cut below this again"
+        "back, and gputopo does not cut it below this amount again"
     )
     learned = _with(record, least_memory=record.peak_memory)
     return RecordUpdate(pod.uid, learned, TuningEvent.MEMORY_GIVEN_BACK, message)
 
 
 def _rejected(pod: TunedPod, record: TunedRecord, _: datetime) -> RecordUpdate | None:
-    """Return the record after the API server has rejected the newest resize."""
     if not pod.rejection or not was_never_written(pod, record):
         return None
     message = f"the API server rejected the resize to {_text(record.target)}: {pod.rejection}"
@@ -110,7 +109,6 @@ def _rejected(pod: TunedPod, record: TunedRecord, _: datetime) -> RecordUpdate |
 
 
 def _infeasible(pod: TunedPod, record: TunedRecord, now: datetime) -> PodResize | None:
-    """Revert a resize that kubelet can never carry out."""
     held = pod.state.allocated or pod.state.applied
     if pod.state.problem != "Infeasible" or held is None or held == pod.spec.request:
         return None

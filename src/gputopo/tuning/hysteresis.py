@@ -2,17 +2,17 @@
 
 A pod is resized for one of three reasons:
 
-1. It has less than its least amounts (:attr:`SizedPod.least`). For a lack below 5 %, the pod waits
-   until its last resize was 60 s ago.
-2. The pods together have more than the node has for them, because capacity of the node was lost or
-   a pending pod needs it. Then pods are cut to their best amounts, one after another, until the
-   others can keep theirs.
-3. The sum of :meth:`SizedPod.value` rises by 3 %, or by a tenth of one pod's throughput. No pod of
-   the node may have been resized in the last 60 s, and no pending pod needs capacity. Changes below
-   5 % are left out.
+1. The pod has less than its least amounts (:attr:`SizedPod.least`). If less than 5 % are missing,
+   the pod waits until its last resize was 60 s ago.
+2. The pods together have more than the node has for them, because the node has lost capacity or a
+   pending pod needs capacity. Then pods are cut to their best amounts, one after another, until all
+   pods fit.
+3. The sum of :meth:`SizedPod.value` rises by 3 %, or by a tenth of one pod's throughput. This
+   reason applies only if no pod of the node was resized in the last 60 s, and no pod was cut for a
+   pending pod. Changes below 5 % are left out.
 
-After a resize, an equal decision changes nothing: reasons 1 and 2 do not apply any more, and reason
-3 must wait. Each later resize for reason 3 raises the sum, so resizes end.
+After a resize, the next decision with the same input changes nothing: reasons 1 and 2 do not apply
+any more, and reason 3 must wait. Each resize for reason 3 raises the sum, so resizes end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ def _fitting(
 
 
 def _cut(current: Sequence[int], wanted: Sequence[int], available: int) -> list[int]:
-    """Cut the pods that have the most above their wanted amount first, as few as possible."""
+    """Cut as few pods as possible, first those that are furthest above their wanted amount."""
     result, missing = list(current), sum(current) - available
     for index in sorted(range(len(result)), key=lambda each: wanted[each] - current[each]):
         if missing <= 0 or wanted[index] >= current[index]:
@@ -76,9 +76,9 @@ def _cut(current: Sequence[int], wanted: Sequence[int], available: int) -> list[
 def _without_small_changes(
     current: Sequence[Amounts], wanted: Sequence[Amounts], available: Amounts
 ) -> list[Amounts]:
-    """Return the wanted amounts, but the current ones of each pod where this is a small change.
+    """Return the wanted amounts, but keep the current amounts of pods with a small change.
 
-    A pod with a small cut keeps its amounts only if the others leave enough for it.
+    A pod with a small cut keeps its current amounts only if all pods then fit on the node.
     """
     pairs = list(zip(current, wanted, strict=True))
     chosen = [

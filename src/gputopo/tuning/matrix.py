@@ -1,8 +1,8 @@
 """Makes the sensitivity matrix of a running pod from the facts of its workload.
 
-Facts have the throughput with a few CPU limits. Between two limits the matrix is interpolated
-linearly. Below the lowest limit it falls linearly to 0, above the highest it does not rise.
-Throughput with less memory is computed from the data set (Synergy, section 3.1).
+The facts contain the throughput with a few CPU limits. Between two limits the throughput is
+interpolated linearly. Below the lowest limit it falls linearly to 0; above the highest limit it
+does not rise. Throughput with less memory is computed from the data set (Synergy, section 3.1).
 
 Example: a workload makes 10, 20 and 20.1 steps per second with 1, 2 and 4 CPUs. The last rise is
 too small to be certain. So the matrix has 15 steps per second with 1.5 CPUs, and 20 with 2 or more.
@@ -43,10 +43,10 @@ def sensitivity_of(
 ) -> SensitivityMatrix | None:
     """Return the throughput of a pod by CPUs and memory, or None if it is unknown.
 
-    It is unknown unless the facts have rates with two CPU limits for the pod's number of GPUs. The
-    matrix has cells with the CPUs and the memory of each of the amounts ``also``. If the memory of
-    the pod is not tuned, the matrix has one column, for any amount of memory. ``storage`` is the
-    part of the storage bandwidth that the pod gets.
+    The throughput is unknown unless the facts have rates with two CPU limits for the pod's number
+    of GPUs. The matrix has a row for the CPUs, and a column for the memory, of each amount in
+    ``also``. If the memory of the pod is not tuned, the matrix has one column, which applies to any
+    amount of memory. ``storage`` is the part of the storage bandwidth that the pod gets.
     """
     if pod.mode is not ResourcesMode.AUTO or pod.facts is None:
         return None
@@ -76,7 +76,7 @@ def matrix_of_fact(fact: CpuFact, also: Iterable[int] = ()) -> SensitivityMatrix
 
 
 def _rising_curve(fact: CpuFact) -> Sequence[CurvePoint]:
-    """Return the measured points by ascending limit, without falls and without small rises."""
+    """Return the measured points by ascending limit; falls and small rises become level."""
     rates = [
         (point.milli_cpu, point.micro_steps_per_second / 1e6)
         for point in fact.points

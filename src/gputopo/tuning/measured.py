@@ -24,9 +24,9 @@ class CpusToMeasure(NamedTuple):
 def cpus_to_measure(node: TunedNode, uid: str) -> CpusToMeasure:
     """Return the CPUs of the node for the pod with this UID, which is or will be measured.
 
-    Example: a node has 8 CPUs and 4 GPUs, and two pods with one GPU and 500m CPU each are measured.
-    The share of each is 2 CPUs. 7.5 CPUs are not requested by the other pod, but 1.5 of them are
-    kept for it. So each pod can be measured with up to 6 CPUs.
+    Example: a node has 8 CPUs and 4 GPUs. Two pods with one GPU and a request of 500m CPU each are
+    measured, and the share of each pod is 2 CPUs. For the first pod, the node keeps a share of 2
+    CPUs for the second pod: 0.5 that it requests, and 1.5. The other 6 CPUs are for the first pod.
     """
     node = replace(node, pods=_measuring(node.pods, uid))
     kept = kept_for_measured(node)
@@ -38,5 +38,5 @@ def cpus_to_measure(node: TunedNode, uid: str) -> CpusToMeasure:
 
 
 def _measuring(pods: Sequence[TunedPod], uid: str) -> list[TunedPod]:
-    """Mark the pod as measured: before its first resize, this may not be recorded yet."""
+    """Mark the pod as measured; before the first resize, its annotations may not show this yet."""
     return [replace(pod, measuring=True) if pod.uid == uid else pod for pod in pods]

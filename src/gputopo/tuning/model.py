@@ -67,14 +67,15 @@ class TunedPod:
         spec: amounts in the spec of the pod.
         record: the pod's annotation ``gputopo.io/resources``; None if it has none, or if it cannot
             be parsed.
-        unreadable: why the annotation cannot be parsed; empty if it can.
+        unreadable: why the annotation cannot be parsed; empty if it can be parsed.
         most: upper bounds that the user has set; None without a bound.
         facts: facts of the pod's GPUProfile; None if there are none.
         dataset: None if the GPUProfile does not describe a data set: memory is then not tuned.
-        measured_micro_steps_per_second: the pod's steady rate with its CPU limit; 0 if unknown.
-        profiled_micro_steps_per_second: rate with its CPU limit in the measurement of this pod with
-            several CPU limits; 0 if it was not measured with this limit.
-        measuring: the operator measures the pod with several CPU limits now; leave it alone.
+        measured_micro_steps_per_second: steady rate with the current CPU limit; 0 if unknown.
+        profiled_micro_steps_per_second: rate with the current CPU limit, from the measurement with
+            several CPU limits; 0 if this limit was not measured.
+        measuring: whether the pod is being measured with several CPU limits, or has not started.
+            gputopo must not resize the pod then.
         own_milli_cpu: CPU request that the pod gets back after this measurement; 0 if unknown.
         obstacle: why the pod cannot be resized, with the remedy; empty if it can.
         rejection: the API server's message if it has rejected the newest resize, else empty.
@@ -105,7 +106,7 @@ class TunedPod:
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """A pod without a node that would fit on this node but for CPU or memory.
+    """A pending pod that would fit on this node if the node had more free CPU or memory.
 
     Attributes:
         requests: what the pod requests.
@@ -125,7 +126,7 @@ class TunedNode:
         now: time in UTC.
         gpus: healthy GPUs of the node, minus those of pods that are not tuned.
         allocatable: CPUs and memory that kubelet offers to pods.
-        others: sum of what all other pods on the node hold: the larger of spec and allocated.
+        others: sum of the requests of all other pods and containers, as kube-scheduler counts them.
         pods: the tuned pods of the node.
         pending: pods for which capacity should be made available, most important first.
     """

@@ -29,10 +29,10 @@ def is_measured(pod: TunedPod) -> bool:
 
 
 def amounts_of(pod: TunedPod) -> Amounts:
-    """Return the amounts that the spec of the pod guarantees to it: its requests.
+    """Return the amounts to which the pod was created or resized: the requests in its spec.
 
-    After a resize, the CPU request of a Burstable pod is 1m below its limit, so that its QoS class
-    stays the same. Then the result has the limit, for which the operator has resized the pod.
+    The operator sets the CPU request of a Burstable pod 1m below the limit, so that the pod stays
+    Burstable. In this case the result has the CPU limit.
     """
     request, limit = pod.spec.request, pod.spec.limit_milli_cpu
     if limit is not None and request.milli_cpu == limit - 1:
@@ -43,7 +43,8 @@ def amounts_of(pod: TunedPod) -> Amounts:
 def floor_of(pod: TunedPod) -> Amounts:
     """Return the least amounts that the pod may have.
 
-    These are the amounts with which it was created; more memory if it ran out of memory with them.
+    These are the amounts with which the pod was created. The memory can be more, if the pod ran out
+    of memory or kubelet rejected a cut of memory.
     """
     now = amounts_of(pod)
     if pod.record is None:
@@ -53,10 +54,10 @@ def floor_of(pod: TunedPod) -> Amounts:
 
 
 def most_of(pod: TunedPod, allocatable: Amounts, now: datetime) -> Amounts:
-    """Return the most that the pod may have: at least its floor.
+    """Return the upper bounds of the pod, which are never below its floor.
 
-    The user limits it, and a raise that was infeasible on this node. After a raise that was
-    deferred too long, the pod gets no more than it has until the wait is over.
+    Bounds are set by the user, by the node, and by an earlier raise that has failed on this node.
+    After kubelet has deferred a raise too long, the pod is not raised until a wait is over.
     """
     floor, record = floor_of(pod), pod.record
     cpus = [pod.most_milli_cpu, allocatable.milli_cpu]
@@ -82,7 +83,7 @@ def within_bounds(pod: TunedPod, amounts: Amounts, node: TunedNode) -> Amounts:
 def held_by(pod: TunedPod) -> Amounts:
     """Return what the scheduler counts for a pod that gputopo does not resize now.
 
-    While a pod is measured, this is at least what it gets back afterwards.
+    For a pod that is being measured, the result is at least the request before the measurement.
     """
     spec = pod.spec.request
     allocated = pod.state.allocated or spec

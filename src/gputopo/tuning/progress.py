@@ -23,8 +23,9 @@ def raises(before: Amounts, after: Amounts) -> bool:
 def is_own(pod: TunedPod, record: TunedRecord) -> bool:
     """Return whether the amounts in the pod's spec are those of the operator's newest resize.
 
-    They are ``last`` if the operator was killed between the record and the resize. The limit of the
-    floor can be any: the user has set it.
+    The operator writes the record before the spec. If it was killed between these writes, the spec
+    still has the amounts ``last``. With the amounts ``floor``, the pod may have any CPU limit,
+    because the user has set it.
     """
     current = amounts_of(pod)
     expected = {record.target} if record.done else {record.target, record.last}
@@ -46,7 +47,7 @@ def is_applied(pod: TunedPod, record: TunedRecord, now: datetime) -> bool:
 
 
 def known_amounts(record: TunedRecord, requests: Amounts) -> Amounts:
-    """Return the amounts for which a pod has these requests.
+    """Return the amounts in the record for which the operator has written these requests.
 
     The CPU request of a Burstable pod is 1m below its amount, see :mod:`gputopo.tuning.qos`.
     Example: a pod was resized from 2000m to 4000m and has the request 1999m: its amount is 2000m.

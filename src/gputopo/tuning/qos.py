@@ -1,8 +1,8 @@
 """Computes requests and limits so that a resize never changes the QoS class of a pod.
 
-The API server rejects a resize that changes the class. A pod is Guaranteed if the CPU and the
-memory of every container have request = limit; otherwise, with a request, it is Burstable. So each
-resource whose request equals its limit keeps them equal, and each other resource keeps a distance.
+The API server rejects a resize that changes the class. A pod is Guaranteed if for CPU and memory of
+every container the request equals the limit. A pod with other requests is Burstable. So a request
+that equals its limit must stay equal, and a request below its limit must stay below it.
 
 ================  ==============  ============  ================================================
 CPU before        memory before   resized to    CPU and memory afterwards (request/limit)
@@ -38,7 +38,7 @@ def resized_spec(spec: ContainerAmounts, amounts: Amounts) -> ContainerAmounts:
 
 
 def has_own_limit(spec: ContainerAmounts) -> bool:
-    """Return whether the CPU limit is one that :func:`resized_spec` writes for this request."""
+    """Return whether :func:`resized_spec` could have written this CPU limit for this request."""
     if spec.limit_milli_cpu is None:
         return False
     distance = spec.limit_milli_cpu - spec.request.milli_cpu

@@ -1,4 +1,4 @@
-"""Computes what each pod of a node is guaranteed, before the rest of the node is divided."""
+"""Computes the guaranteed CPUs and memory of each sized pod, before the spare rest is divided."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -27,15 +27,15 @@ NOTHING: Final = Amounts(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class SizedPod:
-    """One pod or job of a node, and what it is guaranteed.
+    """A pod that gputopo resizes, and its guaranteed amounts.
 
     Attributes:
-        now: amounts that it has now.
-        share: its proportional share, at least its floor, at most ``most``.
-        least: the least amounts with the throughput of the share, at least its floor, whether the
-            other pods use their parts of the storage or not. They never exceed the share.
-        matrix: None if its throughput is unknown: its amounts are then those of the share.
-        resized_recently: it was resized in the last ``RESIZE_INTERVAL_SECONDS``.
+        now: amounts that the pod has now.
+        share: proportional share of the pod, within ``floor`` and ``most``.
+        least: the fewest CPUs and memory, from ``floor`` to ``share``, with which the pod is as
+            fast as with its share. This holds also while the other pods do not use the storage.
+        matrix: throughput of the pod; None if it is unknown. The pod then gets its share.
+        resized_recently: whether the last resize was in the last ``RESIZE_INTERVAL_SECONDS``.
     """
 
     uid: str
@@ -62,11 +62,11 @@ class SizedPod:
 
 @dataclass(frozen=True, slots=True)
 class SizedNode:
-    """The pods of a node that gputopo resizes, by UID, and what the node has for them.
+    """The pods of a node that gputopo resizes, by UID, and the CPUs and memory for them.
 
     Attributes:
-        capacity: what the node has for these pods and for new pods.
-        kept_free: what is kept free for pending pods.
+        capacity: CPUs and memory of the node for these pods and for new pods.
+        kept_free: the part of ``capacity`` that is kept free for pending pods.
         share_per_gpu: the share of one GPU.
     """
 
@@ -100,15 +100,15 @@ def minus(one: Amounts, other: Amounts) -> Amounts:
 def throughput(matrix: SensitivityMatrix, amounts: Amounts) -> float:
     """Return the throughput with these amounts, in the unit of the matrix.
 
-    A pod may have no memory request. One byte is then enough for a matrix with a single column.
+    A pod without a memory request has a matrix with one column, which begins at one byte.
     """
     return matrix.at(amounts.milli_cpu / 1000, max(1, amounts.memory) / 1e9)
 
 
 def least_amounts(matrix: SensitivityMatrix, share: Amounts, floor: Amounts) -> Amounts:
-    """Return the fewest CPUs with the throughput of the share, and the least memory for these CPUs.
+    """Return the least amounts, from ``floor`` to ``share``, with the throughput of ``share``.
 
-    The result has at least ``floor``, and does not exceed ``share``, which has at least ``floor``.
+    First the function searches the fewest CPUs, and then the least memory for these CPUs.
     """
     needed = throughput(matrix, share)
     least = share
@@ -124,7 +124,7 @@ def least_amounts(matrix: SensitivityMatrix, share: Amounts, floor: Amounts) -> 
 
 
 def sized_node(node: TunedNode) -> SizedNode:
-    """Return what each pod of the node that gputopo resizes is guaranteed."""
+    """Return the pods of the node that gputopo resizes, and their guaranteed amounts."""
     tuned = [pod for pod in node.pods if not left_alone_because(pod)]
     tuned.sort(key=lambda pod: pod.uid)
     capacity, share = _divided(node)
@@ -137,10 +137,10 @@ def sized_node(node: TunedNode) -> SizedNode:
 
 
 def kept_for_measured(node: TunedNode) -> dict[str, Amounts]:
-    """Return what the node keeps for each pod that is measured, by UID: at least its share.
+    """Return the amounts that the node keeps for each measured pod, by UID: at least its share.
 
-    The pod gets its share at the end of the measurement. If other pods had it until then, the pod
-    could not be measured with more than its floor.
+    The pod gets its share at the end of the measurement. If other pods used these CPUs until then,
+    the operator could not measure the pod with more than its floor.
     """
     _, share = _divided(node)
     return {pod.uid: _guaranteed(pod, share, node) for pod in node.pods if is_measured(pod)}
@@ -156,12 +156,12 @@ def _divided(node: TunedNode) -> tuple[Amounts, Amounts]:
 
 
 def _least_of(pod: TunedPod) -> Amounts:
-    """Return what the pod has in any case: its floor, or what it has while it is measured."""
+    """Return the lower bounds of the pod: its floor, or the current amounts of a measured pod."""
     return held_by(pod) if is_measured(pod) else floor_of(pod)
 
 
 def _guaranteed(pod: TunedPod, per_gpu: Amounts, node: TunedNode) -> Amounts:
-    """Return the share of the pod, at least its floor, at most what it may have."""
+    """Return the share of the pod, within its lower and upper bounds."""
     most = most_of(pod, node.allocatable, node.now)
     bounds = zip(_least_of(pod), per_gpu, most, strict=True)
     return Amounts(*(Bounds(pod.gpus, low, high).guaranteed(each) for low, each, high in bounds))

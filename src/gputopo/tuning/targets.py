@@ -25,8 +25,8 @@ def targets(node: TunedNode, mechanism: SizingMechanism = marginal) -> dict[str,
     - No pod gets less than its floor. No pod is predicted to be slower than with its proportional
       share; only in the 60 s after its last resize, it may lack less than 5 % of its amounts.
     - A pod that gputopo does not resize now keeps its requests.
-    - The order of the pods does not matter. If the targets are carried out, an equal decision gives
-      the same targets.
+    - The order of the pods does not matter. When all pods have their targets and nothing else has
+      changed, the function returns the same targets again.
     """
     sized = sized_node(node)
     chosen = worthwhile(sized, allocate(sized.spare, sized.pods, mechanism))

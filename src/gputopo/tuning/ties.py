@@ -1,11 +1,11 @@
 """Chooses, among equally good divisions of a node, one that is close to the current amounts.
 
-A mechanism does not know what the pods have now. Of two equally good divisions it chooses by the
-names of the pods.
+A mechanism does not know the current amounts of the pods. Of two equally good divisions, it chooses
+one by the names of the pods.
 
-Example: 8 CPUs are divided between two equal pods, and 5 and 3 CPUs are as good as 3 and 5. The
-pods have 5 and 3. The mechanism has chosen 3 and 5, so one CPU after another is exchanged. The sum
-of values stays the same, so both pods keep what they have.
+Example: two equal pods share 8 CPUs. 5 CPUs for A and 3 for B are as good as 3 for A and 5 for B.
+Now A has 5 CPUs and B has 3. The mechanism chooses 3 for A and 5 for B. This module moves 2 CPUs
+back to A, because the sum of the values stays the same. So both pods keep their current amounts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +26,8 @@ def closest_to_now(
 ) -> dict[str, Amounts]:
     """Return a division that is as good as ``chosen``, with fewer changes of the current amounts.
 
-    Pods without a matrix keep the chosen amounts. The sum of the amounts exceeds that of the least
-    amounts by at most ``spare``, or by as much as that of ``chosen``.
+    Pods without a matrix keep the chosen amounts. The result uses at most ``spare`` beyond the
+    least amounts of all pods, or as much as ``chosen`` if ``chosen`` uses more.
     """
     result = dict(chosen)
     pods = [pod for pod in pods if pod.matrix is not None]
@@ -58,14 +58,13 @@ def _value(pods: Sequence[SizedPod], division: _Division) -> float:
 
 
 def _pairs(pods: Sequence[SizedPod]) -> Iterator[tuple[SizedPod, SizedPod, int]]:
-    """Yield all pairs of pods, with each resource."""
     return product(pods, pods, range(2))
 
 
 def _keep_unused(
     spare: Amounts, pods: Sequence[SizedPod], result: _Division, wanted: _Division
 ) -> None:
-    """Let pods keep what no pod gains from: more amounts never lower a value."""
+    """Give spare amounts to pods that have them now: more CPUs or memory never lower a value."""
     for pod, resource in product(pods, range(2)):
         unused = max(0, _unused(spare, pods, result)[resource])
         missing = max(0, wanted[pod.uid][resource] - result[pod.uid][resource])
@@ -75,7 +74,7 @@ def _keep_unused(
 def _exchange(
     giver: SizedPod, taker: SizedPod, resource: int, result: _Division, wanted: _Division
 ) -> bool:
-    """Move as much as brings both pods closer to ``wanted``; return whether this was no loss."""
+    """Move an amount that brings both pods closer to ``wanted``; return False if speed is lost."""
     above = result[giver.uid][resource] - wanted[giver.uid][resource]
     below = wanted[taker.uid][resource] - result[taker.uid][resource]
     if min(above, below) <= 0:

@@ -1,4 +1,4 @@
-"""Read the command line of the installed operator, which has its settings."""
+"""Read the settings of the installed operator from the arguments of its containers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -112,7 +112,6 @@ def _lines(operator: OperatorArguments, jobs: list[WaitingGpuJob]) -> Iterator[R
 
 
 def _describe(operator: OperatorArguments) -> str:
-    """Return the settings of the queue in words."""
     if operator.unknown:
         return f"the order is unknown: {operator.unknown}"
     order, seconds = operator.values.get("queue-order"), _max_skip_seconds(operator)

@@ -68,7 +68,7 @@ def test_record_that_cannot_be_parsed_is_replaced_and_the_amounts_become_the_flo
     assert step.event is TuningEvent.RECORD_REPLACED
     assert step.message == (
         "gputopo.io/resources: not JSON, 4000m CPU and 16Gi memory; to give the pod its former "
-        "floor back, create it again"
+        "floor back, create the pod again"
     )
     assert (step.record.floor, step.record.done, step.record.reason) == (HIGH, True, step.message)
     assert finding(replace(pod, record=step.record, unreadable=""), NOW) is None

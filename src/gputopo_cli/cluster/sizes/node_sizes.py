@@ -60,7 +60,7 @@ class NodeSizes:
 
     Attributes:
         gpus: GPUs of the node without those of pods that gputopo does not size.
-        capacity: what the node has for sized pods, those that are measured, and new pods.
+        capacity: CPUs and memory for sized pods, for pods that are measured, and for new pods.
         share_per_gpu: the share of one GPU.
     """
 
@@ -92,7 +92,6 @@ def _of_node(
     facts: Mapping[ObjectKey, SizingFacts],
     measured: Mapping[str, Measurement],
 ) -> Iterator[NodeSizes]:
-    """Yield the sizes of a node if it has sized pods."""
     name, settings = node["metadata"]["name"], cluster.operator.values
     resource = settings.get("resource", RESOURCE)
     namespaces = [each for each in settings.get("namespaces", "").split(",") if each]
@@ -145,16 +144,13 @@ def _pod(document: NodePod, pod: TunedPod, bounds: SizedPod | None, state: SizeS
 
 
 def _floor(pod: TunedPod) -> Amounts:
-    """Return the floor of the pod; its spec may have other amounts while it is measured."""
+    """Return the floor of the pod; while the pod is measured, its spec has other amounts."""
     floor = floor_of(pod)
     return Amounts(pod.own_milli_cpu, floor.memory) if pod.own_milli_cpu else floor
 
 
 def _limits(pod: TunedPod, amounts: Amounts) -> Amounts:
-    """Return the limits of the pod if it has these amounts.
-
-    The memory limit of a Burstable pod stays by the same distance above its request.
-    """
+    """Return the limits that the pod has, or would have, with requests of these amounts."""
     if pod.spec.limit_memory is None:
         return Amounts(amounts.milli_cpu, 0)
     distance = pod.spec.limit_memory - pod.spec.request.memory

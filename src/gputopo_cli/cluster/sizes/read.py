@@ -1,4 +1,4 @@
-"""Read the objects of a cluster from which the sizes of its running pods follow."""
+"""Read the objects of a cluster that ``gputopo sizes`` needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -117,7 +117,7 @@ def _row(pod: PodSizes) -> tuple[str, ...]:
 
 
 def _pictures(sizes: NodeSizes) -> RenderableType:
-    """Return a bar for each pod, in the CPUs that the node has for sized pods, and the reasons."""
+    """Return a table with a bar and a reason for each pod; the full width is all divided CPUs."""
     capacity = sizes.capacity.milli_cpu
     return output.table(
         *("POD", f"OF {_cpus(capacity)} CPUS", "REASON"),

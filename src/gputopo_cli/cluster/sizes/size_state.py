@@ -1,4 +1,4 @@
-"""Decides in which state a sized pod is, with the words of the condition ``Sized``."""
+"""Decides the state of a sized pod. Its name is a reason of the condition ``Sized``."""
 
 from typing import NamedTuple
 
