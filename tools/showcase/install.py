@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,17 +69,13 @@ def install_chart(*more_values: Path) -> Installed:
     )
     kubectl = _kubectl()
     helm = kubectl.binary.with_name("helm")
-    settings = [
-        f"{component}.image.{part}={value}"
-        for component in ("operator", "extender", "devicePlugin", "scheduler")
-        for part, value in zip(("repository", "tag"), built[component].rsplit(":", 1), strict=True)
-    ]
     subprocess.run(
         [
             *(str(helm), "upgrade", "--install", "gputopo", str(CLONE / "charts" / "gputopo")),
             *("--namespace", NAMESPACE, "--create-namespace", "--values", str(_VALUES)),
             *(option for file in more_values for option in ("--values", str(file))),
-            *("--set", ",".join(settings), "--wait", "--timeout", "180s"),
+            *image_options(built),
+            *("--wait", "--timeout", "180s"),
         ],
         check=True,
         stdout=subprocess.DEVNULL,
@@ -94,6 +90,19 @@ def install_chart(*more_values: Path) -> Installed:
     )
     wait_for("every node publishes its GPUs", lambda: _all_published(kubectl), timeout_s=60)
     return installed
+
+
+def image_options(built: Mapping[str, str]) -> list[str]:
+    """Return the options of helm for the images of all components, by component.
+
+    Helm would read a tag such as 179295601967 as a number, and 12e4 as 120000.
+    """
+    settings = [
+        f"{component}.image.{part}={value}"
+        for component in ("operator", "extender", "devicePlugin", "scheduler")
+        for part, value in zip(("repository", "tag"), built[component].rsplit(":", 1), strict=True)
+    ]
+    return ["--set-string", ",".join(settings)]
 
 
 def on_local_cluster(say: Callable[[str], None], *more_values: Path) -> Installed:
