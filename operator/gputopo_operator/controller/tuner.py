@@ -147,10 +147,11 @@ class Tuner:
         for step in plan.steps:
             pod = by_uid[step.uid]
             written = self._api.write_record(pod.raw, step.record)
+            # Before the resize: with the record, a repeated decision does not report it again.
+            self._report(pod, step, now)
             if isinstance(step, PodResize):
                 rejection = self._resize(pod, written, step)
                 rejections |= {step.uid: rejection} if rejection else {}
-            self._report(pod, step, now)
         return rejections
 
     def _resize(self, pod: NodePod, written: Document, step: PodResize) -> str:

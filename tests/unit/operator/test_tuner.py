@@ -297,6 +297,20 @@ def test_repeated_rejections_end_the_call(
     assert operator.advance() == CONFLICT_DELAY_SECONDS
 
 
+def test_revert_is_reported_although_the_pod_changes_before_it(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    cluster.add("a", profile="linear")
+    operator.advance()
+    infeasible = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    held = {"cpu": "1", "memory": "4Gi"}
+    status = {"name": "main", "resources": {"limits": held}, "allocatedResources": held}
+    cluster.change("a", status={"conditions": [infeasible], "containerStatuses": [status]})
+    cluster.api.faults.append(Fault("PATCH", "/pods/a/resize", 409, "the object has been modified"))
+    assert operator.advance() == CONFLICT_DELAY_SECONDS
+    assert [reason for reason, _ in cluster.events("a")] == ["ResizeRejected"]
+
+
 def test_failed_request_is_an_error_and_the_next_call_continues(
     cluster: SizedCluster, operator: OperatorUnderTest
 ) -> None:

@@ -293,3 +293,6 @@ def test_pod_that_is_measured_is_not_cut_on_a_node_that_has_lost_cpus() -> None:
     cut = with_cpus("b", 3000, last=held, done=False, seconds_ago=9)
     pods = (tuned("a", 3900, measuring=True), replace(cut, state=deferred))
     assert resized(plan_for(*pods, milli_cpu=6000, b=(3000, 1))) == {"b": Amounts(2100, GIB)}
+    resting = replace(with_cpus("c", 500), state=ResizeState(Amounts(500, GIB)))
+    with_third = plan_for(*pods, resting, milli_cpu=6500, b=(3000, 1), c=(500, 1))
+    assert resized(with_third) == {"b": Amounts(2100, GIB)}
