@@ -131,6 +131,7 @@ def _fifth(story: _Story) -> None:
     """Create a fifth job and a pod of the default scheduler, for which the node has no CPUs."""
     bench, began = story.bench, story.recorder.seconds
     image = bench.installed.workload_image
+    story.mark("a fifth job and a guest arrive")
     bench.client.create(bench.pods, manifests.filler(_GUEST, story.node, _GUEST_MILLI_CPU, image))
     jobs.submit(bench, *_tuned(_FIFTH, story.node, _FIFTH_MILLI_CPU))
     story.kills.soon(2)
