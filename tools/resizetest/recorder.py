@@ -48,6 +48,7 @@ class Recorder:
         """Stop; return when the last watch has ended."""
         self._ended.set()
         self._thread.join()
+        self.timeline.end(self.seconds)
 
     def _run(self) -> None:
         while not self._ended.is_set():

@@ -45,6 +45,10 @@ class Timeline:
         self.moments.append(Moment(seconds, dict(pods)))
         return True
 
+    def end(self, seconds: float) -> None:
+        """Add a last moment, with the pods of the moment before it."""
+        self.moments.append(Moment(seconds, self.moments[-1].pods))
+
     def last_change(self, namespace: str) -> float:
         """Return the seconds of the last change of a namespace's pods, 0 if there was none."""
         later = self.moments[-1]

@@ -165,12 +165,12 @@ def test_last_change_of_a_namespace_is_found() -> None:
 
 def test_picture_has_an_area_for_each_pod_and_one_for_all_others(tmp_path: Path) -> None:
     one, timeline = amounts.read(pod()), Timeline()
-    other = replace(one, name="elsewhere/b")
-    timeline.add(0, {"b": other, "c": other})
-    timeline.add(5, {"a": one, "b": other, "c": other})
-    seconds, areas = picture.areas(timeline, "test")
-    assert seconds == [0, 5]
-    assert areas == {"other pods": [200, 200], "a": [0, 100]}
+    other, filler = replace(one, name="elsewhere/b"), replace(one, name="test/filler")
+    timeline.add(0, {"b": other, "c": filler})
+    timeline.add(5, {"a": replace(one, name="test/train-x7bcd"), "b": other, "c": filler})
+    timeline.end(9)
+    areas = {"other pods": [200, 200, 200], "train": [0, 100, 100]}
+    assert picture.areas(timeline, "test", "filler") == ([0, 5, 9], areas)
     file = tmp_path / "amounts.svg"
     picture.draw(timeline, "test", 2000, {"a starts": 5}, file)
     assert "a starts" in file.read_text()
