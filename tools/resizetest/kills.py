@@ -5,13 +5,16 @@ import threading
 
 from learntest.bench import Bench
 from localcluster import containers
+from showcase.kubectl import wait_for
 
 _PROGRAM = "gputopo-operator"
 _LONGEST_DELAY_SECONDS = 3.0
+_DOWN_SECONDS = 300.0
+"""kubelet restarts a container up to five minutes after repeated failures."""
 
 
 class Kills:
-    """A number of kills, each 0 to 3 s after a call of :meth:`soon`.
+    """A number of kills, each a few seconds after a call of :meth:`soon`.
 
     Attributes:
         done: number of kills so far.
@@ -31,6 +34,9 @@ class Kills:
             threading.Timer(delay, self._kill).start()
 
     def _kill(self) -> None:
-        killed = containers.kill(_PROGRAM)
-        self._bench.journal.write(f"operator killed: {killed} processes")
-        self.done += bool(killed)
+        """Kill the operator; wait for it if it is down after an earlier kill."""
+        wait_for(
+            "the operator is killed", lambda: containers.kill(_PROGRAM), timeout_s=_DOWN_SECONDS
+        )
+        self.done += 1
+        self._bench.journal.write(f"operator killed, {self.done}")
