@@ -27,6 +27,9 @@ _FOUR = ("decoder-a", "decoder-b", "plain-c", "plain-d")
 _FIFTH, _FIFTH_MILLI_CPU = "decoder-e", 150
 _GUEST, _GUEST_MILLI_CPU = "guest", 100
 _LEAVES = "decoder-b"
+_MOST_MILLI_CPU = 420
+"""Most that a decoder may have if the operator is killed. In the end the node then has exactly what
+its pods may have, so the end state does not depend on the order of the resizes."""
 
 _MEASURING_SECONDS = 1200
 _MOST_SECONDS = 30.0
@@ -40,6 +43,8 @@ class _Story:
     """What all steps of the experiment need.
 
     Attributes:
+        seconds: how long amounts stay unchanged before rates are reported.
+        most: ``resources.max`` of the decoders.
         marks: seconds of the steps, for the picture.
     """
 
@@ -48,6 +53,7 @@ class _Story:
     recorder: Recorder
     kills: Kills
     seconds: float
+    most: int | None
     marks: dict[str, float] = field(default_factory=dict)
 
     def mark(self, text: str) -> None:
@@ -77,6 +83,7 @@ def carry_out(bench: Bench, options: Options) -> None:
                 recorder,
                 Kills(bench, options.kills, options.seed),
                 options.seconds or steady.QUIET_SECONDS,
+                _MOST_MILLI_CPU if options.kills else None,
             )
             _fill(story)
             before = _before(story)
@@ -100,7 +107,7 @@ def _before(story: _Story) -> dict[str, float]:
     """Start four jobs, of which nothing is known: each gets its share."""
     story.mark("four jobs start")
     story.kills.soon()
-    jobs.start(story.bench, *(_tuned(name, story.node) for name in _FOUR))
+    jobs.start(story.bench, *(_tuned(story, name) for name in _FOUR))
     return story.rates("with the proportional share", *_FOUR)
 
 
@@ -133,7 +140,7 @@ def _fifth(story: _Story) -> None:
     image = bench.installed.workload_image
     story.mark("a fifth job and a guest arrive")
     bench.client.create(bench.pods, manifests.filler(_GUEST, story.node, _GUEST_MILLI_CPU, image))
-    jobs.submit(bench, *_tuned(_FIFTH, story.node, _FIFTH_MILLI_CPU))
+    jobs.submit(bench, *_tuned(story, _FIFTH, _FIFTH_MILLI_CPU))
     story.kills.soon(2)
     bench.await_run(_FIFTH, _KILLED_SECONDS)
     seconds = story.recorder.seconds - began
@@ -160,6 +167,15 @@ def _leave(story: _Story) -> None:
     )
     bench.seen["seconds until the rest is raised"] = story.recorder.seconds - began
     story.rates("after one has left", *rest)
+    _check_end(story, [name for name in rest if name.startswith("decoder")])
+
+
+def _check_end(story: _Story, decoders: list[str]) -> None:
+    """Report decoders that do not have in the end what they may have."""
+    for name in decoders if story.most else ():
+        found = jobs.limits_of(story.bench, name).milli_cpu
+        if found != story.most:
+            story.bench.finding("wrong end state", f"{name}: {found}m instead of {story.most}m")
 
 
 def _fill(story: _Story) -> None:
@@ -181,12 +197,12 @@ def _measured(kind: str, node: str) -> Run:
     return Run(f"measured-{kind}", _law(kind, 1), node, _GPUS[kind], milli_cpu, measuring=request)
 
 
-def _tuned(name: str, node: str, milli_cpu: int | None = None) -> tuple[Run, Sizing]:
+def _tuned(story: _Story, name: str, milli_cpu: int | None = None) -> tuple[Run, Sizing]:
     kind, _, letter = name.partition("-")
     floor = milli_cpu or _FLOOR_MILLI_CPU[kind]
     request = MeasuringRequest(profile=f"{kind}-auto")
-    law = _law(kind, ord(letter))
-    return Run(name, law, node, _GPUS[kind], floor, measuring=request), Sizing()
+    run = Run(name, _law(kind, ord(letter)), story.node, _GPUS[kind], floor, measuring=request)
+    return run, Sizing(most_milli_cpu=story.most if kind == "decoder" else None)
 
 
 def _law(kind: str, seed: int) -> dict[str, Any]:
