@@ -10,7 +10,7 @@ from gputopo.api.names import RESOURCE
 from gputopo_operator.parse import QUEUE_LABEL
 from support.api.server import ApiServer, serving_in_thread
 from support.builders.gpujobs import Document, exited, gpu_job, job_pod
-from support.operator.process import Operator, eventually
+from support.operator.process import Operator, eventually, running
 from support.operator.queue import node, plain_node
 
 NODE, GPUS = "n1", 2
@@ -23,11 +23,8 @@ def queue(tmp_path: Path) -> Iterator[Operator]:
         api.create("gputopologies", node(NODE, GPUS))
         api.create("nodes", plain_node(NODE))
         operator = Operator(api, tmp_path, arguments=["--queue-order", "SRTF"])
-        operator.start()
-        yield operator
-        assert operator.stop() == 0, operator.log
-        assert "Traceback" not in operator.log, operator.log
-        assert "Hung tasks are stopped" not in operator.log, operator.log
+        with running(operator):
+            yield operator
 
 
 def create(operator: Operator, name: str, gpus: int, seconds: int, **fields: object) -> None:

@@ -1,6 +1,6 @@
 """Operator processes size the running pods of a node; kubelet and schedulers are simulated."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -8,7 +8,8 @@ import pytest
 
 from support.api.faults import CLOSED, Fault
 from support.api.server import ApiServer, serving_in_thread
-from support.operator.process import Operator, eventually
+from support.builders.gpujobs import gpu_job
+from support.operator.process import Operator, eventually, running
 from support.tuning.api_cluster import NODE, SizedCluster
 
 WATCH = "gputopo.io%2Ftuned.*watch"
@@ -26,18 +27,15 @@ def cluster(api: ApiServer) -> SizedCluster:
 
 
 @contextmanager
-def running(api: ApiServer, folder: Path, name: str = "first") -> Iterator[Operator]:
+def watching(
+    api: ApiServer, folder: Path, name: str = "first", arguments: Sequence[str] = ()
+) -> Iterator[Operator]:
     (folder / name).mkdir()
-    operator, watches = Operator(api, folder / name), api.count("GET", WATCH)
-    operator.start()
-    try:
+    operator = Operator(api, folder / name, arguments=arguments)
+    watches = api.count("GET", WATCH)
+    with running(operator):
         eventually("a watch of sized pods", lambda: api.count("GET", WATCH) > watches)
         yield operator
-    finally:
-        status = operator.stop()
-    assert status == 0, operator.log
-    assert "Traceback" not in operator.log, operator.log
-    assert "Hung tasks are stopped" not in operator.log, operator.log
 
 
 def wait_until(cluster: SizedCluster, what: str, holds: Callable[[], bool]) -> None:
@@ -72,7 +70,7 @@ def test_pods_are_raised_on_arrival_and_cut_for_pods_that_wait(
 ) -> None:
     add_three(cluster)
     uids = [cluster.api.pod(name)["metadata"]["uid"] for name in "abc"]
-    with running(cluster.api, tmp_path):
+    with watching(cluster.api, tmp_path):
         wait_for_cpus(cluster, a=5000, b=1000, c=2000)
         cluster.add_unbound("d", profile="flat")
         cluster.add_waiting("web", cpu="1")
@@ -102,7 +100,7 @@ def test_killed_operator_leaves_a_state_from_which_the_next_continues(
     first.start()
     eventually("the write", lambda: fault not in cluster.api.faults)
     first.kill()
-    with running(cluster.api, tmp_path, "second"):
+    with watching(cluster.api, tmp_path, "second"):
         wait_until(
             cluster,
             "jobs that need CPUs have their share",
@@ -112,7 +110,7 @@ def test_killed_operator_leaves_a_state_from_which_the_next_continues(
 
 def test_two_operators_resize_each_pod_once(cluster: SizedCluster, tmp_path: Path) -> None:
     add_three(cluster)
-    with running(cluster.api, tmp_path) as first, running(cluster.api, tmp_path, "second"):
+    with watching(cluster.api, tmp_path) as first, watching(cluster.api, tmp_path, "second"):
         wait_for_cpus(cluster, a=5000, b=1000, c=2000)
         first.wait_until_idle()
     assert sorted(cluster.resizes) == [("a", "5000m"), ("c", "2000m")]
@@ -125,7 +123,7 @@ def test_rejected_resize_is_reported_and_others_are_carried_out(
 ) -> None:
     add_three(cluster)
     cluster.api.faults.append(Fault("PATCH", "/pods/a/resize", 403, "quota", times=None))
-    with running(cluster.api, tmp_path):
+    with watching(cluster.api, tmp_path):
         wait_until(cluster, "the other pod is raised", lambda: cluster.cpus["c"] >= 2000)
         eventually("an event", lambda: cluster.events("a"))
     [(reason, note)] = cluster.events("a")
@@ -134,12 +132,23 @@ def test_rejected_resize_is_reported_and_others_are_carried_out(
     assert cluster.cpus["a"] == 1000
 
 
+def test_idle_operator_ends_at_once(cluster: SizedCluster, tmp_path: Path) -> None:
+    add_three(cluster)
+    with watching(cluster.api, tmp_path, arguments=["--queue-order", "FIFO"]) as operator:
+        wait_for_cpus(cluster, a=5000, b=1000, c=2000)
+        cluster.api.create("gpujobs", gpu_job("train"))
+        operator.wait_phase("train", "Queued")
+        operator.wait_until_idle()
+    # At its end kopf waits 5 s for each task that was created after kopf's own.
+    assert "Hung tasks are stopped" not in operator.log, operator.log
+
+
 def test_operator_without_sized_pods_requests_nothing_for_them(
     cluster: SizedCluster, tmp_path: Path
 ) -> None:
     cluster.add("fixed", mode="Fixed")
     cluster.change("fixed", metadata={"labels": {}})
     cluster.add_waiting("web", cpu="9")
-    with running(cluster.api, tmp_path) as operator:
+    with watching(cluster.api, tmp_path) as operator:
         operator.wait_until_idle()
     assert cluster.api.count("GET", f"nodes/{NODE}|fieldSelector") == 0

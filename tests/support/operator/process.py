@@ -6,7 +6,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,12 +17,12 @@ from support.api.store import Document
 
 T = TypeVar("T")
 
-LOOKS = 1000
+LOOKS = 6000
+"""At least two minutes. Beside other load, a process may need half a minute to start."""
 
 
 def eventually(what: str, look: Callable[[], T | None]) -> T:
     """Call ``look`` until its result is not None or False, and return the result."""
-    # Looks are counted, not seconds: a machine that is slow to look is also slow to act.
     for _ in range(LOOKS):
         if found := look():
             return found
@@ -129,6 +130,19 @@ class Operator:
         while before != len(self.api.writes):
             before = len(self.api.writes)
             time.sleep(0.4)
+
+
+@contextmanager
+def running(operator: Operator) -> Iterator[Operator]:
+    """Run an operator until the end of the block; it must end without an error."""
+    operator.start()
+    try:
+        yield operator
+    finally:
+        status = operator.stop()
+    assert status == 0, operator.log
+    # An error of the API server is a line in the log; a stack trace is a fault of the operator.
+    assert "Traceback" not in operator.log, operator.log
 
 
 def free_port() -> int:
