@@ -163,7 +163,7 @@ async def test_it_ends_at_sigterm_although_nvml_hangs(
         else:
             await liveness_fails(client)
         process.send_signal(signal.SIGTERM)
-        _, errors = await asyncio.wait_for(process.communicate(), 10)
+        _, errors = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
     assert process.returncode == 0
     assert b"Traceback" not in errors
     assert b"NVML not closed, a call hangs" in errors

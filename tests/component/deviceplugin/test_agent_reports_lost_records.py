@@ -1,6 +1,5 @@
 """Kubelet starts without its records of the GPUs of running pods."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,13 @@ async def running(world: AgentWorld, name: str, *gpus: int) -> None:
     await world.set_phase(name, "Running")
 
 
-async def restart_without_records(world: AgentWorld, *names: str) -> None:
+async def restart_without_records(world: AgentWorld, *names: str, lists_pods: bool = True) -> None:
     registrations = world.kubelet.registrations
     await world.kubelet.stop()
     for name in names:
         world.kubelet.checkpoint.pods["default", name] = {"main": set()}
+    if not lists_pods:
+        world.kubelet.checkpoint.pods = {}
     world.kubelet.restart()
     await world.kubelet.start()
     await world.until(lambda: world.kubelet.registrations > registrations)
@@ -123,9 +124,8 @@ async def test_records_that_kubelet_lost_are_reported_soon_after_its_start(
         await world.served()
         await running(world, "a", 0, 1)
         pods = world.kubelet.checkpoint.pods
-        await restart_without_records(world)
         # Kubelet lists its pods one by one as it admits them again.
-        world.kubelet.checkpoint.pods = {}
-        await asyncio.sleep(1.5)
+        await restart_without_records(world, lists_pods=False)
+        await compared(world)
         world.kubelet.checkpoint.pods = {key: {"main": set()} for key in pods}
         await world.until(lambda: reason(world) == "KubeletRecordsLost")

@@ -24,7 +24,7 @@ from support.builders.objects import container, pod
 from support.kubelet.server import FakeKubelet, running_kubelet
 
 NODE = "n1"
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 
 def pod_document(
