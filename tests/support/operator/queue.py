@@ -4,16 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputopo.api.names import RESOURCE
+from gputopo.queueing.model import QueueOrder, QueueRules
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.node_match import node_rules
 from gputopo_operator.decision.child_job import child_job
+from gputopo_operator.decision.queue import queue_plan
 from gputopo_operator.model import PodDefaults
 from gputopo_operator.parse import parse_gpu_job
 from gputopo_operator.parse_queue import parse_gpu_pods, parse_node_gpus, parse_queued_jobs
-from gputopo_operator.queued import QueueInput
+from gputopo_operator.queued import QueueChange, QueueInput, QueuePlan
 from support.builders.gpujobs import Document, gpu_job, job_pod, observed_topology
 
-START = "2026-01-01T00:00:00Z"
+START, NOW = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
+RULES = QueueRules(QueueOrder.FIFO, max_skip_seconds=600)
 
 
 def node(name: str, gpus: int, users: Mapping[int, str] | None = None) -> Document:
@@ -48,7 +51,7 @@ class QueuedCluster:
         self.children: dict[str, Document] = {}
         self.pods: list[Document] = []
         self.classes: list[Document] = []
-        self.now = "2026-01-01T01:00:00Z"
+        self.now = NOW
 
     def job(
         self, name: str, gpus: int = 1, *, created: str = START, status: Any = None, **spec: Any
@@ -93,3 +96,18 @@ class QueuedCluster:
             now=self.now,
             rejected=rejected or {},
         )
+
+
+def plan(cluster: QueuedCluster, rules: QueueRules = RULES) -> QueuePlan:
+    """Return the decision of the queue."""
+    return queue_plan(cluster.found(), rules)
+
+
+def started(cluster: QueuedCluster) -> list[str]:
+    """Return the names of the jobs that the queue starts now."""
+    return [start.key.name for start in plan(cluster).starts]
+
+
+def change_of(name: str, found: QueuePlan) -> QueueChange | None:
+    """Return the change of ``status.queue`` of a job."""
+    return next((each for each in found.changes if each.job.job.key.name == name), None)
