@@ -177,7 +177,7 @@ def _resize_state(
 def _applied(spec: ContainerAmounts, status: ContainerAmounts) -> Amounts:
     """Return the requests that are in effect, computed from the limits in the status.
 
-    kubelet reads the limits in the status from the cgroup, so they are those in effect. The
+    kubelet reads the limits in the status from the cgroup, so these limits are in effect. The
     requests in the status can be rounded, or can be new while the old limits are still in effect.
     """
     return Amounts(

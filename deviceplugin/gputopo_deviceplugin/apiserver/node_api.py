@@ -97,7 +97,7 @@ class NodeApi:
 def parse_node_pod(document: Document, resource: str) -> PodView:
     """Parse a pod, and the CPUs and memory of the node that kube-scheduler counts for the pod.
 
-    Only if the pod requests GPUs, the result also has limits and images of the containers.
+    If the pod requests GPUs, the result also has the limits and images of its containers.
 
     Raises:
         PodError: the object is not a valid pod.

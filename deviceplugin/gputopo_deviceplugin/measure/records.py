@@ -137,8 +137,8 @@ def _is_noise(before: Measurement, current: Measurement) -> bool:
     """Return whether ``current`` differs from ``before`` only by noise.
 
     The 95 % intervals of both rates must overlap, and the new interval must be at least half as
-    wide as the old interval. Two measurements of the same true rate have such intervals in more
-    than 99 % of all cases. In one case of six, the new interval does not contain the old rate.
+    wide as the old interval. Measurements of the same true rate pass this check in more than 99 %
+    of all cases. A check that the new interval contains the old rate would fail in 1 of 6 cases.
     """
     old, new = before.micro_steps_per_second, current.micro_steps_per_second
     old_ci, new_ci = before.ci_permille, current.ci_permille

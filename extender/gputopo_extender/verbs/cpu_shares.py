@@ -1,6 +1,6 @@
 """Compares nodes by the CPUs that gputopo guarantees to a sized pod on each of them.
 
-Only nodes on which the placement of the GPUs is equally good are compared.
+It compares only nodes on which the placement of the GPUs is equally good.
 """
 
 from collections.abc import Callable, Iterable, Mapping

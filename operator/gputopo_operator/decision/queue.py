@@ -173,7 +173,7 @@ def _start(queued: QueuedJob, avoids: Sequence[str]) -> JobStart:
 def _changes(
     decision: QueueDecision, members: Sequence[_Member], now: str
 ) -> tuple[QueueChange, ...]:
-    """Return the changes: first for jobs that left or entered the queue, then for the others."""
+    """Return the changes: first of jobs that left or entered the queue, then in queue order."""
     places = {each.job: each for each in decision.waiting}
     found = [
         change

@@ -1,4 +1,4 @@
-"""Ranks nodes that are equally good for the GPUs of a pod by the pod's share of their CPUs. Pure.
+"""Ranks nodes that are equally good for a pod's GPUs by the pod's share of CPUs. Pure functions.
 
 gputopo divides the CPUs of a node among the pods that it sizes. So the number of free CPUs does not
 show how many CPUs a sized pod gets. gputopo guarantees the pod a share in proportion to its GPUs.

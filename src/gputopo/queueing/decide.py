@@ -4,8 +4,8 @@ The jobs are tried in queue order. A job starts if one node has all its GPUs fre
 start while an earlier job waits for more GPUs. Starvation is bounded: a node is reserved for the
 overdue job with the longest wait, and no other job may take GPUs of this node. The free GPUs of a
 reserved node are idle. So, as in EASY backfilling, there is normally only one reserved node: a
-second node is reserved only for an overdue job that may not use the first. Running jobs never end
-for the queue.
+second node is reserved only for an overdue job that may not use the first node. The queue never
+ends running jobs.
 
 If no job runs longer than L, and one node has enough healthy GPUs, the overdue job with the longest
 wait starts at most L after its reservation began.

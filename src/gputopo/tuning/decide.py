@@ -85,7 +85,7 @@ def _in_flight(pod: TunedPod) -> bool:
 
 
 def _is_awaited(pod: TunedPod) -> bool:
-    """Return whether the operator must check again if kubelet has carried out the newest resize."""
+    """Return whether the operator still waits for kubelet to carry out the newest resize."""
     if pod.record is not None and pod.record.pinned:
         return not (pod.record.done or pod.obstacle or pod.measuring)
     return not left_alone_because(pod) and _in_flight(pod)

@@ -25,8 +25,8 @@ def cpus_to_measure(node: TunedNode, uid: str) -> CpusToMeasure:
     """Return the CPUs of the node for the pod with this UID, which is or will be measured.
 
     Example: a node has 8 CPUs and 4 GPUs. Two pods with one GPU and a request of 500m CPU each are
-    measured, and the share of each pod is 2 CPUs. For the first pod, the node keeps a share of 2
-    CPUs for the second pod: 0.5 that it requests, and 1.5. The other 6 CPUs are for the first pod.
+    measured, and the share of each pod is 2 CPUs. While the first pod is measured, the node keeps 2
+    CPUs for the second pod: the requested 0.5 CPUs, and 1.5 more. So the first pod can have 6 CPUs.
     """
     node = replace(node, pods=_measuring(node.pods, uid))
     kept = kept_for_measured(node)

@@ -24,8 +24,8 @@ def is_own(pod: TunedPod, record: TunedRecord) -> bool:
     """Return whether the amounts in the pod's spec are those of the operator's newest resize.
 
     The operator writes the record before the spec. If it was killed between these writes, the spec
-    still has the amounts ``last``. With the amounts ``floor``, the pod may have any CPU limit,
-    because the user has set it.
+    still has the amounts ``last``. For the amounts ``floor``, the CPU limit is not checked, because
+    the user has set that limit.
     """
     current = amounts_of(pod)
     expected = {record.target} if record.done else {record.target, record.last}

@@ -1,4 +1,4 @@
-"""Computes the guaranteed CPUs and memory of each sized pod, before the spare rest is divided."""
+"""Computes the CPUs and memory that gputopo guarantees to each sized pod of a node."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
