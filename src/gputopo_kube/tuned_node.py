@@ -133,8 +133,8 @@ def parse_tuned_node(
 def has_unknown_gpus(node: Document, pods: Iterable[NodePod], resource: str) -> bool:
     """Return whether kubelet offers no GPUs, although sized pods use GPUs of the node.
 
-    This is so for some seconds after a start of kubelet or of the agent. Then the share of a GPU is
-    unknown.
+    A node offers no GPUs for some seconds after kubelet or the agent has started. The share of a
+    GPU is unknown until the node offers GPUs again.
     """
     return not allocatable(node)[resource] and any(each.tuned and each.tuned.gpus for each in pods)
 

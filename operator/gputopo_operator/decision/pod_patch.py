@@ -34,7 +34,7 @@ def with_pod_patch(
     plan = replace(plan, pod_patch=patch)
     if patch is None or not state.errors.pod_patch:
         return plan
-    note = f"pod {patch[0]} did not get resources.max: {state.errors.pod_patch}"
+    note = f"pod {patch[0]} keeps its former resources.max: {state.errors.pod_patch}"
     return replace(
         plan,
         events=(*plan.events, ObjectEvent("Warning", "PodNotUpdated", note)),

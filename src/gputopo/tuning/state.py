@@ -1,4 +1,4 @@
-"""Names the state of the newest resize of a pod, for users."""
+"""Names the state of the newest resize of a pod, in the words of the condition ``Sized``."""
 
 from gputopo.api.tuning import TunedRecord
 
@@ -8,7 +8,7 @@ def resize_state(record: TunedRecord, problem: str | None) -> str:
 
     Args:
         record: the record of the pod.
-        problem: kubelet's reason why it has not carried out the resize; None without one.
+        problem: kubelet's reason why it has not carried out the resize; None if it reports none.
     """
     if record.pinned:
         return "Pinned"

@@ -1,7 +1,7 @@
 """Models of a simulation from measured GPUProfiles.
 
-The matrix of a model is that with which the operator sizes running pods
-(:func:`gputopo.tuning.matrix.matrix_of_fact`), for any amount of memory.
+The operator sizes running pods with the same matrix
+(:func:`gputopo.tuning.matrix.matrix_of_fact`). The matrix applies to any amount of memory.
 """
 
 from gputopo.api.profile import GPUProfile

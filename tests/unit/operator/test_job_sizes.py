@@ -357,5 +357,5 @@ def test_rejected_change_of_the_pod_is_reported_and_tried_again() -> None:
     plan = situation.plan()
     [event] = plan.events
     assert (event.type, event.reason) == ("Warning", "PodNotUpdated")
-    assert event.note == "pod train-1 did not get resources.max: denied by policy"
+    assert event.note == "pod train-1 keeps its former resources.max: denied by policy"
     assert plan.recheck_after_seconds == 60.0
