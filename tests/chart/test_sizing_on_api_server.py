@@ -82,15 +82,15 @@ def reasons(server: ApiServer, name: str) -> list[str]:
 @pytest.mark.usefixtures("operator")
 def test_running_pods_get_their_shares_in_their_qos_class(nodes: ApiServer) -> None:
     put_pod(nodes, "sized-1", "2")
-    wait_until(lambda: resources_of(nodes, "sized-1")["limits"]["cpu"] == "16", seconds=30)
+    wait_until(lambda: resources_of(nodes, "sized-1")["limits"]["cpu"] == "16", seconds=120)
     assert resources_of(nodes, "sized-1")["requests"]["cpu"] == "16"
     assert nodes.get(f"{PODS}/sized-1").body["status"]["qosClass"] == "Guaranteed"
     apply(nodes, "sized-1")
-    wait_until(lambda: record_of(nodes, "sized-1").done, seconds=30)
-    wait_until(lambda: reasons(nodes, "sized-1") == ["Resized"], seconds=30)
+    wait_until(lambda: record_of(nodes, "sized-1").done, seconds=120)
+    wait_until(lambda: reasons(nodes, "sized-1") == ["Resized"], seconds=120)
     put_pod(nodes, "sized-2", "20")  # above its share: all others together get less
     put_pod(nodes, "sized-3", "2", gpus=4)
-    wait_until(lambda: resources_of(nodes, "sized-3")["limits"]["cpu"] != "2", seconds=30)
+    wait_until(lambda: resources_of(nodes, "sized-3")["limits"]["cpu"] != "2", seconds=120)
     limits = [resources_of(nodes, f"sized-{number}")["limits"]["cpu"] for number in (1, 2, 3)]
     assert limits[1] == "20"
     for number in (1, 2, 3):

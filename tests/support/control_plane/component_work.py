@@ -137,7 +137,7 @@ def run_gpu_job(server: ApiServer) -> None:
     job = gpu_job(workload={"profile": "resnet50"}, limits={"backoffLimit": 0})
     assert server.create(JOBS, job).accepted
     child = "/apis/batch/v1/namespaces/default/jobs/train"
-    wait_until(lambda: server.get(child).accepted, seconds=30)
+    wait_until(lambda: server.get(child).accepted, seconds=120)
     pod = job_pod(server.get(child).body, "train-1")
     # The API server sets these.
     del pod["metadata"]["uid"], pod["metadata"]["resourceVersion"], pod["status"]
@@ -147,10 +147,10 @@ def run_gpu_job(server: ApiServer) -> None:
     def phase() -> str:
         return str(server.get(f"{JOBS}/train").body.get("status", {}).get("phase"))
 
-    wait_until(lambda: phase() == "Placed", seconds=30)
+    wait_until(lambda: phase() == "Placed", seconds=120)
     assert server.merge(f"{PODS}/train-1/status", {"status": exited(1)}).accepted
-    wait_until(lambda: phase() == "Failed", seconds=30)
-    wait_until(lambda: server.get(child).body["spec"]["backoffLimit"] == 0, seconds=30)
+    wait_until(lambda: phase() == "Failed", seconds=120)
+    wait_until(lambda: server.get(child).body["spec"]["backoffLimit"] == 0, seconds=120)
 
 
 def put_on_gpus(server: ApiServer, name: str) -> None:

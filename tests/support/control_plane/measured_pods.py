@@ -71,7 +71,7 @@ def limit_of(server: ApiServer, name: str) -> str:
 
 
 def wait_for_limit(server: ApiServer, name: str, limit: str) -> None:
-    wait_until(lambda: limit_of(server, name) == limit, seconds=30)
+    wait_until(lambda: limit_of(server, name) == limit, seconds=120)
 
 
 def measure_pod(server: ApiServer) -> None:
