@@ -129,7 +129,9 @@ def _tree(file: _Handwritten) -> dict[str, _Groups]:
         for group in tree[near]:
             overlapping = [other for other in tree[far] if set(group) & set(other)]
             if len(overlapping) > 1:
-                raise TopologyError(f"{near}: {group} lies in several of {far}: {overlapping}")
+                raise TopologyError(
+                    f"{near}: GPUs {group} are in several groups of {far}: {overlapping}"
+                )
     return tree
 
 

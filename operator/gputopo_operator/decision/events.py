@@ -59,10 +59,11 @@ def _placement(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[ObjectEven
         if known is None:
             yield ObjectEvent("Normal", "Placed", truncated(describe(place)))
         if differs(place) and (known is None or not differs(known)):
+            given, chosen = ", ".join(place.observed), ", ".join(place.intended)
             note = (
-                f"pod {place.pod}: kubelet gave the pod {', '.join(place.observed)} instead of the "
+                f"pod {place.pod}: kubelet gave the pod {given} instead of the chosen {chosen}; "
+                f"see the agent of node {place.node}"
             )
-            note += f"chosen {', '.join(place.intended)}; see the agent of node {place.node}"
             yield ObjectEvent("Warning", "ObservedDiffers", truncated(note))
 
 

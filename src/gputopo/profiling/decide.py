@@ -159,7 +159,9 @@ def _move(
     if chosen is None:
         return end(situation, state, "Done", "the curve is complete")
     if _seconds_left(situation, state) < MIN_POINT_SECONDS:
-        message = f"the time limit of {situation.budget_seconds} s is too short for more CPU limits"
+        message = (
+            f"the time limit of {situation.budget_seconds} s leaves no time for another CPU limit"
+        )
         return end(situation, state, "TimeLimit", message)
     if _would_be_taken(situation, state, chosen):
         message = f"with a limit of {chosen.limit}m CPU, a pending pod would take the freed CPUs"

@@ -173,7 +173,7 @@ def test_time_limit_ends_the_measurement() -> None:
     world = ProfiledWorld(budget_seconds=250)
     state = world.until_restored()
     assert state.result == "TimeLimit"
-    assert "too short for more CPU limits" in state.message
+    assert "no time for another CPU limit" in state.message
     assert world.cpu == GUARANTEED
     late = ProfiledWorld()
     first_resize(late)

@@ -128,11 +128,11 @@ NVLINK_0_1 = {"generation": 2, "links": [[0, 1, 2]]}
         ({"gpus": 2, "switches": [[0, 0]]}, "switches: GPU 0 occurs more than once"),
         (
             {"gpus": 4, "sockets": [[0, 1], [2, 3]], "switches": [[1, 2]]},
-            "switches: [1, 2] lies in several of sockets: [[0, 1], [2, 3]]",
+            "switches: GPUs [1, 2] are in several groups of sockets: [[0, 1], [2, 3]]",
         ),
         (
             {"gpus": 4, "hostBridges": [[0, 1], [2, 3]], "switchTrees": [[0, 3]]},
-            "switchTrees: [0, 3] lies in several of hostBridges: [[0, 1], [2, 3]]",
+            "switchTrees: GPUs [0, 3] are in several groups of hostBridges: [[0, 1], [2, 3]]",
         ),
         ({"gpus": 2, "nvlink": {"links": []}}, "nvlink.generation: is required"),
         (
