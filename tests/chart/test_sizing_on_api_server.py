@@ -76,7 +76,7 @@ def record_of(server: ApiServer, name: str) -> TunedRecord:
 
 def reasons(server: ApiServer, name: str) -> list[str]:
     events = server.get(EVENTS).body["items"]
-    return [each["reason"] for each in events if each["regarding"]["name"] == name]
+    return [each["reason"] for each in events if each["regarding"].get("name") == name]
 
 
 @pytest.mark.usefixtures("operator")

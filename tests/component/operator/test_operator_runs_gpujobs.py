@@ -18,6 +18,7 @@ from support.builders.gpujobs import (
     requested_gpus,
     template,
 )
+from support.builders.node_reports import gpu_profile
 from support.operator.process import Operator, eventually
 
 
@@ -105,8 +106,7 @@ def test_missing_profile_is_created(operator: Operator) -> None:
 
 
 def test_profile_decides_the_sensitivity_of_a_job_that_declares_none(operator: Operator) -> None:
-    profile = {"metadata": {"name": "bert"}, "spec": {"bandwidthSensitivityPercent": 2}}
-    operator.api.create("gpuprofiles", profile)
+    operator.api.create("gpuprofiles", gpu_profile(bandwidthSensitivityPercent=2))
     _create(operator, "undecided", workload={"profile": "bert"})
     annotations = operator.wait_child("undecided")["spec"]["template"]["metadata"]["annotations"]
     assert annotations[SENSITIVITY_ANNOTATION] == "Auto"

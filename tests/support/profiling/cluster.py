@@ -15,6 +15,7 @@ from gputopo.api.names import (
 from gputopo.api.profile import NodeSample
 from gputopo.api.profiling import ProfilingState
 from support.api.server import ApiServer
+from support.builders.node_reports import gpu_profile
 from support.builders.objects import pod
 from support.profiling.pods import sample, saturating
 
@@ -49,7 +50,7 @@ class MeasuredCluster:
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
         node = {"metadata": {"name": NODE}, "status": {"allocatable": {"cpu": "8"}}}
         api.create("nodes", node)
-        api.create("gpuprofiles", {"metadata": {"name": PROFILE}, "spec": {}})
+        api.create("gpuprofiles", gpu_profile(PROFILE))
         topology = {"apiVersion": API_VERSION, "kind": "GPUTopology", "metadata": {"name": NODE}}
         api.create("gputopologies", {**topology, "spec": {}, "status": {}})
         containers = [measured_container(**container)]
