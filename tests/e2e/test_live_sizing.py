@@ -73,23 +73,24 @@ class Sized:
 
 
 @pytest.fixture(scope="module")
-def sized(installed: Installed, nvswitch: str) -> Iterator[Sized]:
+def sized(installed: Installed, pcie: str) -> Iterator[Sized]:
     """Two pods with low floors on an idle node."""
     namespace = f"live-sizing-{uuid.uuid4().hex[:6]}"
     installed.kubectl.run("create", "namespace", namespace)
     installed.kubectl.run("wait", "--for=create", "sa/default", "-n", namespace)
     box = Sandbox(installed.kubectl, namespace, installed.workload_image)
-    node = amounts.allocatable(box.kubectl.get("node", nvswitch)).milli_cpu
+    node = amounts.allocatable(box.kubectl.get("node", pcie)).milli_cpu
     others = sum(
         amounts.read(pod).counted.milli_cpu
         for pod in box.kubectl.list("pods")
-        if amounts.holds(pod) and pod["spec"]["nodeName"] == nvswitch
+        if amounts.holds(pod) and pod["spec"]["nodeName"] == pcie
     )
-    made = Sized(box, nvswitch, node - others)
+    made = Sized(box, pcie, node - others)
     try:
         _know_speed(box)
-        box.create(_pod(box, nvswitch), _job(box, nvswitch))
-        wait_for("both pods run", lambda: len(made.amounts()) == 2 and box.wait_running(2))
+        box.create(_pod(box, pcie), _job(box, pcie))
+        wait_for("both pods exist", lambda: len(made.amounts()) == 2)
+        box.wait_running(2)
         yield made
     finally:
         box.remove()
