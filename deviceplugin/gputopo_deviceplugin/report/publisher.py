@@ -52,7 +52,7 @@ class TopologyPublisher:
         self._clock = clock or utc_now
         self._object: Document | None = None
         self._loading_stopped = False
-        self._unstored = False  # the API server does not store all optional fields
+        self._unstored: frozenset[str] = frozenset()  # fields that the API server does not store
 
     def stop_loading(self) -> None:
         """Make ``load`` return None, so that this agent does not load what the next agent wrote."""
@@ -67,7 +67,7 @@ class TopologyPublisher:
         found = await self._store.topology()
         if self._loading_stopped:
             return None
-        self._object, self._unstored = found, False
+        self._object, self._unstored = found, frozenset()
         if found is None:
             return None
         try:
@@ -88,8 +88,8 @@ class TopologyPublisher:
         topology = observation.hardware.topology
         if topology is None:
             return False
-        if self._unstored:
-            observation = replace(observation, measured=None, sized_capacity=None)
+        dropped: dict[str, Any] = dict.fromkeys(self._unstored)
+        observation = replace(observation, **dropped)
         try:
             document = await self._publish_spec(node, to_spec(topology))
             before = _parse_status(document)
@@ -101,7 +101,7 @@ class TopologyPublisher:
             )
             if after != before:
                 document = await self._write_status(after.to_json())
-                self._unstored = _optional(_parse_status(document)) != _optional(after)
+                self._unstored |= _unstored(after, _parse_status(document))
             self._object = document
         except ApiError:
             self._object = None  # its current state is unknown
@@ -181,9 +181,13 @@ def _parse_spec(document: Document) -> GPUTopologySpec | None:
         return None
 
 
-def _optional(status: GPUTopologyStatus) -> tuple[object, ...]:
-    """Return the fields that an older schema of the API server does not have."""
-    return status.measurements, status.samples, status.sized_capacity
+def _unstored(sent: GPUTopologyStatus, stored: GPUTopologyStatus) -> frozenset[str]:
+    """Return the fields of ``NodeObservation`` that an older schema of the API server drops."""
+    differing = {
+        "measured": (sent.measurements, sent.samples) != (stored.measurements, stored.samples),
+        "sized_capacity": sent.sized_capacity != stored.sized_capacity,
+    }
+    return frozenset(name for name, differs in differing.items() if differs)
 
 
 def _parse_status(document: Document) -> GPUTopologyStatus:

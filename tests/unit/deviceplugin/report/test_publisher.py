@@ -1,6 +1,7 @@
 """The agent reads and writes the GPUTopology of its node."""
 
 import asyncio
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -87,10 +88,18 @@ MEASUREMENT = Measurement(
 
 
 class StrictStore:
-    """An API server with an old schema: it rejects measurements with ``status``, or drops them."""
+    """An API server with an old schema: it rejects measurements with ``status``.
 
-    def __init__(self, status: int | None) -> None:
+    If ``status`` is None, it drops the fields ``newer`` instead.
+    """
+
+    def __init__(
+        self,
+        status: int | None,
+        newer: Collection[str] = ("measurements", "samples", "sizedCapacity"),
+    ) -> None:
         self.status = status
+        self.newer = newer
         self.object: Document | None = None
         self.requests = 0
         self.written: list[Document] = []
@@ -111,14 +120,15 @@ class StrictStore:
         self.requests += 1
         if self.status is not None and "measurements" in status:
             raise error_of_status(self.status, "status.measurements[0].milliCPU: Invalid value")
-        newer = {"measurements", "samples", "sizedCapacity"}
-        stored = {name: status[name] for name in status if name not in newer}
+        stored = {name: status[name] for name in status if name not in self.newer}
         self.written.append(stored)
         self.object = {**self.object, "status": stored}
         return self.object
 
 
-async def publish_with(publisher: TopologyPublisher) -> bool:
+async def publish_with(
+    publisher: TopologyPublisher, measurement: Measurement = MEASUREMENT
+) -> bool:
     topology = named("dgx1-v100", node="n1")
     health = dict.fromkeys(gpu.uuid for gpu in topology.gpus)
     observation = NodeObservation(
@@ -128,7 +138,7 @@ async def publish_with(publisher: TopologyPublisher) -> bool:
         differing=(),
         pods_version=None,
         processes_visible=True,
-        measured=NodeMeasurements((MEASUREMENT,)),
+        measured=NodeMeasurements((measurement,)),
         sized_capacity=SizedCapacity(milli_cpu=8000, memory=2**30, gpus=8),
     )
     return await publisher.publish({"metadata": {"name": "n1", "uid": "u"}}, observation)
@@ -146,6 +156,25 @@ async def test_health_is_published_even_if_measurements_are_rejected(
     assert store.requests == requests, "the next report must not send the measurements again"
     await publisher.load()
     assert await publish_with(publisher), "the schema may have changed meanwhile"
+
+
+async def test_rates_are_published_even_if_the_schema_has_no_capacity_for_sized_pods() -> None:
+    store = StrictStore(None, newer=["sizedCapacity"])
+    publisher = TopologyPublisher(store)
+    for rate in (10, 20, 30):
+        measurement = MEASUREMENT.model_copy(update={"micro_steps_per_second": rate})
+        assert await publish_with(publisher, measurement)
+        assert not await publish_with(publisher, measurement), "nothing has changed"
+        assert store.written[-1]["measurements"][0]["microStepsPerSecond"] == rate
+    assert store.requests == 3
+
+
+async def test_rejected_rates_do_not_stop_the_capacity_for_sized_pods() -> None:
+    store = StrictStore(422, newer=())
+    publisher = TopologyPublisher(store)
+    assert await publish_with(publisher)
+    assert not await publish_with(publisher)
+    assert store.written[-1]["sizedCapacity"]["milliCPU"] == 8000
 
 
 async def test_other_rejections_fail() -> None:
