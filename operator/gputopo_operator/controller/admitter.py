@@ -12,7 +12,7 @@ from gputopo.queueing.model import QueueRules
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import ConflictError, DeniedError
+from gputopo_kube.errors import ConflictError, DeniedError, NotFoundError
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.admission_api import AdmissionApi
 from gputopo_operator.controller.job_api import JobApi
@@ -29,6 +29,9 @@ MAX_CHANGES: Final = 20
 
 PASS_SECONDS: Final = 1.0
 """Time between two passes in a row. Many events cause one pass."""
+
+_CHANGED: Final = (ConflictError, NotFoundError)
+"""The object was changed or deleted after it was read. A user can cause this in every pass."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,34 +63,37 @@ class Admitter:
         Raises:
             ApiError: a request failed; the caller tries again later.
         """
-        try:
-            plan = self._start_jobs()
-            for change in plan.changes[:MAX_CHANGES]:
-                self._write(change)
-        except ConflictError as error:
-            _log.debug("changed since it was read %s", fields(reason=error))
+        plan, not_started = self._start_jobs()
+        changes = [each for each in plan.changes if each.job.job.key not in not_started]
+        written = [self._write(change) for change in changes[:MAX_CHANGES]]
+        self._metrics.set_waiting_jobs(plan.waiting + len(not_started))
+        if not_started or not all(written):
             return CONFLICT_DELAY_SECONDS
-        self._metrics.set_waiting_jobs(plan.waiting)
-        return PASS_SECONDS if len(plan.changes) > MAX_CHANGES else plan.recheck_after_seconds
+        return PASS_SECONDS if len(changes) > MAX_CHANGES else plan.recheck_after_seconds
 
-    def _start_jobs(self) -> QueuePlan:
-        """Start the jobs of the plan. After a rejected start, make a new plan without that job.
+    def _start_jobs(self) -> tuple[QueuePlan, set[ObjectKey]]:
+        """Start the jobs of the plan; return the plan, and the jobs to be tried again soon.
 
-        A rejected job keeps its place in the queue, but the new plan gives its GPUs to other jobs.
+        A rejected job keeps its place in the queue, but a new plan gives its GPUs to other jobs. A
+        job that was changed since it was read remains in the plan: no other job gets its GPUs.
         """
         found = self._read()
-        started, rejected = set[ObjectKey](), dict[ObjectKey, str]()
+        tried, changed, rejected = set[ObjectKey](), set[ObjectKey](), dict[ObjectKey, str]()
         while True:  # not endless: each repetition has one more rejected job
             plan = queue_plan(found(rejected), self._rules)
-            for start in plan.starts:
-                if start.key in started:
-                    continue
-                if message := self._start(start):
-                    rejected[start.key] = message
+            for start in (each for each in plan.starts if each.key not in tried):
+                tried.add(start.key)
+                try:
+                    self._start(start)
+                except _CHANGED as error:
+                    _log.debug("job not started %s", fields(gpujob=start.key, reason=error))
+                    changed.add(start.key)
+                except DeniedError as error:
+                    _log.warning("job not started %s", fields(gpujob=start.key, reason=error))
+                    rejected[start.key] = f"the Job was not started: {error.message}"
                     break
-                started.add(start.key)
             else:
-                return plan
+                return plan, changed
 
     def _read(self) -> Callable[[dict[ObjectKey, str]], QueueInput]:
         """Read all objects; return a function that adds rejected jobs to these objects."""
@@ -98,29 +104,31 @@ class Admitter:
         nodes, rules, now = self._nodes.gpus.values(), self._nodes.rules.values(), self._clock()
         return lambda rejected: QueueInput(jobs, nodes, rules, pods, now, rejected)
 
-    def _start(self, start: JobStart) -> str:
-        """Start a child Job; return why the API server rejected the start, or an empty text."""
-        try:
-            self._objects.patch_job(start.key, start.patch)
-        except DeniedError as error:
-            _log.warning("job not started %s", fields(gpujob=start.key, reason=error))
-            return f"the Job was not started: {error.message}"
+    def _start(self, start: JobStart) -> None:
+        self._objects.patch_job(start.key, start.patch)
         _log.info("job started %s", fields(gpujob=start.key, spec=start.patch["spec"]))
-        return ""
 
-    def _write(self, change: QueueChange) -> None:
-        """Write ``status.queue``; create an event if the job has begun to wait or has started."""
+    def _write(self, change: QueueChange) -> bool:
+        """Write ``status.queue``, and an event if the job has begun to wait or has started.
+
+        Returns:
+            False if the GPUJob was replaced or deleted since it was read.
+        """
         job, raw = change.job.job, change.job.raw
         # Without a resource version, because only this class writes this part of the status.
         try:
             self._objects.patch_status(raw, {"uid": job.uid}, _status_patch(change))
+        except _CHANGED as error:
+            _log.debug("status not written %s", fields(gpujob=job.key, reason=error))
+            return False
         except DeniedError as error:
             _log.warning("status not written %s", fields(gpujob=job.key, reason=error))
-            return
+            return True
         if change.waited_seconds is not None:
             self._metrics.observe_wait(change.waited_seconds)
         if event := queue_event(self._rules.order, change):
             self._objects.create_event(raw, event, self._clock())
+        return True
 
 
 def _status_patch(change: QueueChange) -> Document:

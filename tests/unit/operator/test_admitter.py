@@ -113,6 +113,43 @@ def test_changed_job_is_decided_again_soon(api: ApiServer, admitter: Admitter) -
     assert not suspended(api, "train")
 
 
+@pytest.mark.parametrize("status", [404, 409])
+def test_job_that_changes_in_every_pass_does_not_block_later_jobs(
+    api: ApiServer, admitter: Admitter, metrics: OperatorMetrics, status: int
+) -> None:
+    cluster = QueuedCluster()
+    for number, name in enumerate(("changing", "next", "last")):
+        cluster.job(name, 1, created=f"2026-01-01T00:00:0{number}Z")
+    put(api, cluster)
+    api.faults.append(Fault("PATCH", "/jobs/changing", status, times=None))
+    for _ in range(2):
+        assert admitter.advance("queue") == CONFLICT_DELAY_SECONDS
+        assert not suspended(api, "next")
+        assert suspended(api, "last"), "a GPU is reserved for the changing job"
+        assert queue_of(api, "changing") is None
+        assert queue_of(api, "next") == {"waitedSeconds": 0}
+        assert waiting(metrics) == 2
+    api.faults.clear()
+    assert admitter.advance("queue") == RECHECK_SECONDS
+    assert not suspended(api, "changing")
+    assert suspended(api, "last")
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_replaced_gpujob_does_not_prevent_later_statuses(
+    api: ApiServer, admitter: Admitter, status: int
+) -> None:
+    cluster = QueuedCluster()
+    cluster.job("replaced", 1, status={"position": 1, "waitingSince": "2026-01-01T00:59:00Z"})
+    cluster.job("next", 1, created="2026-01-01T00:00:01Z")
+    put(api, cluster)
+    api.faults.append(Fault("PATCH", "/gpujobs/replaced/status", status))
+    assert admitter.advance("queue") == CONFLICT_DELAY_SECONDS
+    assert queue_of(api, "next") == {"waitedSeconds": 0}
+    assert admitter.advance("queue") is None
+    assert queue_of(api, "replaced") == {"waitedSeconds": 60}
+
+
 @pytest.mark.parametrize("status", [403, 422])
 def test_job_that_the_api_server_does_not_start_does_not_block_others(
     api: ApiServer, admitter: Admitter, status: int
