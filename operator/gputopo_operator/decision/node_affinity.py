@@ -42,14 +42,21 @@ def without_nodes(affinity: Document | None, nodes: Sequence[str]) -> Document:
 
     Kubernetes lets a pod use a node that matches any one term, so each term must exclude the nodes.
     The API server accepts only one name in each requirement, so each node has its own requirement.
+    A term without requirements matches no node, so it must not get any.
     """
     changed = copy.deepcopy(affinity or {})
     node_affinity = changed.get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     fields = [{"key": _NODE_NAME_FIELD, "operator": "NotIn", "values": [name]} for name in nodes]
-    terms: list[Document] = required.get("nodeSelectorTerms") or [{}]
-    for term in terms:
-        term["matchFields"] = [*(term.get("matchFields") or ()), *fields]
-    required = {"nodeSelectorTerms": terms}
-    node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = required
+    terms = [_with_fields(term, fields) for term in required.get("nodeSelectorTerms") or ()]
+    node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {
+        "nodeSelectorTerms": terms or [{"matchFields": fields}]
+    }
     return {**changed, "nodeAffinity": node_affinity}
+
+
+def _with_fields(term: Document, fields: Sequence[Document]) -> Document:
+    own = term.get("matchFields") or ()
+    if not own and not term.get("matchExpressions"):
+        return term
+    return {**term, "matchFields": [*own, *fields]}

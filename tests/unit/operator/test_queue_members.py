@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gputopo_kube.document import Document
 from gputopo_operator.decision.node_affinity import without_nodes
 from gputopo_operator.decision.queue import role_of
 from gputopo_operator.parse import QUEUE_LABEL
@@ -128,6 +129,19 @@ def test_names_are_added_to_every_term_of_the_users_affinity() -> None:
     assert own["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] == {
         "nodeSelectorTerms": [zone, name]
     }
+
+
+@pytest.mark.parametrize("empty", [{}, {"matchExpressions": [], "matchFields": None}])
+@pytest.mark.parametrize("others", [[], [{"matchExpressions": [{"key": "a"}]}]])
+def test_empty_term_of_the_users_affinity_still_matches_no_node(
+    empty: Document, others: list[Document]
+) -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    own: Document = {"nodeAffinity": {required: {"nodeSelectorTerms": [empty, *others]}}}
+    (first, *rest) = without_nodes(own, ["n2"])["nodeAffinity"][required]["nodeSelectorTerms"]
+    assert first == empty
+    excluded = [{"key": "metadata.name", "operator": "NotIn", "values": ["n2"]}]
+    assert rest == [{**term, "matchFields": excluded} for term in others]
 
 
 def queue_with_two_pools(**template: Any) -> QueuedCluster:
