@@ -396,6 +396,24 @@ def test_settings_of_sizing_reach_the_operator(helm: Helm) -> None:
         assert given == [f"--sizing-mechanism={mechanism}", f"--sizing-round-seconds={seconds}"]
 
 
+@pytest.mark.parametrize(
+    ("older", "complete"),
+    [
+        ({"queue": None, "sizing": None}, {}),
+        (
+            {"queue": {"order": "SRTF", "maxSkipSeconds": None}, "sizing": {"mechanism": None}},
+            {"queue": {"order": "SRTF"}},
+        ),
+    ],
+    ids=["no sections", "sections without some values"],
+)
+def test_values_of_an_older_release_get_the_defaults_of_missing_values(
+    helm: Helm, older: dict[str, Any], complete: dict[str, Any]
+) -> None:
+    # Helm removes values that are null. With --reuse-values, new values are missing in this way.
+    assert helm.render({"operator": older}) == helm.render({"operator": complete})
+
+
 def test_resource_and_scheduler_name_reach_everything_that_needs_them(
     everything: list[Object],
 ) -> None:
