@@ -162,7 +162,11 @@ def _node_pod(raw: Document, resource: str, namespaces: Sequence[str], now: date
     served = not namespaces or view.namespace in namespaces
     if not served or not view.live or view.deleting or not is_tuned(view, labels):
         return NodePod(raw, view, counted)
-    container, tuned = parse_tuned_pod(raw, pod, view, now)
+    try:
+        container, tuned = parse_tuned_pod(raw, pod, view, now)
+    except Exception as error:  # noqa: BLE001 - the other pods of the node are sized
+        invalid = f"the pod cannot be parsed: {type(error).__name__}: {error}"
+        return NodePod(raw, view, counted, invalid=invalid, labelled=True)
     restarts = restarts_for(container, MEMORY)
     return NodePod(raw, view, counted, container.name, restarts, tuned)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationError
 
-from gputopo.api.model import ApiModel, MegabytesPerSecond, ObjectName, PodUid, Timestamp
+from gputopo.api.model import AnnotationTime, ApiModel, MegabytesPerSecond, ObjectName, PodUid
 
 RunResult: TypeAlias = Literal[
     "Measured", "NotPlaced", "NoContrast", "TimeLimit", "Ended", "Stopped"
@@ -46,7 +46,7 @@ class LinkRunResult(_LinkAnnotation):
     """
 
     result: RunResult
-    time: Timestamp
+    time: AnnotationTime
     node: ObjectName | None = None
     pod_uid: Annotated[PodUid | None, Field(alias="podUID")] = None
     physical_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="physicalMBps")] = None

@@ -1,8 +1,9 @@
 """The base class and the value types that the models of all custom resources share."""
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 
@@ -16,6 +17,11 @@ class ApiModel(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """Return the model as a JSON object with camelCase keys, without fields that are None."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _possible(text: str) -> str:
+    datetime.fromisoformat(text)  # raises ValueError for a time such as 99:99:99
+    return text
 
 
 Uuid = Annotated[str, Field(min_length=1, max_length=63)]
@@ -39,7 +45,10 @@ ProfileName = Annotated[str, Field(min_length=1, max_length=253, pattern=_SUBDOM
 Timestamp = Annotated[
     str, Field(max_length=20, pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")
 ]
-"""RFC 3339, in UTC and whole seconds."""
+"""RFC 3339, in UTC and whole seconds. The API server checks only this pattern."""
+
+AnnotationTime = Annotated[Timestamp, AfterValidator(_possible)]
+"""A time in an annotation, which any user of the pod can write: it must exist."""
 
 PodUid = Annotated[str, Field(min_length=1, max_length=64)]
 MegabytesPerSecond = Annotated[int, Field(ge=0)]

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, ValidationError
 
 from gputopo.api.annotations import AnnotationError
-from gputopo.api.model import ApiModel, ContainerName, PodUid, Timestamp
+from gputopo.api.model import AnnotationTime, ApiModel, ContainerName, PodUid
 from gputopo.api.names import PROFILING_STATE_ANNOTATION
 from gputopo.runtime.messages import first_error
 
@@ -73,10 +73,10 @@ class ProfilingState(ApiModel):
     container: ContainerName
     original: CpuAmounts
     most_milli_cpu: Annotated[MilliCpus, Field(alias="mostMilliCPU")]
-    started: Timestamp
+    started: AnnotationTime
     last: CpuAmounts
     target: CpuAmounts
-    since: Timestamp
+    since: AnnotationTime
     points: Annotated[tuple[ProfiledPoint, ...], Field(max_length=MAX_POINTS)] = ()
     result: ProfilingResult | None = None
     message: Annotated[str, Field(max_length=1024)] = ""

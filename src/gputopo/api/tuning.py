@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 from pydantic import Field, PlainSerializer, ValidationError
 
 from gputopo.api.annotations import AnnotationError
-from gputopo.api.model import ApiModel, PodUid, Timestamp
+from gputopo.api.model import AnnotationTime, ApiModel, PodUid
 from gputopo.api.names import (
     RESOURCES_ANNOTATION,
     RESOURCES_MAX_ANNOTATION,
@@ -84,7 +84,7 @@ class TunedRecord(ApiModel):
     floor: _AmountsField
     last: _AmountsField
     target: _AmountsField
-    since: Timestamp
+    since: AnnotationTime
     reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
     done: bool = False
     rejected: bool = False

@@ -86,6 +86,7 @@ def test_unknown_field_of_a_newer_version_is_ignored() -> None:
         (record_json(last=5), "gputopo.io/resources: last: 5: Input should be"),
         (record_json(target={"milliCPU": -1, "memory": 1}), "target.milliCPU: -1: Input should"),
         (record_json(since="today"), "gputopo.io/resources: since: 'today'"),
+        (record_json(since="2026-99-99T99:99:99Z"), "since: '2026-99-99T99:99:99Z': Value error"),
         (record_json(leastMemory=2**63), "gputopo.io/resources: leastMemory: 9223372036854775808"),
     ],
 )

@@ -335,6 +335,18 @@ def test_amounts_of_an_invalid_pod_count_as_far_as_they_can_be_parsed() -> None:
     assert (node.gpus, node.others) == (2, Amounts(4000, 4 * GIB))
 
 
+def test_unexpected_error_of_one_pod_leaves_only_this_pod_out() -> None:
+    ended = {"terminated": {"reason": "OOMKilled", "finishedAt": "yesterday"}}
+    wrong = with_status(sized_pod("a", resources=record()), **container_status(lastState=ended))
+    [left_out, other] = parsed(wrong, sized_pod("b"))
+    expected = "the pod cannot be parsed: ValueError: Invalid isoformat string: 'yesterday'"
+    assert (left_out.obstacle, left_out.labelled) == (expected, True)
+    assert other.tuned is not None
+    node = node_of(wrong, sized_pod("b"))
+    assert [each.name for each in node.pods] == ["b"]
+    assert node.others.milli_cpu == 1000
+
+
 def test_invalid_pod_that_has_ended_does_not_count() -> None:
     document = with_status(sized_pod("a"), phase="Succeeded")
     document["spec"]["priority"] = "high"

@@ -1,6 +1,7 @@
 """The operator sizes the pods of a node although requests, pods and processes fail."""
 
 import asyncio
+import re
 from contextlib import suppress
 
 import pytest
@@ -12,6 +13,8 @@ from support.api.faults import Fault, Hook
 from support.api.server import ApiServer
 from support.tuning.api_cluster import SizedCluster, sized_container
 from support.tuning.operator import OperatorUnderTest
+
+IMPOSSIBLE = '"since":"2026-99-99T99:99:99Z"'
 
 
 @pytest.fixture
@@ -133,14 +136,17 @@ def test_pod_that_another_client_has_resized_keeps_its_amounts(
     assert [reason for reason, _ in cluster.events("a")] == ["Resized", "ResizedByOther"]
 
 
+@pytest.mark.parametrize("damage", [(r"^.*$", "{"), (r'"since":"[^"]*"', IMPOSSIBLE)])
 def test_record_that_cannot_be_parsed_is_replaced_once_and_the_pod_is_sized_again(
-    cluster: SizedCluster, operator: OperatorUnderTest
+    cluster: SizedCluster, operator: OperatorUnderTest, damage: tuple[str, str]
 ) -> None:
     cluster.add("a", profile="linear")
     cluster.add("b", profile="linear")
     operator.run()
     before = cluster.cpus["a"]
-    cluster.annotate("a", resources="{")
+    record = cluster.record("a")
+    assert record is not None
+    cluster.annotate("a", resources=re.sub(*damage, record.dump()))
     operator.run()
     operator.run()
     [(_, note)] = [each for each in cluster.events("a") if each[0] == "RecordReplaced"]
