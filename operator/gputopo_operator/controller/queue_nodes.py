@@ -1,15 +1,24 @@
 """Keeps what the queue must know of every node: its GPUs, and which pods may run on the node."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
+from pydantic import ValidationError
+
+from gputopo.runtime.log import fields
+from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document
 from gputopo_kube.node_match import node_rules
 from gputopo_operator.parse_queue import parse_node_gpus
 from gputopo_operator.queued import NodeGpus
 
 Value = TypeVar("Value")
+
+_NO_GPUS: Final = NodeGpus(0, {})
+
+_log = logging.getLogger(__name__)
 
 
 class ParsedObjects(Generic[Value]):
@@ -57,5 +66,17 @@ class QueueNodes:
     """
 
     def __init__(self) -> None:
-        self.gpus = ParsedObjects[NodeGpus](parse_node_gpus)
+        self.gpus = ParsedObjects[NodeGpus](_offered_gpus)
         self.rules = ParsedObjects[Document](node_rules)
+
+
+def _offered_gpus(topology: Document) -> NodeGpus:
+    """Return the GPUs of a node: none if its GPUTopology is in the format of another version."""
+    try:
+        return parse_node_gpus(topology)
+    except ValidationError as error:
+        _log.warning(
+            "GPUTopology not valid: the queue uses no GPUs of the node; upgrade its agent %s",
+            fields(node=topology["metadata"]["name"], reason=first_error(error, prefix="status")),
+        )
+        return _NO_GPUS

@@ -304,3 +304,17 @@ def test_node_reports_show_whether_the_gpus_of_a_node_have_changed() -> None:
     reports.drop("n1")
     reports.drop("n1")
     assert reports.values() == {}
+
+
+def test_node_with_an_unreadable_gputopology_offers_no_gpus(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reports, unreadable = QueueNodes().gpus, node("n1", 2)
+    unreadable["status"]["gpus"][0]["healthy"] = "perhaps"
+    reports.replace_all([unreadable, node("n2", 2)])
+    assert {name: each.healthy for name, each in reports.values().items()} == {"n1": 0, "n2": 2}
+    assert "GPUTopology not valid" in caplog.text
+    assert "node=n1 reason=" in caplog.text
+    assert "status.gpus[0].healthy" in caplog.text
+    assert reports.replace(node("n1", 2)), "a later version of the object is valid"
+    assert reports.values()["n1"].healthy == 2
