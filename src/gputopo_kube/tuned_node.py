@@ -9,7 +9,9 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from gputopo.api.names import PROFILE_ANNOTATION, TUNED_LABEL
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.measuring import parse_profile_name
+from gputopo.api.names import TUNED_LABEL
 from gputopo.api.profile import GPUProfileSpec, Measurement, WorkloadFacts
 from gputopo.api.quantity import parse_bytes
 from gputopo.api.tuning import Amounts
@@ -54,9 +56,20 @@ class NodePod:
 
     @property
     def profile(self) -> ObjectKey | None:
-        """The GPUProfile that the pod names."""
-        name = self.view.annotations.get(PROFILE_ANNOTATION)
-        return ObjectKey(self.view.namespace, name) if name else None
+        """The GPUProfile that the pod names; None if it names none, or if the name is not valid."""
+        with suppress(AnnotationError):
+            if name := parse_profile_name(self.view.annotations):
+                return ObjectKey(self.view.namespace, name)
+        return None
+
+    @property
+    def profile_error(self) -> str:
+        """Why the name of the GPUProfile is not valid; empty if it is valid or missing."""
+        try:
+            parse_profile_name(self.view.annotations)
+        except AnnotationError as error:
+            return str(error)
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

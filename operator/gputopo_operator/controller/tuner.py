@@ -21,7 +21,7 @@ from gputopo.tuning.model import (
 from gputopo.tuning.sized import sized_node, total
 from gputopo.tuning.targets import MECHANISMS, targets
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import ConflictError, DeniedError
+from gputopo_kube.errors import ConflictError, DeniedError, RejectedError
 from gputopo_kube.tuned_node import (
     NodePod,
     SizingFacts,
@@ -38,7 +38,7 @@ from gputopo_operator.controller.profiler import utc
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.waiting_pods import WAIT_SECONDS, WaitingPods
-from gputopo_operator.decision.tuning_events import obstacle_event, tuning_event
+from gputopo_operator.decision.tuning_events import obstacle_event, profile_event, tuning_event
 from gputopo_operator.metrics import PodFigures, SizingMetrics
 from gputopo_operator.model import ObjectEvent
 from gputopo_operator.parse_pending import parse_offer
@@ -102,8 +102,8 @@ class Tuner:
                 return NO_GPUS_SECONDS
             tuned = self._read(node, pods, rejections, now)
             plan = next_steps(tuned, targets(tuned, self._mechanism))
-            rejected = self._carry_out(plan, pods, now)
             self._report_state(tuned, pods, now)
+            rejected = self._carry_out(plan, pods, now)
             if not rejected:
                 return self._delay(plan, tuned)
             rejections |= rejected
@@ -128,7 +128,11 @@ class Tuner:
         return replace(found, pods=tuple(tuned), pending=pending)
 
     def _read_facts(self, profile: ObjectKey) -> SizingFacts:
-        return parse_sizing_facts(self._objects.profile(profile))
+        try:
+            return parse_sizing_facts(self._objects.profile(profile))
+        except DeniedError as error:
+            _log.warning("GPUProfile not read %s", fields(profile=profile, reason=error))
+            return SizingFacts()
 
     def _pending(
         self, node: Document, pods: Sequence[NodePod], tuned: TunedNode
@@ -141,18 +145,35 @@ class Tuner:
         )
 
     def _carry_out(self, plan: NodePlan, pods: Sequence[NodePod], now: datetime) -> dict[str, str]:
-        """Carry out all steps in their order; return the rejection messages by UID of the pod."""
+        """Carry out all steps in their order; return the rejection messages by UID of the pod.
+
+        If a step fails, the steps of the other pods are still carried out. So a client that changes
+        its pod all the time delays no other pod. If a cut fails, kubelet defers the raise that
+        needs it, and the next decision repeats the cut.
+
+        Raises:
+            RejectedError: a write failed, and no resize was rejected.
+        """
         by_uid = {each.view.uid: each for each in pods}
         rejections: dict[str, str] = {}
+        failed: list[RejectedError] = []
         for step in plan.steps:
-            pod = by_uid[step.uid]
-            written = self._api.write_record(pod.raw, step.record)
-            # Before the resize: with the record, a repeated decision does not report it again.
-            self._report(pod, step, now)
-            if isinstance(step, PodResize):
-                rejection = self._resize(pod, written, step)
+            try:
+                rejection = self._carry_out_step(by_uid[step.uid], step, now)
+            except RejectedError as error:
+                failed.append(error)
+            else:
                 rejections |= {step.uid: rejection} if rejection else {}
+        if failed and not rejections:
+            raise next((it for it in failed if not isinstance(it, ConflictError)), failed[0])
         return rejections
+
+    def _carry_out_step(self, pod: NodePod, step: PodResize | RecordUpdate, now: datetime) -> str:
+        """Carry out one step; return why the API server rejected its resize, or ""."""
+        written = self._api.write_record(pod.raw, step.record)
+        # Before the resize: with the record, a repeated decision does not report it again.
+        self._report(pod, step, now)
+        return self._resize(pod, written, step) if isinstance(step, PodResize) else ""
 
     def _resize(self, pod: NodePod, written: Document, step: PodResize) -> str:
         """Resize a pod; return why the API server rejected the resize, or ""."""
@@ -178,14 +199,15 @@ class Tuner:
         self._metrics.set_requests(node.name, total(each.spec.request for each in node.pods))
         keys = {each.view.uid: each.view.key for each in pods}
         self._metrics.set_pods(node.name, {keys[pod.uid]: _figures(pod) for pod in node.pods})
-        found = {(each.view.uid, each.obstacle): each for each in pods if each.obstacle}
+        found = {(each.view.uid, text): each for each in pods if (text := _problem(each))}
         before, self._obstacles[node.name] = self._obstacles.get(node.name, set()), set(found)
-        for uid, obstacle in found.keys() - before:
-            pod = found[uid, obstacle]
+        for uid, text in found.keys() - before:
+            pod = found[uid, text]
             if pod.invalid:
                 _log.warning("pod not sized %s", fields(pod=pod.view.key, reason=pod.invalid))
             if pod.tuned or pod.labelled:
-                self._create_event(pod, obstacle_event(obstacle), now, "")
+                event = obstacle_event(text) if pod.obstacle else profile_event(text)
+                self._create_event(pod, event, now, "")
 
     def _create_event(self, pod: NodePod, event: ObjectEvent, now: datetime, version: str) -> None:
         # The objects of a list have neither kind nor version.
@@ -202,6 +224,11 @@ class Tuner:
         self._waiting.drop(node)
         self._metrics.drop(node)
         self._obstacles.pop(node, None)
+
+
+def _problem(pod: NodePod) -> str:
+    """Return why a pod cannot be sized, or else why it is sized without facts; empty if neither."""
+    return pod.obstacle or (pod.profile_error if pod.tuned else "")
 
 
 def _figures(pod: TunedPod) -> PodFigures:

@@ -11,6 +11,11 @@ def tuning_event(reason: TuningEvent, message: str) -> ObjectEvent:
     return ObjectEvent(type_, reason, truncated(message))
 
 
+def profile_event(error: str) -> ObjectEvent:
+    """Return the Event about a pod that names its GPUProfile wrongly."""
+    return ObjectEvent("Warning", "ProfileIgnored", truncated(f"sized without facts: {error}"))
+
+
 def obstacle_event(obstacle: str) -> ObjectEvent:
     """Return the Event about a pod that cannot be sized."""
     return ObjectEvent("Warning", "NotSized", truncated(f"the pod keeps its resources: {obstacle}"))

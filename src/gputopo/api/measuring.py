@@ -65,7 +65,7 @@ def parse_measuring(annotations: Mapping[str, str]) -> MeasuringRequest:
     """
     source = _source(annotations)
     return MeasuringRequest(
-        profile=_profile(annotations),
+        profile=parse_profile_name(annotations),
         source=source,
         metrics=_metrics(annotations, source),
         targets=_targets(annotations),
@@ -103,7 +103,12 @@ def parse_metrics_endpoint(text: str, field: str = STEPS_METRICS_ANNOTATION) -> 
     return MetricsEndpoint(int(match[1]), match[2], match[3])
 
 
-def _profile(annotations: Mapping[str, str]) -> str | None:
+def parse_profile_name(annotations: Mapping[str, str]) -> str | None:
+    """Return the name of the pod's GPUProfile, or None if the pod names none.
+
+    Raises:
+        AnnotationError: the value is not the name of an object.
+    """
     text = annotations.get(PROFILE_ANNOTATION)
     if text is None:
         return None

@@ -6,12 +6,12 @@ from contextlib import suppress
 
 import pytest
 
-from gputopo_kube.errors import ApiError
+from gputopo_kube.errors import ApiError, DeniedError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from support.api.faults import Fault, Hook
 from support.api.server import ApiServer
-from support.tuning.api_cluster import SizedCluster, sized_container
+from support.tuning.api_cluster import NODE, SizedCluster, sized_container
 from support.tuning.operator import OperatorUnderTest
 
 IMPOSSIBLE = '"since":"2026-99-99T99:99:99Z"'
@@ -169,6 +169,59 @@ def test_profile_in_an_unknown_format_is_treated_as_missing(
     cluster.api.change("gpuprofiles", "linear", lambda it: it["spec"].update(dataset="x"))
     operator.run()
     assert cluster.cpus == {"a": 2000, "b": 2000}
+
+
+@pytest.mark.parametrize("name", ["x/status", ".."])
+def test_name_that_no_profile_can_have_is_not_requested_and_the_pod_gets_its_share(
+    cluster: SizedCluster, operator: OperatorUnderTest, name: str
+) -> None:
+    cluster.add("a", profile=name)
+    cluster.add("b", profile="linear")
+    operator.run()
+    operator.run()
+    assert cluster.cpus == {"a": 2000, "b": 6000}
+    assert not cluster.api.count("GET", "/gpuprofiles/(?!linear)")
+    events = [note for reason, note in cluster.events("a") if reason == "ProfileIgnored"]
+    text = f"gputopo.io/profile: '{name}' is not the name of a GPUProfile; use lower case"
+    assert [note.startswith(f"sized without facts: {text}") for note in events] == [True]
+
+
+def test_profile_that_may_not_be_read_is_logged_and_treated_as_missing(
+    cluster: SizedCluster, operator: OperatorUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.add("a", profile="linear")
+    cluster.add("b", profile="flat")
+    cluster.api.faults.append(Fault("GET", "/gpuprofiles/flat", 403, "forbidden", times=None))
+    operator.run()
+    assert cluster.cpus == {"a": 6000, "b": 2000}
+    assert "GPUProfile not read profile=default/flat" in caplog.text
+
+
+@pytest.mark.parametrize("failing", ["/status", "/resize"])
+def test_pod_that_changes_all_the_time_delays_no_other_pod(
+    cluster: SizedCluster, operator: OperatorUnderTest, failing: str
+) -> None:
+    cluster.add("a", profile="linear")
+    cluster.add("b", mode="Proportional")
+    fault = Fault("PATCH", f"/pods/a{failing}", 409, "the object has been modified", times=None)
+    cluster.api.faults.append(fault)
+    assert operator.advance() == CONFLICT_DELAY_SECONDS
+    assert [name for name, _ in cluster.resizes] == ["b"]
+    assert operator.metric("gputopo_operator_sized_pods_cpus", node=NODE) is not None
+    cluster.api.faults.clear()
+    operator.run()
+    assert cluster.cpus == {"a": 6000, "b": 2000}
+
+
+def test_record_that_is_denied_is_an_error_after_the_other_pods_were_resized(
+    cluster: SizedCluster, operator: OperatorUnderTest
+) -> None:
+    cluster.add("a", profile="linear")
+    cluster.add("b", mode="Proportional")
+    cluster.api.faults.append(Fault("PATCH", "/pods/a/status", 422, "annotations are too long"))
+    with pytest.raises(DeniedError):
+        operator.advance()
+    assert [name for name, _ in cluster.resizes] == ["b"]
 
 
 def test_invalid_pod_is_reported_once_and_the_other_pods_of_the_node_are_sized(
