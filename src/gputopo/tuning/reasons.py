@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gputopo.api.tuning import Amounts, ResourcesMode
 from gputopo.sensitivity.matrix import SensitivityMatrix
+from gputopo.tuning.matrix import ANY_MEMORY
 from gputopo.tuning.model import TunedPod
 from gputopo.tuning.pods import tunes_memory
 from gputopo.tuning.sized import SizedNode, SizedPod, throughput, total
@@ -17,7 +18,7 @@ def reason_for(pod: TunedPod, sized: SizedPod, node: SizedNode, amounts: Amounts
         why = _without_matrix(pod, sized, amounts, share)
     else:
         why = _speed(sized, sized.matrix, amounts, share)
-    return "; ".join([f"{own}: {why}", *_lacks(node), *_kept_free(node)])
+    return "; ".join([f"{own}: {why}", *_unused_data(pod, sized), *_lacks(node), *_kept_free(node)])
 
 
 def _speed(sized: SizedPod, matrix: SensitivityMatrix, amounts: Amounts, share: str) -> str:
@@ -43,6 +44,13 @@ def _name(sized: SizedPod) -> str:
     if sized.share == sized.floor:
         return "floor"
     return "maximum" if sized.share == sized.most else "share"
+
+
+def _unused_data(pod: TunedPod, sized: SizedPod) -> Iterator[str]:
+    """Yield why the data set is not used, if the matrix of the pod does not depend on it."""
+    by_cpus = sized.matrix is not None and sized.matrix.memory_gb == ANY_MEMORY
+    if by_cpus and tunes_memory(pod):
+        yield "its data set is not used: memoryFloor of its GPUProfile exceeds the node's memory"
 
 
 def _lacks(node: SizedNode) -> Iterator[str]:

@@ -189,7 +189,8 @@ def _share_per_gpu(
 def _sized(pod: TunedPod, per_gpu: Amounts, node: TunedNode) -> SizedPod:
     floor, share, now = floor_of(pod), _guaranteed(pod, per_gpu, node), amounts_of(pod)
     also, part = (floor, share, now), storage_part(pod, node.pods)
-    matrix, alone = sensitivity_of(pod, also, part), sensitivity_of(pod, also)
+    matrix = sensitivity_of(pod, also, part, node.allocatable)
+    alone = sensitivity_of(pod, also, most=node.allocatable)
     least = share if matrix is None else least_amounts(matrix, share, floor)
     if alone is not None:
         # The other pods may read nothing at times. Then more CPUs than with divided storage help.

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.profile import CpuFact, CpuPoint, WorkloadFacts
+from gputopo.api.profile import CpuFact, CpuPoint, Sample, WorkloadFacts
+from gputopo.api.quantity import parse_bytes
 from gputopo.api.tuning import Amounts, ResourcesMode
+from gputopo.profiles.cpus import cpu_facts
 from gputopo.sensitivity.matrix import SensitivityMatrix
-from gputopo.tuning.matrix import sensitivity_of
+from gputopo.tuning.matrix import matrix_of_fact, sensitivity_of
 from gputopo.tuning.model import ContainerAmounts, Dataset, TunedPod
 from gputopo.tuning.storage import storage_part
 from support.tuning.nodes import GIB, facts, tuned
@@ -64,9 +66,63 @@ def test_matrix_has_few_cells_on_round_amounts_and_all_measured_points() -> None
     assert len(limits) <= 103
 
 
-def test_interval_of_more_than_800_cpus_has_steps_of_8_cpus() -> None:
+def test_interval_of_1000_cpus_has_steps_of_20_cpus() -> None:
     matrix = matrix_of(tuned("a", facts=facts({1000: 1, 1_000_000: 5})))
-    assert matrix.cpus[:3] == (1, 8, 16)
+    assert matrix.cpus[:3] == (1, 20, 40)
+
+
+@pytest.mark.parametrize("limit", [10**8, 10**9, 10**10, 2**53 - 1, 2**63 - 1])
+def test_matrix_of_a_very_high_limit_has_few_cells(limit: int) -> None:
+    found = facts({1000: 1, limit: 2})
+    for matrix in (matrix_of_fact(found.cpus[0]), sensitivity_of(tuned("a", facts=found))):
+        assert matrix is not None
+        assert len(matrix.cpus) <= 103
+        assert matrix.cpus[-1] == 10_000
+
+
+def test_very_high_limits_in_samples_make_a_matrix_with_few_cells() -> None:
+    samples = [
+        Sample(
+            pod_uid=f"{limit}-{pod}",
+            container="main",
+            time=f"2026-01-01T00:0{pod}:{second:02d}Z",
+            seconds=60,
+            source="SDK",
+            micro_steps_per_second=limit * 1000,
+            ci_permille=3,
+            gpu_model="H200",
+            gpus=1,
+            milli_cpu=limit,
+        )
+        for limit in (1000, 10**8)
+        for pod in range(3)
+        for second in range(3)
+    ]
+    [fact] = cpu_facts(samples)
+    matrix = matrix_of_fact(fact)
+    assert matrix is not None
+    assert len(matrix.cpus) <= 103
+
+
+def test_matrix_ends_at_the_cpus_of_the_node_on_the_measured_curve() -> None:
+    pod = tuned("a", facts=facts({1000: 10, 2000: 20, 2**53: 30}))
+    matrix = sensitivity_of(pod, most=Amounts(3000, GIB))
+    assert matrix is not None
+    assert matrix.cpus[-1] == 3
+    assert len(matrix.cpus) <= 103
+    assert [matrix.at(cpus, 1) for cpus in (1, 1.5, 2, 3)] == [10, 15, 20, pytest.approx(20)]
+
+
+def test_limits_above_the_cpus_of_the_node_give_the_line_to_0() -> None:
+    pod = tuned("a", facts=facts({4000: 40, 8000: 50}))
+    matrix = sensitivity_of(pod, [Amounts(1000, GIB)], most=Amounts(2000, GIB))
+    assert matrix is not None
+    assert [matrix.at(cpus, 1) for cpus in (1, 2, 9)] == [10, 20, 20]
+
+
+def test_facts_without_steps_within_the_cpus_of_the_node_are_not_used() -> None:
+    pod = tuned("a", facts=facts({1000: 0, 2000: 0, 8000: 50}))
+    assert sensitivity_of(pod, most=Amounts(2000, GIB)) is None
 
 
 @pytest.mark.parametrize(
@@ -148,6 +204,39 @@ def test_amounts_of_memory_are_whole_mebibytes_from_no_cache_to_all_data() -> No
     assert 0 <= levels[0] - 10 * 10**9 < 2**20
     assert 0 <= levels[-1] - 110 * 10**9 < 2**20
     assert len(levels) == 17
+
+
+def test_amounts_of_memory_end_at_the_memory_of_the_node() -> None:
+    matrix = sensitivity_of(WITH_DATA, most=Amounts(4000, 60 * 10**9))
+    assert matrix is not None
+    assert matrix.memory_gb[-1] == 60
+    assert matrix.best == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    ("floor", "size"),
+    [
+        ("99999999999999999999999Gi", "1Gi"),
+        ("1Gi", "99999999999999999999999999999Ti"),
+        ("9999999Ti", "1"),
+        ("1", "1"),
+        ("0", "1Gi"),
+    ],
+)
+def test_very_large_or_small_data_sets_make_a_matrix(floor: str, size: str) -> None:
+    dataset = replace(DATA, memory_floor=parse_bytes(floor), size=parse_bytes(size))
+    pod = replace(WITH_DATA, dataset=dataset)
+    for most in (Amounts(16000, 64 * GIB), Amounts(2**63, 2**63)):
+        matrix = sensitivity_of(pod, [Amounts(2000, 2 * GIB)], most=most)
+        assert matrix is not None
+        assert len(matrix.memory_gb) <= 19
+
+
+def test_data_set_is_not_used_if_the_processes_need_more_than_the_node_has() -> None:
+    pod = replace(WITH_DATA, dataset=replace(DATA, memory_floor=65 * GIB))
+    assert len(matrix_of(pod).memory_gb) == 17
+    matrix = sensitivity_of(pod, most=Amounts(8000, 64 * GIB))
+    assert matrix == sensitivity_of(replace(pod, dataset=None), most=Amounts(8000, 64 * GIB))
 
 
 @pytest.mark.parametrize(

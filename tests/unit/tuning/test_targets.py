@@ -13,6 +13,7 @@ from support.tuning.nodes import (
     GIB,
     SCALES,
     carried_out,
+    dataset_of,
     facts,
     tuned,
     tuned_node,
@@ -165,3 +166,13 @@ def test_small_lack_after_a_resize_is_reported() -> None:
 
 def test_node_without_pods_has_no_targets() -> None:
     assert targets(tuned_node()) == {}
+
+
+def test_data_set_whose_memory_floor_exceeds_the_node_is_not_used_and_the_reason_says_so() -> None:
+    dataset = replace(dataset_of(GIB), memory_floor=65 * GIB)
+    node = tuned_node(tuned("a", 500, facts=SCALES, dataset=dataset), gpus=1)
+    target = targets(node)["a"]
+    assert target.amounts == Amounts(8000, GIB)
+    assert target.reason.endswith(
+        "; its data set is not used: memoryFloor of its GPUProfile exceeds the node's memory"
+    )
