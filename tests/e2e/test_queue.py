@@ -43,7 +43,7 @@ def test_second_job_of_a_node_starts_when_the_first_has_ended(sandbox: Sandbox, 
     sandbox.create(workloads.gpu_job("second", 8, image=sandbox.image, node=dgx1))
     queue = wait_for("the second job has a position in the queue", waits)
     assert queue["reason"].startswith("waiting for 8 free GPUs")
-    assert status("second")["phase"] == "Suspended"
+    assert status("second")["phase"] == "Queued"
     table = sandbox.kubectl.run("get", "gj", "-o", "wide", "-n", sandbox.namespace)
     print(table)
     assert column(table, "QUEUE") == ["", "1"]

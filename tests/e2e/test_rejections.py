@@ -44,9 +44,9 @@ def test_job_whose_edges_name_a_vertex_that_is_not_there(sandbox: Sandbox) -> No
 
 
 def test_job_field_that_is_not_yet_supported(sandbox: Sandbox) -> None:
-    job = workloads.gpu_job("bad", 1, image=sandbox.image, expected={"durationSeconds": 60})
+    job = workloads.gpu_job("bad", 1, image=sandbox.image, replicas=2)
     message = _rejection(sandbox, job)
-    assert "expected" in message
+    assert "replicas" in message
     assert "not yet supported" in message
 
 
