@@ -21,7 +21,7 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.podmodel import PodError, parse_pod_object, valid_parts
 from gputopo_kube.podrequests import CPU, MEMORY, counted_requests, thousandths
 from gputopo_kube.pods import PodView, view_of
-from gputopo_kube.tuned_pod import is_tuned, parse_tuned_pod, restarts_for
+from gputopo_kube.tuned_pod import held_beside_sizing, is_tuned, parse_tuned_pod, restarts_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class NodePod:
     Attributes:
         raw: the object, whose UID and resource version a patch names.
         counted: what kube-scheduler counts for the pod, in thousandths, by resource.
+        held: the part of ``counted`` that gputopo does not size.
         container: name of the container that is resized; empty if gputopo does not size the pod.
         memory_restarts: whether a resize of the container's memory would restart it.
         tuned: the parsed pod, whose facts and rate are not set yet; None if gputopo does not size
@@ -43,6 +44,7 @@ class NodePod:
     raw: Document
     view: PodView
     counted: Counter[str]
+    held: Counter[str]
     container: str = ""
     memory_restarts: bool = False
     tuned: TunedPod | None = None
@@ -138,7 +140,7 @@ def parse_tuned_node(
         # A GPU that became unhealthy is not allocatable, but its pod may still run.
         gpus=max(amounts[resource] // 1000 - gpus_of_others, sum(each.gpus for each in tuned)),
         allocatable=to_amounts(amounts),
-        others=to_amounts(_held_by_others(pods)),
+        others=to_amounts(sum((each.held for each in pods), Counter())),
         pods=tuned,
     )
 
@@ -171,27 +173,18 @@ def _node_pod(raw: Document, resource: str, namespaces: Sequence[str], now: date
     view, counted = view_of(pod, resource), counted_requests(pod)
     if invalid:
         labelled = labels.get(TUNED_LABEL) == "true"
-        return NodePod(raw, view, counted, invalid=invalid, labelled=labelled)
+        return NodePod(raw, view, counted, counted, invalid=invalid, labelled=labelled)
     served = not namespaces or view.namespace in namespaces
     if not served or not view.live or view.deleting or not is_tuned(view, labels):
-        return NodePod(raw, view, counted)
+        return NodePod(raw, view, counted, counted)
     try:
         container, tuned = parse_tuned_pod(raw, pod, view, now)
     except Exception as error:  # noqa: BLE001 - the other pods of the node are sized
         invalid = f"the pod cannot be parsed: {type(error).__name__}: {error}"
-        return NodePod(raw, view, counted, invalid=invalid, labelled=True)
+        return NodePod(raw, view, counted, counted, invalid=invalid, labelled=True)
+    held = held_beside_sizing(pod, view, sized=True)
     restarts = restarts_for(container, MEMORY)
-    return NodePod(raw, view, counted, container.name, restarts, tuned)
-
-
-def _held_by_others(pods: Iterable[NodePod]) -> Counter[str]:
-    """Return the requests of all containers that gputopo does not size."""
-    held: Counter[str] = Counter()
-    for each in pods:
-        held += each.counted
-        if each.tuned is not None:
-            held -= counted_requests(parse_pod_object(each.raw), only=each.container)
-    return held
+    return NodePod(raw, view, counted, held, container.name, restarts, tuned)
 
 
 def _with_facts(
