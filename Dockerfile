@@ -20,11 +20,13 @@ RUN /opt/uv/bin/uv sync --locked --no-dev --compile-bytecode --extra ${COMPONENT
 COPY README.md LICENSE ./
 COPY src/gputopo src/gputopo
 COPY src/gputopo_kube src/gputopo_kube
+COPY src/gputopo_scheduling src/gputopo_scheduling
 COPY ${COMPONENT}/gputopo_${COMPONENT} ${COMPONENT}/gputopo_${COMPONENT}
 RUN /opt/uv/bin/uv pip install --python /opt/venv/bin/python --no-deps --compile-bytecode \
     --target /opt/gputopo . \
     && mv /opt/gputopo/bin/gputopo-${COMPONENT} /opt/command && rm /opt/gputopo/bin/* \
-    && mv /opt/command /opt/gputopo/bin/gputopo-${COMPONENT}
+    && mv /opt/command /opt/gputopo/bin/gputopo-${COMPONENT} \
+    && if [ ${COMPONENT} != extender ]; then rm -r /opt/gputopo/gputopo_scheduling; fi
 
 # Only what was installed is copied: no sources, no uv, no build tools. The dependencies have a
 # layer of their own, so that a new version of gputopo is a small one.

@@ -16,8 +16,8 @@ from gputopo.api.names import (
 from gputopo.api.topology import to_spec
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.topologies import parse_node
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.topologies import parse_node
 from gputopo_topologies.catalogue import named
 
 TOPOLOGIES: Final = ("dgx1-v100", "dgx1-p100", "dgx-a100", "dgx-h100", "pcie-8gpu")

@@ -10,10 +10,10 @@ from gputopo_extender.protocol import ExtenderArgs, ExtenderBindingArgs, filter_
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.bind import Binder
-from gputopo_extender.verbs.evaluation import evaluate_states
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
+from gputopo_scheduling.evaluation import evaluate_states
 
 
 class NoBinder(Binder):

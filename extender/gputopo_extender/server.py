@@ -22,7 +22,6 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reflectors import pod_reflector, topology_reflector
 from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, Readiness, verbs_app
 from gputopo_extender.verbs.bind import Binder
-from gputopo_extender.verbs.evaluation import evaluate_states
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
@@ -30,6 +29,7 @@ from gputopo_extender.verbs.warm_up import TableWarmUp
 from gputopo_kube.client import AsyncApi, AsyncClient
 from gputopo_kube.probes import ProbeServer, in_event_loop
 from gputopo_kube.reflector import ListWatchTiming, Reflector
+from gputopo_scheduling.evaluation import evaluate_states
 
 _RESOLVE_EVERY_SECONDS: Final = 2.0
 _FREEZE_EVERY_SECONDS: Final = 1.0

@@ -13,13 +13,13 @@ from gputopo.api.tuning import Amounts, ResourcesMode, TuningRequest, parse_tuni
 from gputopo.patterns.model import Pattern, PatternEdge, chain, custom, ring, star
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.tuning.pods import floor_of, left_alone_because
-from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_kube.tuned_node import parse_node_pods
 from gputopo_operator.decision.child_job import child_job
 from gputopo_operator.model import PodDefaults
 from gputopo_operator.parse import parse_gpu_job
+from gputopo_scheduling.request import placement_request
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EXPECTED: dict[str, tuple[Pattern, bool]] = {

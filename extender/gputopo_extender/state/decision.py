@@ -13,8 +13,8 @@ from gputopo.bandwidth.models import PHYSICAL
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_extender.state.claim import Claim
-from gputopo_extender.state.usage import NodeUsage
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.usage import NodeUsage
 
 
 @dataclass(frozen=True, slots=True)

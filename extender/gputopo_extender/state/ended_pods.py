@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from gputopo_extender.state.claim import Claim, claimed_pod
 from gputopo_extender.state.rejections import KubeletRejections, is_admission_error
-from gputopo_extender.state.topologies import GpuNode
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.topologies import GpuNode
 
 LONGEST_WAIT_SECONDS: Final = 120.0
 """How long the GPUs of an ended pod stay used without a confirmation of the end.

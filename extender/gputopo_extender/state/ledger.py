@@ -19,9 +19,9 @@ from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ended_pods import EndedPods, is_confirmed, with_history
 from gputopo_extender.state.reservations import Reservations
-from gputopo_extender.state.topologies import GpuNode, UnreadableTopology
-from gputopo_extender.state.usage import NodeState, NodeUsage, node_usage
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
+from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
 
 
 class Ledger:

@@ -5,13 +5,13 @@ from typing import TypeAlias
 
 from gputopo.runtime.log import fields
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.topologies import GpuNode, UnreadableTopology, parse_node
 from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, Listing, WatchEvent
 from gputopo_kube.document import Document
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_kube.reflector import ListWatchTiming, Reflector
 from gputopo_kube.resources import PodDocument, TopologyDocument
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
 
 _log = logging.getLogger(__name__)
 

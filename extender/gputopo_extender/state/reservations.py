@@ -13,7 +13,7 @@ from enum import Enum
 from gputopo.topology.model import GpuMask
 from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
-from gputopo_extender.state.topologies import GpuNode, known_mask
+from gputopo_scheduling.topologies import GpuNode, known_mask
 
 
 class BindingProgress(Enum):

@@ -19,13 +19,13 @@ from gputopo_extender.state.claim import ClaimsError
 from gputopo_extender.state.decision import decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
-from gputopo_extender.state.usage import NodeState, NodeUsage
-from gputopo_extender.verbs.evaluation import Misfit, match_on, missing
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
-from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.errors import ApiError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.evaluation import Misfit, match_on, missing
+from gputopo_scheduling.request import placement_request
+from gputopo_scheduling.usage import NodeState, NodeUsage
 
 _MOST_TRIES: Final = 4
 """How often one bind tries again if the pod, the claims or the topology change meanwhile."""

@@ -19,7 +19,7 @@ from prometheus_client import Histogram
 from gputopo.errors import GputopoError
 from gputopo.patterns.model import Pattern
 from gputopo.placement.model import PlacementRequest
-from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit
+from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
 
 _MOST_RESULTS: Final = 100_000
 """About 40 MB."""

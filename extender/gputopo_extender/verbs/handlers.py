@@ -23,16 +23,16 @@ from gputopo_extender.protocol import (
 )
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.bind import Binder
-from gputopo_extender.verbs.cpu_shares import CpuShares, cpu_shares, preferred, scores
-from gputopo_extender.verbs.evaluation import Evaluation, Misfit, evaluation, rejected, reserved
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.preempt import FreedNode, choose_nodes
-from gputopo_extender.verbs.request import placement_request
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.cpu_shares import CpuShares, cpu_shares, preferred, scores
+from gputopo_scheduling.evaluation import Evaluation, Misfit, bound_to, evaluation, rejected
+from gputopo_scheduling.request import placement_request
 
 _log = logging.getLogger(__name__)
 
@@ -184,7 +184,8 @@ class Verbs:
         if isinstance(request, Misfit):
             return rejected(nodes, request)
         if reservation := self._ledger.reservations.get(pod.uid):
-            return reserved(nodes, reservation)
+            decision = reservation.decision
+            return bound_to(nodes, decision.claim.node, decision.match)
         # A node may change during the evaluation. The response is then correct for the node's
         # former state.
         states = list(map(self._ledger.states().get, nodes))

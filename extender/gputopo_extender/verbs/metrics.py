@@ -15,9 +15,9 @@ from gputopo.topology.tables import TABLES
 from gputopo_extender.fencing.binding_writer import BindOutcome, BindResult
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
-from gputopo_extender.state.usage import NodeUsage
-from gputopo_extender.verbs.evaluation import Evaluation, MisfitKind
 from gputopo_kube.reflector import Reflector
+from gputopo_scheduling.evaluation import Evaluation, MisfitKind
+from gputopo_scheduling.usage import NodeUsage
 
 _BYTES_PER_MB: Final = 1_000_000
 _SECONDS: Final = (

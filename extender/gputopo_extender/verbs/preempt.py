@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo_extender.protocol import Victims
-from gputopo_extender.verbs.evaluation import NodeFit
+from gputopo_scheduling.evaluation import NodeFit
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.verbs.evaluation import Evaluation, MisfitKind
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.evaluation import Evaluation, MisfitKind
 
 LONGEST_WAIT_SECONDS: Final = 0.1
 

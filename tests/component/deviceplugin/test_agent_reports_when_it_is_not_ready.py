@@ -8,7 +8,7 @@ import pytest
 
 from gputopo_deviceplugin.kubelet import registration
 from gputopo_deviceplugin.report import reporter
-from gputopo_extender.state.topologies import GpuNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, parse_node
 from support.agent.world import AgentWorld
 from support.api.store import TOPOLOGIES
 from support.kubelet.device_manager import AdmissionRejectedError

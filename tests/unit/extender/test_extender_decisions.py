@@ -8,10 +8,10 @@ from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
 from gputopo_extender.state.decision import decide
-from gputopo_extender.state.topologies import GpuNode
-from gputopo_extender.state.usage import node_usage
-from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.request import placement_request
+from gputopo_scheduling.topologies import GpuNode
+from gputopo_scheduling.usage import node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import pod
 

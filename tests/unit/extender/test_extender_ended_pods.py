@@ -18,9 +18,10 @@ from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ended_pods import LONGEST_WAIT_SECONDS, UNKNOWN_VERSION_WAIT_SECONDS
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
-from gputopo_extender.state.topologies import UnreadableTopology, parse_node
-from gputopo_extender.state.usage import NodeState, NodeUsage
-from gputopo_extender.verbs.evaluation import (
+from gputopo_extender.verbs.retries import FilterRetries
+from gputopo_kube.errors import UnavailableError
+from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.evaluation import (
     Evaluation,
     Misfit,
     MisfitKind,
@@ -28,10 +29,9 @@ from gputopo_extender.verbs.evaluation import (
     evaluation,
     match_on,
 )
-from gputopo_extender.verbs.request import placement_request
-from gputopo_extender.verbs.retries import FilterRetries
-from gputopo_kube.errors import UnavailableError
-from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.request import placement_request
+from gputopo_scheduling.topologies import UnreadableTopology, parse_node
+from gputopo_scheduling.usage import NodeState, NodeUsage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, container_states, pod, topology_object
 

@@ -11,21 +11,21 @@ from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
-from gputopo_extender.state.topologies import GpuNode, UnreadableTopology, parse_node
-from gputopo_extender.state.usage import NodeState, NodeUsage
-from gputopo_extender.verbs.evaluation import (
+from gputopo_extender.verbs.in_flight import InFlightPods
+from gputopo_extender.verbs.retries import FilterRetries
+from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.evaluation import (
     Evaluation,
     Misfit,
     MisfitKind,
+    bound_to,
     evaluate_states,
     evaluation,
     match_on,
-    reserved,
 )
-from gputopo_extender.verbs.in_flight import InFlightPods
-from gputopo_extender.verbs.request import placement_request
-from gputopo_extender.verbs.retries import FilterRetries
-from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.request import placement_request
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
+from gputopo_scheduling.usage import NodeState, NodeUsage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, condition, pod, topology_object
 
@@ -292,7 +292,7 @@ def test_pod_with_a_binding_in_flight_fits_no_other_node() -> None:
     ledger.reservations.reserve(decision_for(document, ledger))
     reservation = ledger.reservations.get("uid-a")
     assert reservation is not None
-    found = reserved(["n1", "n2"], reservation)
+    found = bound_to(["n1", "n2"], "n1", reservation.decision.match)
     assert found.fitting() == ["n1"]
     assert list(found.failed()) == ["n2"]
 

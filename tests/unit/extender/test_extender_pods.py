@@ -6,9 +6,9 @@ from gputopo.api.annotations import FactsAnnotation, KnownSlowdown
 from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest, PolicyName
-from gputopo_extender.verbs.evaluation import Misfit, MisfitKind
-from gputopo_extender.verbs.request import placement_request
 from gputopo_kube.pods import GpuContainer, PodView, parse_gpu_pod
+from gputopo_scheduling.evaluation import Misfit, MisfitKind
+from gputopo_scheduling.request import placement_request
 from support.builders.objects import Document, container, pod
 
 

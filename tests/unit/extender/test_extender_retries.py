@@ -8,9 +8,9 @@ from gputopo.api.names import RESOURCE
 from gputopo.placement.score import Candidate
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs import retries as module
-from gputopo_extender.verbs.evaluation import Evaluation, Misfit, MisfitKind, NodeFit
 from gputopo_extender.verbs.retries import ERRORS_SECONDS, LONGEST_WAIT_SECONDS, FilterRetries
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.evaluation import Evaluation, Misfit, MisfitKind, NodeFit
 from support.builders.objects import pod
 from support.virtual_time import runner
 

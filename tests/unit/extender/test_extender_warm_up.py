@@ -11,12 +11,12 @@ from prometheus_client import Histogram
 
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.topologies import UnreadableTopology, parse_node
-from gputopo_extender.state.usage import NodeState
 from gputopo_extender.verbs import warm_up as warmup
-from gputopo_extender.verbs.evaluation import AnyNodeState, NodeFit, evaluate_states
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.warm_up import TableWarmUp
+from gputopo_scheduling.evaluation import AnyNodeState, NodeFit, evaluate_states
+from gputopo_scheduling.topologies import UnreadableTopology, parse_node
+from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.objects import topology_object
 from support.extender.service import until

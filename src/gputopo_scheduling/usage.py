@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
-from gputopo_extender.state.topologies import GpuNode, known_mask
 from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.topologies import GpuNode, known_mask
 
 _NO_GPUS = GpuMask(0)
 

@@ -12,20 +12,20 @@ from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask
 from gputopo_extender.protocol import ExtenderArgs
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.topologies import GpuNode, parse_node
-from gputopo_extender.state.usage import NodeState
-from gputopo_extender.verbs.cpu_shares import cpu_shares, preferred, scores
-from gputopo_extender.verbs.evaluation import (
+from gputopo_extender.verbs.handlers import Verbs
+from gputopo_extender.verbs.metrics import Metrics
+from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.cpu_shares import cpu_shares, preferred, scores
+from gputopo_scheduling.evaluation import (
     Evaluation,
     Misfit,
     MisfitKind,
     evaluate_states,
     evaluation,
 )
-from gputopo_extender.verbs.handlers import Verbs
-from gputopo_extender.verbs.metrics import Metrics
-from gputopo_extender.verbs.request import placement_request
-from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.request import placement_request
+from gputopo_scheduling.topologies import GpuNode, parse_node
+from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod, topology_object
 

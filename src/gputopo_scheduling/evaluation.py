@@ -1,8 +1,8 @@
 """Decides which nodes fit a pod, and why the other nodes do not fit.
 
-All four verbs use this module. Reasons are short. They are equal for nodes with the same problem,
-because kube-scheduler counts equal reasons in one event ("0/9 nodes are available: 7 too few free
-GPUs, 2 no GPUTopology").
+All verbs of the extender and the command line use this module. Reasons are short. They are equal
+for nodes with the same problem, because kube-scheduler counts equal reasons in one event ("0/9
+nodes are available: 7 too few free GPUs, 2 no GPUTopology").
 """
 
 from collections import Counter
@@ -17,9 +17,8 @@ from gputopo.placement.model import Match, NoFit, PlacementRequest
 from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, rank_nodes, score_nodes
 from gputopo.topology.model import GpuMask
-from gputopo_extender.state.reservations import Reservation
-from gputopo_extender.state.topologies import UnreadableTopology
-from gputopo_extender.state.usage import NodeState
+from gputopo_scheduling.topologies import UnreadableTopology
+from gputopo_scheduling.usage import NodeState
 
 AnyNodeState = NodeState | UnreadableTopology | None
 """The ledger's entry for a node; None if the node has no GPUTopology."""
@@ -169,14 +168,13 @@ def rejected(nodes: Sequence[str], misfit: Misfit) -> Evaluation:
     return Evaluation(nodes, [None] * len(nodes), {None: misfit} if nodes else {})
 
 
-def reserved(nodes: Sequence[str], reservation: Reservation) -> Evaluation:
+def bound_to(nodes: Sequence[str], node: str, match: Match) -> Evaluation:
     """Return the evaluation of a pod with a Binding in flight; only the Binding's node fits."""
-    decision = reservation.decision
     elsewhere = Misfit(MisfitKind.RESERVED_ELSEWHERE, "the pod is being bound to another node")
     return evaluation(
         nodes,
-        [node == decision.claim.node for node in nodes],
-        {True: Candidate(match=decision.match, lost_mb_per_s=0), False: elsewhere},
+        [each == node for each in nodes],
+        {True: Candidate(match=match, lost_mb_per_s=0), False: elsewhere},
     )
 
 

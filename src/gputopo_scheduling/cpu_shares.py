@@ -11,8 +11,8 @@ from gputopo.api.tuning import ResourcesMode, TuningRequest, parse_tuning_reques
 from gputopo.api.v1alpha1 import SizedCapacity
 from gputopo.placement.offers import ranked_by_shares, share_of_pod
 from gputopo.placement.score import score_of
-from gputopo_extender.verbs.evaluation import Evaluation, evaluation
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.evaluation import Evaluation, evaluation
 
 CpuShares = Mapping[str, int]
 """Share of one pod by node, in thousandths of a CPU. Nodes with an unknown share are missing."""

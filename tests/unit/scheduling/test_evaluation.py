@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask
-from gputopo_extender.state.usage import NodeState
-from gputopo_extender.verbs.evaluation import (
+from gputopo_kube.pods import parse_gpu_pod
+from gputopo_scheduling.evaluation import (
     Evaluation,
     Misfit,
     MisfitKind,
@@ -15,8 +15,8 @@ from gputopo_extender.verbs.evaluation import (
     evaluation,
     rejected,
 )
-from gputopo_extender.verbs.request import placement_request
-from gputopo_kube.pods import parse_gpu_pod
+from gputopo_scheduling.request import placement_request
+from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.objects import pod
 from support.builders.topologies import node
