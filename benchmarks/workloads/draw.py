@@ -19,7 +19,7 @@ SIZES: Final = {
 """Servers, and the numbers of GPUs whose sets differ on the server."""
 
 LIMIT: Final = 0.10
-"""A workload is sensitive if it is at least this much slower on the worst links (docs/api.md)."""
+"""A sensitive workload is at least this much slower on the worst links (docs/reference/api.md)."""
 
 _FLAT, _HARD, _STEEP = (0.0, 0.05), (0.05, 0.20), (0.20, 2.0)
 KINDS: Final = (_FLAT,) * 6 + (_HARD,) * 4 + (_STEEP,) * 10

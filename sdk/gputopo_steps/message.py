@@ -1,4 +1,4 @@
-"""Makes the messages to gputopo's agent, as ``docs/steps-format.md`` defines them."""
+"""Makes the messages to gputopo's agent, as ``docs/reference/steps-format.md`` defines them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: fast, and the same in a terminal, a pipe and a page
     help="Show GPU topologies, choose GPUs for jobs, simulate job lists and check clusters.",
     epilog="Exit status: 0 success, 2 bad input, 3 nothing fits or the cluster has errors."
-    " See docs/cli.md for examples.",
+    " See docs/use/cli.md for examples.",
 )
 
 

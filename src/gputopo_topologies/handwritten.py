@@ -1,6 +1,6 @@
 """Parse node topologies that are written by hand as JSON or YAML.
 
-``docs/topologies.md`` describes the format.
+``docs/reference/topologies.md`` describes the format.
 """
 
 from collections.abc import Mapping, Sequence

@@ -38,7 +38,7 @@ def parse_document(document: object, name: str) -> NodeTopology:
     """Return the topology of a decoded JSON or YAML document.
 
     The document is a GPUTopology object as ``kubectl get gputopology NODE -o json`` prints it, a
-    list with exactly one such object, or a handwritten topology (``docs/topologies.md``).
+    list with exactly one such object, or a handwritten topology (``docs/reference/topologies.md``).
 
     Raises:
         TopologyError: if the document is none of these; the message starts with ``name``.

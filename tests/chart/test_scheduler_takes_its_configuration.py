@@ -9,7 +9,7 @@ import yaml
 from support.control_plane.api_server import ApiServer
 from support.helm_chart import Helm, find
 
-# docs/scheduling.md weighs the extender's steps against these.
+# docs/operate/scheduling.md weighs the extender's steps against these.
 DOCUMENTED_WEIGHTS = {
     "NodeResourcesFit": 1,
     "NodeResourcesBalancedAllocation": 1,

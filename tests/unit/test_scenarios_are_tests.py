@@ -5,7 +5,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
-TEXT = (ROOT / "docs" / "scenarios.md").read_text()
+TEXT = (ROOT / "docs" / "develop" / "scenarios.md").read_text()
 
 
 def test_every_scenario_has_a_test() -> None:

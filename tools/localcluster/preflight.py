@@ -12,7 +12,7 @@ PROGRAMS = (
     *("buildah", "busybox", "catatonit", "cc", "etcd", "ip", "iptables", "mmdebstrap", "mount"),
     *("nsenter", "openssl", "runc", "sysctl", "unshare"),
 )
-_ELSEWHERE = "see docs/local-cluster.md for the way with kind"
+_ELSEWHERE = "see docs/start/local-cluster.md for the way with kind"
 
 
 def require_root() -> None:

@@ -189,7 +189,7 @@ def _fill(story: _Story) -> None:
 
 
 def _measured(kind: str, node: str) -> Run:
-    """Return a run of the workload as docs/live-sizing.md recommends it."""
+    """Return a run of the workload as docs/use/live-sizing.md recommends it."""
     request = MeasuringRequest(
         profile=kind, targets=("CPUs",), profiling_seconds=_MEASURING_SECONDS
     )

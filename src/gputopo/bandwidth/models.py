@@ -36,6 +36,6 @@ def default_model(topology: NodeTopology, pattern: Pattern) -> BandwidthModel:
 
     The default is equation 2 if it supports the node and the pattern, else the physical model. Of
     the models that support all nodes and patterns, the physical model comes closest to the measured
-    ranking of GPU sets (docs/bandwidth-models.md).
+    ranking of GPU sets (docs/concepts/bandwidth-models.md).
     """
     return PHYSICAL if EQ2.unsupported_reason(topology, pattern) else EQ2

@@ -46,7 +46,7 @@ def sizes(
     CPUS and MEMORY: the limits now; `1 -> 4` if kubelet has not carried out a resize yet. FLOOR:
     CPUs with which the pod was created. SHARE: the pod's part of the node's CPUs, in proportion to
     its GPUs. MAX: the most CPUs that the pod may get. GAIN: how much faster the pod is than before
-    its last resize. STATE: a reason of the condition Sized (docs/live-sizing.md).
+    its last resize. STATE: a reason of the condition Sized (docs/use/live-sizing.md).
     """
     from gputopo_cli.cluster.sizes.report import write_sizes
 

@@ -116,7 +116,9 @@ def _describe(operator: OperatorArguments) -> str:
         return f"the order is unknown: {operator.unknown}"
     order, seconds = operator.values.get("queue-order"), _max_skip_seconds(operator)
     if not order:
-        return "the queue is off, all GPUJobs start at once; docs/queue.md shows how to turn it on"
+        return (
+            "the queue is off, all GPUJobs start at once; docs/use/queue.md shows how to turn it on"
+        )
     if seconds is None:
         return f"order {order}"
     limit = output.format_number(seconds)

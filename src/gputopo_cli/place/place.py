@@ -88,7 +88,7 @@ def _parse_edge(text: str) -> PatternEdge:
 
 
 def _document(result: PlaceResult) -> dict[str, object]:
-    """Return the result as JSON. Later versions must keep all keys (docs/cli.md)."""
+    """Return the result as JSON. Later versions must keep all keys (docs/use/cli.md)."""
     if result.reason is not None:
         return {"gpus": None, "reason": result.reason, **_request_document(result)}
     best, *runners_up = result.matches

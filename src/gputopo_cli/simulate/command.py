@@ -26,7 +26,7 @@ def simulate(
     """Run a list of jobs on idle nodes under one policy.
 
     Jobs queue in the order of their arrival. The list is JSON or CSV. CSV without a header has
-    the columns gpus, pattern, arrival, service, sensitive and workload (docs/simulator.md).
+    the columns gpus, pattern, arrival, service, sensitive, workload (docs/simulate/simulator.md).
     """
     from gputopo_cli.simulate.simulate import write_simulation
 

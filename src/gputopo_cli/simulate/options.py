@@ -48,7 +48,7 @@ class SimulationOptions:
             metavar="fixed|bandwidth|FILE",
             autocompletion=options.complete(("bandwidth", "fixed")),
             help="How long a job runs. fixed: its service time. bandwidth: longer on slow links."
-            " FILE: the same, with slowdown curves from a JSON file (docs/simulator.md).",
+            " FILE: the same, with slowdown curves from a JSON file (docs/simulate/simulator.md).",
         ),
     ] = "bandwidth"
     profiles: Annotated[

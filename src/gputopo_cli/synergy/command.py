@@ -41,7 +41,7 @@ def simulate(
     """Run a queue of training jobs on a cluster.
 
     FILE is CSV with a header and the columns job, model, gpus, arrival_s and iterations; other
-    columns are ignored (docs/synergy.md).
+    columns are ignored (docs/simulate/synergy.md).
     """
     from gputopo_cli.synergy.experiment import RunRequest
     from gputopo_cli.synergy.report import write_simulation

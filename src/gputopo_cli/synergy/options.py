@@ -40,7 +40,7 @@ class QueueOptions:
         typer.Option(
             metavar="FILE",
             show_default="the authors' measurements",
-            help="CSV of each model's step time, CPU and memory demand (docs/synergy.md).",
+            help="CSV of each model's step time, CPU and memory demand (docs/simulate/synergy.md).",
         ),
     ] = None
     profiles: Annotated[

@@ -39,7 +39,7 @@ def show(
     """Show the links between the GPUs of one server.
 
     Bandwidths are in GB/s in one direction. A file contains the output of `nvidia-smi topo -m`,
-    a GPUTopology object, or gputopo's own format (docs/topologies.md). For a node of the
+    a GPUTopology object, or gputopo's own format (docs/reference/topologies.md). For a node of the
     cluster, the GPUs in use are marked.
     """
     from gputopo_cli.topology.show import show_topology

@@ -66,7 +66,7 @@ _UNION: Final = frozenset({"constrained-int", "constrained-str"})
 
 
 class _JobRow(BaseModel):
-    """One job of a list; see ``docs/simulator.md``."""
+    """One job of a list; see ``docs/simulate/simulator.md``."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 

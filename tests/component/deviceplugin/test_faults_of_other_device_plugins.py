@@ -1,4 +1,4 @@
-"""Faults that other device plugins had on the node; docs/scenarios.md lists all of them."""
+"""Faults that other device plugins had on the node; docs/develop/scenarios.md lists all of them."""
 
 import asyncio
 from collections.abc import Callable

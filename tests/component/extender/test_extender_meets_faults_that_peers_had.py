@@ -1,4 +1,4 @@
-"""Faults of other projects' extenders, reproduced with this one: see docs/scenarios.md."""
+"""Faults of other projects' extenders, reproduced with this one: see docs/develop/scenarios.md."""
 
 import copy
 

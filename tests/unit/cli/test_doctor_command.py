@@ -138,7 +138,7 @@ def test_missing_parts_of_gputopo_are_reported(api: StaticApi, gputopo: Command)
     todo = "kubectl apply --server-side -f crds/"
     missing = f"error: CustomResourceDefinition {names}\n  is missing\n  to do: {todo}\n"
     assert missing in done.out
-    assert done.out.count("  to do: install the chart: docs/install.md\n") == 2
+    assert done.out.count("  to do: install the chart: docs/start/install.md\n") == 2
     assert done.out.count(f" not checked  gputopologies cannot be read: {TOPOLOGIES} is not") == 3
     assert "not checked  nodes/proxy cannot be read: the nodes with GPUs are unknown\n" in done.out
 
@@ -178,7 +178,7 @@ def test_only_findings_that_last_are_reported(
 
 
 def test_guide_shows_the_real_output(api: StaticApi, gputopo: Command) -> None:
-    guide = (ROOT / "docs/cli.md").read_text()
+    guide = (ROOT / "docs/use/cli.md").read_text()
     shown = re.search(r"\$ kubectl gputopo (doctor.*)\n([\s\S]*?)```", guide)
     assert shown
     configured(ignorable=True)(api)

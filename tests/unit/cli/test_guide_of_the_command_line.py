@@ -1,4 +1,4 @@
-"""The examples of ``docs/cli.md`` and the README show the real output."""
+"""The examples of ``docs/use/cli.md`` and the README show the real output."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from gputopo_cli.app import app
 from support.cli.command_line import Command
 
 ROOT = Path(__file__).parents[3]
-GUIDE = ROOT / "docs/cli.md"
+GUIDE = ROOT / "docs/use/cli.md"
 EXAMPLE = re.compile(r"```console\n\$ gputopo ?(?P<line>[^\n]*)\n(?P<said>.*?)```", re.DOTALL)
 
 
@@ -47,7 +47,7 @@ def test_guide_has_the_help_of_every_command() -> None:
 
 
 def test_pictures_of_the_guide_exist_and_are_small() -> None:
-    named = re.findall(r"\]\((pictures/[^)]+)\)", GUIDE.read_text())
+    named = re.findall(r"\]\(\.\./(pictures/[^)]+)\)", GUIDE.read_text())
     assert named
     assert {path.name for path in (ROOT / "docs/pictures").iterdir()} >= {
         Path(name).name for name in named

@@ -13,7 +13,8 @@ from support.cli.command_line import Command
 from support.cli.healthy_cluster import DEPLOYMENTS
 from support.cli.sized_cluster import JOBS, SINCE, operator, waiting_job
 
-ROOT = Path(__file__).parents[3]
+GUIDE = Path(__file__).parents[3] / "docs/use/cli.md"
+TURN_ON = "docs/use/queue.md shows how to turn it on"
 SRTF = {"queue_order": "SRTF", "queue_max_skip_seconds": "3600"}
 
 
@@ -38,7 +39,7 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> It
 
 def test_guide_shows_jobs_by_position_with_the_order(api: StaticApi, gputopo: Command) -> None:
     assert api.url
-    shown = re.search(r"\$ kubectl gputopo queue\n([^`]*)```", (ROOT / "docs/cli.md").read_text())
+    shown = re.search(r"\$ kubectl gputopo queue\n([^`]*)```", GUIDE.read_text())
     assert shown
     assert gputopo("queue").out == shown[1]
 
@@ -72,7 +73,7 @@ def test_only_one_namespace_is_read(api: StaticApi, gputopo: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, "the queue is off, all GPUJobs start at once; docs/queue.md shows how to turn it on"),
+        ({}, f"the queue is off, all GPUJobs start at once; {TURN_ON}"),
         ({"queue_order": "FIFO"}, "order FIFO"),
     ],
 )

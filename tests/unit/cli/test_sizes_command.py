@@ -17,7 +17,7 @@ from support.cli.healthy_cluster import DEPLOYMENTS, NODES, PODS, TOPOLOGIES
 from support.cli.sized_cluster import PROFILES, SINCE, applied, measurement, record, sized_cluster
 from support.tuning.api_cluster import GIB, sized_container, sized_pod
 
-ROOT = Path(__file__).parents[3]
+GUIDE = Path(__file__).parents[3] / "docs/use/cli.md"
 Serve = Callable[[StaticApi], StaticApi]
 
 
@@ -49,7 +49,7 @@ def pods(serve: Serve, gputopo: Command) -> Callable[..., dict[str, Any]]:
 
 def test_guide_shows_amounts_bars_and_reasons_of_each_pod(serve: Serve, gputopo: Command) -> None:
     serve(sized_cluster())
-    shown = re.search(r"\$ kubectl gputopo sizes\n([^`]*)```", (ROOT / "docs/cli.md").read_text())
+    shown = re.search(r"\$ kubectl gputopo sizes\n([^`]*)```", GUIDE.read_text())
     assert shown
     assert gputopo("sizes").out == shown[1]
 
@@ -96,7 +96,7 @@ def test_namespace_and_node_select_pods(serve: Serve, gputopo: Command) -> None:
     ):
         found = gputopo(f"{line} -o json").document
         assert [node["node"] for node in found] == expected
-    assert gputopo("sizes --node n1 -n ml").out.startswith("no sized pods; docs/live-sizing.md")
+    assert gputopo("sizes --node n1 -n ml").out.startswith("no sized pods; docs/use/live-sizing.md")
 
 
 def test_node_that_does_not_exist_is_rejected(serve: Serve, gputopo: Command) -> None:

@@ -375,7 +375,7 @@ def test_gpu_that_is_missing_in_the_status_is_shown(api: StaticApi, gputopo: Com
 def test_guide_shows_the_real_output(api: StaticApi, gputopo: Command) -> None:
     assert api.url
     shown = re.search(
-        r"\$ kubectl gputopo (who-has .*)\n([^`]*)```", (ROOT / "docs/cli.md").read_text()
+        r"\$ kubectl gputopo (who-has .*)\n([^`]*)```", (ROOT / "docs/use/cli.md").read_text()
     )
     assert shown
     assert gputopo(shown[1], program="kubectl-gputopo").out == shown[2]

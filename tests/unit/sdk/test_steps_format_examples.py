@@ -1,4 +1,4 @@
-"""The programs of ``docs/steps-format.md`` send the messages that the page describes."""
+"""The programs of ``docs/reference/steps-format.md`` send the messages that the page describes."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 
 from support.steps import AgentSocket
 
-PAGE = (Path(__file__).parents[3] / "docs/steps-format.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/reference/steps-format.md").read_text()
 C_MAIN = "int main(void) { report_steps(41); report_steps(42); return 0; }"
 
 

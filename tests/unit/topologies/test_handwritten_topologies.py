@@ -52,7 +52,7 @@ def test_every_server_of_the_catalogue_can_be_written_by_hand(name: str) -> None
 
 
 def test_the_example_of_the_guide_is_a_dgx1() -> None:
-    guide = (Path(__file__).parents[3] / "docs" / "topologies.md").read_text()
+    guide = (Path(__file__).parents[3] / "docs" / "reference" / "topologies.md").read_text()
     [example] = re.findall(r"```json\n(.*?)```", guide, re.DOTALL)
     assert parse(example, "mine").fingerprint == named("dgx1-v100").fingerprint
 

@@ -1,6 +1,6 @@
 """Whether each pod has what gputopo guarantees: its share of the node, or equal speed. Pure.
 
-This computes the shares from docs/live-sizing.md, and not as ``gputopo.tuning`` does.
+This computes the shares from docs/use/live-sizing.md, and not as ``gputopo.tuning`` does.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -64,7 +64,8 @@ CHECKS: Final = (
     DoctorCheck("kubelets", "no kubelet rejects pods after their GPUs were chosen", check_kubelets),
     DoctorCheck(
         "environment",
-        "no pod selects GPUs by variables (NVIDIA's runtime is not checked: docs/runtime.md)",
+        "no pod selects GPUs by variables"
+        " (NVIDIA's runtime is not checked: docs/operate/runtime.md)",
         check_environment,
     ),
     DoctorCheck("placements", "every pod has the GPUs that its annotation names", check_placements),

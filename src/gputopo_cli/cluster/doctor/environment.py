@@ -47,7 +47,8 @@ def _overrides(pod: Document, resource: str) -> Iterator[Finding]:
                     "accepts this variable, the container sees GPUs of other pods"
                 )
                 todo = (
-                    "remove the variable, unless the container monitors all GPUs; docs/runtime.md"
+                    "remove the variable, unless the container monitors all GPUs;"
+                    " docs/operate/runtime.md"
                     " has the settings of the runtime"
                 )
                 yield (error if has_gpus else warning)(object_name("Pod", pod), problem, todo)

@@ -30,7 +30,7 @@ POLICIES: Final = (
     "measured-pods",
     "resources-annotations",
 )
-_INSTALL: Final = "install the chart: docs/install.md"
+_INSTALL: Final = "install the chart: docs/start/install.md"
 _APPLY: Final = "kubectl apply --server-side -f crds/"
 _OLDEST_KUBERNETES: Final = (1, 31)  # has everything that the chart uses
 

@@ -35,7 +35,10 @@ def check_competitors(snapshot: ClusterSnapshot) -> Iterator[Finding]:
                 f"offers {resource_amount(node, 'allocatable', other)} {other} beside {resource}"
             )
             if matches_any(other, known):
-                todo = "run only one of the two plugins there: see docs/install.md, Beside NVIDIA's"
+                todo = (
+                    "run only one of the two plugins there:"
+                    " see docs/start/install.md, Beside NVIDIA's"
+                )
                 yield error(where, f"{problem}: two plugins serve the same GPUs", todo)
             elif "gpu" in other.lower() or other.startswith("nvidia.com/"):
                 todo = f"if {other} has the same GPUs, add it to devicePlugin.competingResources"

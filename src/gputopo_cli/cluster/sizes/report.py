@@ -16,7 +16,7 @@ from gputopo_cli.shared import output
 from gputopo_cli.shared.errors import InputError
 
 _COLUMNS = ("POD", "MODE", "GPUS>", "CPUS>", "FLOOR>", "SHARE>", "MAX>", "MEMORY>", "GAIN>")
-_NONE = "no sized pods; docs/live-sizing.md shows how gputopo sizes a pod"
+_NONE = "no sized pods; docs/use/live-sizing.md shows how gputopo sizes a pod"
 
 
 def write_sizes(namespace: str | None, node: str, context: str | None, form: str) -> None:
