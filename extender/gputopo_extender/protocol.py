@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
-ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-"""Name of an object or namespace, without characters that have a meaning in the path of a URL."""
+from gputopo_kube.document import ObjectName
 
 
 def _either(name: str) -> AliasChoices:

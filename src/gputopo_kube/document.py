@@ -1,9 +1,15 @@
 """A Kubernetes object as a dict, and what identifies an object and its version."""
 
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias
+
+from pydantic import Field
 
 Document: TypeAlias = dict[str, Any]
 """A Kubernetes object, decoded from JSON."""
+
+
+ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+"""Name of an object or namespace, without characters that have a meaning in the path of a URL."""
 
 
 class ObjectKey(NamedTuple):

@@ -25,13 +25,13 @@ from gputopo_extender.fencing.claim_lease import ClaimLease, StoredClaims
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.protocol import ExtenderBindingArgs
-from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_kube.errors import ConflictError, NotFoundError, RejectedError, UnavailableError
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import AnyNodeState, NodeFit, evaluate_states
 from gputopo_scheduling.topologies import GpuNode, parse_node
 from gputopo_scheduling.usage import NodeUsage

@@ -6,13 +6,11 @@ the Lease has the claims of all extenders.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from gputopo_extender.state.claim import Claim, ClaimsError, format_claims, parse_claims
 from gputopo_kube.client import AsyncApi
 from gputopo_kube.resources import LeaseDocument
-
-_NAME: Final = "gputopo-claims"
+from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, ClaimsError, format_claims, parse_claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +41,13 @@ class ClaimLease:
             ClaimsError: if the claims cannot be parsed. Then the extender must not give GPUs to any
                 pod.
         """
-        lease = await self._api.find(LeaseDocument, _NAME, self._namespace)
+        lease = await self._api.find(LeaseDocument, CLAIMS_LEASE, self._namespace)
         if lease is None:
             return StoredClaims((), None)
         try:
             claims = parse_claims(lease["metadata"].get("annotations") or {})
         except ClaimsError as error:
-            raise ClaimsError(f"Lease {self._namespace}/{_NAME}: {error}") from None
+            raise ClaimsError(f"Lease {self._namespace}/{CLAIMS_LEASE}: {error}") from None
         return StoredClaims(claims, str(lease["metadata"]["resourceVersion"]))
 
     async def write_claims(self, claims: Iterable[Claim], *, version: str | None) -> str:
@@ -59,13 +57,13 @@ class ClaimLease:
             ConflictError, NotFoundError: the Lease no longer has that version.
             UnavailableError: the claims may have been written.
         """
-        metadata: dict[str, Any] = {"name": _NAME, "annotations": format_claims(claims)}
+        metadata: dict[str, Any] = {"name": CLAIMS_LEASE, "annotations": format_claims(claims)}
         if version is None:
             metadata["namespace"] = self._namespace
             lease = await self._api.create(LeaseDocument, {"metadata": metadata})
         else:
             metadata["resourceVersion"] = version
             lease = await self._api.patch(
-                LeaseDocument, _NAME, {"metadata": metadata}, self._namespace
+                LeaseDocument, CLAIMS_LEASE, {"metadata": metadata}, self._namespace
             )
         return str(lease["metadata"]["resourceVersion"])

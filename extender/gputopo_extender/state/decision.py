@@ -12,8 +12,8 @@ from gputopo.bandwidth.effective import effective_table
 from gputopo.bandwidth.models import PHYSICAL
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.topology.model import GpuUuid, NodeTopology
-from gputopo_extender.state.claim import Claim
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.usage import NodeUsage
 
 

@@ -9,13 +9,14 @@ GPUs (docs/adr/0009-free-when-processes-are-gone.md). Only the ledger calls this
 
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from gputopo_extender.state.claim import Claim, claimed_pod
 from gputopo_extender.state.rejections import KubeletRejections, is_admission_error
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.claims import Claim, claimed_pod
+from gputopo_scheduling.ended import EndedPod, after_status, is_confirmed
 from gputopo_scheduling.topologies import GpuNode
 
 LONGEST_WAIT_SECONDS: Final = 120.0
@@ -32,26 +33,6 @@ Its end has the version of the second list. The agent may never report a version
 """
 
 _LARGEST_VERSION: Final = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class _EndedPod:
-    """A pod that was deleted or has ended.
-
-    Attributes:
-        pod: last view of the pod.
-        version: resource version at which the pod ended, or a later one.
-        is_exact: whether the pod ended exactly at ``version``.
-        confirmed: whether the pod's containers are known to have stopped.
-        until: time at which the extender forgets the pod. The pod stays longer if the status of its
-            node still lists it.
-    """
-
-    pod: PodView
-    version: int
-    is_exact: bool
-    confirmed: bool
-    until: float
 
 
 class EndedPodsOfNode(NamedTuple):
@@ -75,7 +56,7 @@ class EndedPods:
         """Add each node to ``outdated`` when its usage may change; ``clock`` returns seconds."""
         self._clock = clock
         self._outdated = outdated
-        self._on: dict[str, dict[str, _EndedPod]] = {}
+        self._on: dict[str, dict[str, EndedPod]] = {}
         self._listed: set[str] = set()
         self._rejections = KubeletRejections()
         self._due: list[tuple[float, str]] = []
@@ -96,7 +77,7 @@ class EndedPods:
             return
         now = self._clock()
         until = now + (LONGEST_WAIT_SECONDS if is_exact else UNKNOWN_VERSION_WAIT_SECONDS)
-        ended = _EndedPod(pod, version, is_exact, is_confirmed(pod), until)
+        ended = EndedPod(pod, version, is_exact, is_confirmed(pod), until)
         self._on.setdefault(pod.node, {})[pod.uid] = ended
         heappush(self._due, (until, pod.node))
         if before is not None and is_admission_error(pod):
@@ -144,7 +125,9 @@ class EndedPods:
         """Drop ended pods whose end the node's status confirms, or whose waiting time is over."""
         now = self._clock()
         ended = self._on.pop(name, {}).values()
-        kept = (_updated(each, node, now, listed=each.pod.uid in self._listed) for each in ended)
+        kept = (
+            after_status(each, node, now, listed=each.pod.uid in self._listed) for each in ended
+        )
         if remaining := {each.pod.uid: each for each in kept if each is not None}:
             self._on[name] = remaining
 
@@ -173,35 +156,3 @@ def with_history(pod: PodView, before: PodView | None) -> PodView:
     """
     is_lost = before is not None and before.started and not pod.started
     return replace(pod, started=True) if is_lost else pod
-
-
-def is_confirmed(pod: PodView) -> bool:
-    """Return whether kubelet has reported that the containers of an ended pod stopped."""
-    # After a restart kubelet may reject a pod whose containers still run.
-    return pod.stopped and not (pod.rejected is not None and pod.started)
-
-
-def _updated(
-    ended: _EndedPod, node: GpuNode | None, now: float, *, listed: bool
-) -> _EndedPod | None:
-    """Return the ended pod, updated by its node's status, or None if the pod can be forgotten.
-
-    ``listed`` is true if any status of the node's GPUTopology has ever listed the pod.
-    """
-    is_listed = node is not None and any(user.uid == ended.pod.uid for user in node.users)
-    if now >= ended.until and not is_listed:
-        return None
-    if node is None or not node.reported:
-        return ended
-    if node.pods_version is None:
-        # An old agent does not report this field and confirms no end. So treat the end as
-        # confirmed.
-        return replace(ended, confirmed=True)
-    if is_listed:
-        return ended
-    needed = ended.version
-    if listed and not ended.is_exact:
-        # The agent removed the pod from its status, so the agent knew that the pod had ended. The
-        # pod ended at an unknown version between its last view and the list.
-        needed = min(needed, ended.pod.version + 1)
-    return None if node.pods_version >= needed else ended

@@ -15,11 +15,12 @@ from weakref import WeakValueDictionary
 
 from gputopo.api.v1alpha1 import SizedCapacity
 from gputopo.topology.model import mask_of
-from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
-from gputopo_extender.state.ended_pods import EndedPods, is_confirmed, with_history
+from gputopo_extender.state.ended_pods import EndedPods, with_history
 from gputopo_extender.state.reservations import Reservations
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.claims import Claim
+from gputopo_scheduling.ended import is_confirmed
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
 

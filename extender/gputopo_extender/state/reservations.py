@@ -4,16 +4,15 @@ The ledger treats the GPUs of reservations and claims as used, because Bindings 
 these GPUs to pods. Bind adds reservations. The claim fence reads and replaces claims.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from gputopo.topology.model import GpuMask
-from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision
-from gputopo_scheduling.topologies import GpuNode, known_mask
+from gputopo_scheduling.claims import Claim, reserved_gpus
+from gputopo_scheduling.topologies import GpuNode
 
 
 class BindingProgress(Enum):
@@ -145,10 +144,5 @@ class Reservations:
 
     def on_node(self, node: GpuNode, without: AbstractSet[str]) -> list[GpuMask]:
         """Return a mask of reserved GPUs for each pod on the node; skip UIDs in ``without``."""
-        reserved: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
-        for claim in (*(each.decision.claim for each in self._own.values()), *self._others):
-            if claim.node == node.node and claim.uid not in without:
-                # Claims name GPUs by UUID, because indexes change when another GPU is removed.
-                gpus = known_mask(node.topology, claim.gpus)
-                reserved[claim.uid] = GpuMask(reserved[claim.uid] | gpus)
-        return list(reserved.values())
+        all_claims = (*(each.decision.claim for each in self._own.values()), *self._others)
+        return reserved_gpus((claim for claim in all_claims if claim.uid not in without), node)

@@ -15,7 +15,6 @@ from gputopo_extender.fencing.binding_writer import BindingWriter, BindOutcome, 
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.protocol import ExtenderBindingArgs
-from gputopo_extender.state.claim import ClaimsError
 from gputopo_extender.state.decision import decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
@@ -23,6 +22,7 @@ from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotRe
 from gputopo_kube.errors import ApiError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.claims import ClaimsError
 from gputopo_scheduling.evaluation import Misfit, match_on, missing
 from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.usage import NodeState, NodeUsage

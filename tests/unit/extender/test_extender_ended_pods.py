@@ -13,7 +13,6 @@ from gputopo_extender.fencing.binding_writer import BindingWriter
 from gputopo_extender.fencing.claim_lease import ClaimLease, StoredClaims
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
-from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ended_pods import LONGEST_WAIT_SECONDS, UNKNOWN_VERSION_WAIT_SECONDS
 from gputopo_extender.state.ledger import Ledger
@@ -21,6 +20,7 @@ from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.errors import UnavailableError
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import (
     Evaluation,
     Misfit,

@@ -7,13 +7,13 @@ from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import mask_of
-from gputopo_extender.state.claim import Claim
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import (
     Evaluation,
     Misfit,

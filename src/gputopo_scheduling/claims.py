@@ -2,12 +2,14 @@
 
 An extender writes a claim to the Lease before it sends the Binding. The write fails if another
 extender has written the Lease after this extender read it. So the next writer knows all earlier
-claims (docs/adr/0008-claims-fence-bindings.md). The ledger treats claimed GPUs as used.
+claims (docs/adr/0008-claims-fence-bindings.md). The ledger treats claimed GPUs as used. The command
+line reads the claims too, so that it counts the same GPUs as used.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -15,10 +17,13 @@ from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import CLAIMS_ANNOTATION, GPUS_ANNOTATION
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
-from gputopo.topology.model import GpuUuid
-from gputopo_extender.protocol import ObjectName
-from gputopo_kube.document import ObjectKey
+from gputopo.topology.model import GpuMask, GpuUuid
+from gputopo_kube.document import ObjectKey, ObjectName
 from gputopo_kube.pods import GpuContainer, PodView
+from gputopo_scheduling.topologies import GpuNode, known_mask
+
+CLAIMS_LEASE: Final = "gputopo-claims"
+"""Name of the Lease with the claims, in the namespace of the extenders."""
 
 _Text = Annotated[str, Field(min_length=1)]
 _Uuid = Annotated[GpuUuid, Field(min_length=1, max_length=63)]
@@ -79,6 +84,17 @@ def parse_claims(annotations: Mapping[str, str]) -> tuple[Claim, ...]:
 def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
     """Return the annotation of the Lease with these claims; the inverse of ``parse_claims``."""
     return {CLAIMS_ANNOTATION: _Claims(pods=tuple(claims)).model_dump_json()}
+
+
+def reserved_gpus(claims: Iterable[Claim], node: GpuNode) -> list[GpuMask]:
+    """Return a mask of claimed GPUs of the node for each pod that has claims on it."""
+    reserved: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
+    for claim in claims:
+        if claim.node == node.node:
+            # Claims name GPUs by UUID, because indexes change when another GPU is removed.
+            gpus = known_mask(node.topology, claim.gpus)
+            reserved[claim.uid] = GpuMask(reserved[claim.uid] | gpus)
+    return list(reserved.values())
 
 
 def claimed_pod(claim: Claim) -> PodView:
