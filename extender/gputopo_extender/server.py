@@ -95,7 +95,7 @@ async def running(
             _relist_when_stale(ledger, reflectors),
             _resolve_forever(binder, metrics),
             _freeze_lists(reflectors),
-            *_handover(settings, api),
+            *_handover(settings, api, metrics),
             TableWarmUp(ledger, cache, settings.default_policy).run(),
         ),
         _serving(
@@ -132,7 +132,9 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
                 task.cancel()
 
 
-def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, Any, None]]:
+def _handover(
+    settings: ExtenderSettings, api: AsyncApi, metrics: Metrics
+) -> list[Coroutine[Any, Any, None]]:
     """Return a list with the coroutine of the leader handover; empty if no pod name is set."""
     if not settings.pod:
         return []
@@ -143,7 +145,9 @@ def _handover(settings: ExtenderSettings, api: AsyncApi) -> list[Coroutine[Any, 
         tolerated_seconds=settings.handover_after_seconds,
         blocked_seconds=settings.lease_blocked_seconds,
     )
-    return [LeaseHandover(api, candidate).run()]
+    handover = LeaseHandover(api, candidate)
+    metrics.watch_leader(handover.leads)
+    return [handover.run()]
 
 
 async def _relist_when_stale(ledger: Ledger, reflectors: Sequence[Reflector[Any]]) -> None:

@@ -1,6 +1,7 @@
 """The metrics of the operator; the reconciler updates them."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Final, NamedTuple
@@ -134,7 +135,10 @@ class OperatorMetrics:
         sizing: the metrics about sizing running pods.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """``clock`` returns the Unix time in seconds."""
+        self._clock = clock
+        self._waiting_since: float | None = None
         self.registry = CollectorRegistry()
         self._lock = threading.Lock()
         self._phase_of: dict[ObjectKey, str] = {}
@@ -174,6 +178,11 @@ class OperatorMetrics:
             "GPUJobs that wait in gputopo's queue.",
             registry=self.registry,
         )
+        Gauge(
+            "gputopo_operator_longest_wait_seconds",
+            "Time that the job which waits longest has waited in the queue; 0 if no job waits.",
+            registry=self.registry,
+        ).set_function(self._longest_wait)
         self._wait_seconds = Histogram(
             "gputopo_operator_wait_seconds",
             "Time that a GPUJob waited in gputopo's queue until it was started.",
@@ -191,9 +200,17 @@ class OperatorMetrics:
         name, text = "gputopo_operator_profile_queue_length", "GPUProfiles that wait for a worker."
         Gauge(name, text, registry=self.registry).set_function(profiles)
 
-    def set_waiting_jobs(self, number: int) -> None:
-        """Set the number of GPUJobs that wait in gputopo's queue."""
+    def set_waiting_jobs(self, number: int, since: float | None) -> None:
+        """Set the number of GPUJobs that wait in gputopo's queue.
+
+        ``since`` is the Unix time at which the first of them has begun to wait; None if unknown.
+        """
         self._waiting.set(number)
+        self._waiting_since = since
+
+    def _longest_wait(self) -> float:
+        since = self._waiting_since
+        return 0.0 if since is None else max(0.0, self._clock() - since)
 
     def observe_wait(self, seconds: float) -> None:
         """Record how long a GPUJob waited in gputopo's queue."""

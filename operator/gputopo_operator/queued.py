@@ -128,10 +128,12 @@ class QueuePlan:
     Attributes:
         changes: the most urgent first.
         waiting: number of jobs that keep waiting.
+        waiting_since: Unix time since which the first of them has waited; None if no job waits.
         recheck_after_seconds: time after which to decide again, even without an event.
     """
 
     starts: tuple[JobStart, ...]
     changes: tuple[QueueChange, ...]
     waiting: int
+    waiting_since: float | None
     recheck_after_seconds: float | None

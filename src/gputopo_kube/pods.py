@@ -11,6 +11,7 @@ from sys import intern
 from typing import Any, Final
 
 from gputopo.api.names import GROUP, RESOURCE
+from gputopo.runtime.times import unix_seconds
 from gputopo.topology.model import MAX_INDEX
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.podmodel import Container, PodError, PodObject, parse_pod_object
@@ -75,6 +76,8 @@ class PodView:
         prefers_nodes: whether the pod prefers some nodes, for example by affinity.
         preempts: whether other pods may be preempted for this pod.
         grouped: whether the pod has a ``schedulingGroup``.
+        created: Unix time of the creation in seconds; None if it is unknown.
+        gated: whether a scheduling gate keeps the scheduler from placing the pod.
         started: whether kubelet has reported that a container was started.
         stopped: whether kubelet has reported that no container runs any more.
         rejected: kubelet's reason and message if it rejected the pod, else None.
@@ -95,6 +98,8 @@ class PodView:
     prefers_nodes: bool = False
     preempts: bool = True
     grouped: bool = False
+    created: float | None = None
+    gated: bool = False
     started: bool = False
     stopped: bool = False
     rejected: str | None = None
@@ -199,6 +204,8 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
         prefers_nodes=spec.prefers_nodes,
         preempts=spec.preemption_policy != "Never",
         grouped=spec.scheduling_group is not None,
+        created=unix_seconds(metadata.creation_timestamp),
+        gated=status.is_gated,
         started=status.has_started,
         stopped=status.has_stopped(len(spec.containers)),
         rejected=status.rejection,

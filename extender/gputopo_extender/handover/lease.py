@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gputopo.runtime.log import fields
 from gputopo_extender.handover.leader import SchedulerPodState, Standby, pod_state
+from gputopo_extender.handover.leadership import Leadership, leading_pod
 from gputopo_kube.client import AsyncApi
 from gputopo_kube.errors import ApiError, RejectedError
 from gputopo_kube.resources import LeaseDocument, PodDocument
@@ -57,7 +58,12 @@ class LeaseHandover:
         self._api = api
         self._candidate = candidate
         self._standby = Standby(candidate.tolerated_seconds)
+        self._leadership = Leadership(candidate.pod)
         self._clock = clock
+
+    def leads(self) -> bool:
+        """Return whether the kube-scheduler of this pod holds the Lease and renews it."""
+        return self._leadership.is_held(self._clock())
 
     async def run(self) -> None:
         """Check the leader once a second until cancelled."""
@@ -72,8 +78,8 @@ class LeaseHandover:
     async def _check(self) -> None:
         candidate = self._candidate
         lease = await self._api.find(LeaseDocument, candidate.lease, candidate.namespace)
-        # kube-scheduler's identity is its host name, "_" and a UUID; a pod name has no "_".
-        leader = _identity(lease).rpartition("_")[0]
+        self._leadership.record(lease, self._clock())
+        leader = leading_pod(lease)
         if lease is None or leader in {"", candidate.pod}:
             self._standby.reset()
             return
@@ -110,7 +116,3 @@ class LeaseHandover:
             "renewTime": datetime.now(UTC).isoformat(timespec="microseconds")[:-6] + "Z",
         }
         await self._api.replace(LeaseDocument, {**lease, "spec": spec})
-
-
-def _identity(lease: Mapping[str, Any] | None) -> str:
-    return str((lease or {}).get("spec", {}).get("holderIdentity") or "")

@@ -17,6 +17,7 @@ from gputopo.api.v1alpha1 import SizedCapacity
 from gputopo.topology.model import mask_of
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ended_pods import EndedPods, with_history
+from gputopo_extender.state.pod_totals import PodTotals
 from gputopo_extender.state.reservations import Reservations
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
@@ -31,6 +32,7 @@ class Ledger:
     Attributes:
         reservations: reservations of this process, and claims of other extenders for pods that the
             watch does not yet show as bound.
+        pod_totals: waiting pods, and the bandwidths of placed pods.
         pods_version: resource version of the newest change or list of pods that was received.
         rewinds: how often a list had a lower version than an earlier change. This happens when etcd
             is restored from a backup.
@@ -46,6 +48,7 @@ class Ledger:
         # Nodes whose usage must be derived again.
         self._outdated: set[str] = set()
         self.reservations = Reservations(self._outdated)
+        self.pod_totals = PodTotals()
         self._ended = EndedPods(clock, self._outdated)
         self._usages: dict[str, NodeUsage | UnreadableTopology] = {}
         self._states: dict[str, NodeState | UnreadableTopology] = {}
@@ -175,6 +178,7 @@ class Ledger:
         self._outdated.update(self._nodes)
         for pod in pods:
             self._put(pod, before.pop(pod.uid, None))
+        self.pod_totals.keep_only(self._pods)
         lost = self.reservations.end_missing(self._pods.keys(), epoch=epoch)
         self._ended.add_lost(lost, version=self.pods_version)
         for gone in before.values():
@@ -193,6 +197,7 @@ class Ledger:
     def drop_pod(self, uid: str, last: PodView | None = None) -> None:
         """Remove a deleted pod; ``last`` is its last view, with the version of the deletion."""
         before = self._forget(uid)
+        self.pod_totals.drop(uid)
         self.reservations.end(uid)
         last = last or before
         if last is not None:
@@ -219,6 +224,7 @@ class Ledger:
     def _put(self, pod: PodView, before: PodView | None) -> None:
         pod = with_history(pod, before)
         self._pods[pod.uid] = pod
+        self.pod_totals.put(pod, before)
         if pod.node is not None or not pod.live:
             self.reservations.end(pod.uid)
         if pod.node is None:

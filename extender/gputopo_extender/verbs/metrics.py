@@ -1,23 +1,20 @@
 """The metrics of the extender. The verbs update counters and histograms.
 
-Gauges are computed from the ledger and the reflectors at each scrape.
+Gauges are computed at each scrape, most of them by the module ``ledger_metrics``.
 """
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
-from gputopo.topology.tables import TABLES
 from gputopo_extender.fencing.binding_writer import BindOutcome, BindResult
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.reservations import BindingProgress
+from gputopo_extender.verbs.ledger_metrics import LedgerCollector
 from gputopo_kube.reflector import Reflector
 from gputopo_scheduling.evaluation import Evaluation, MisfitKind
-from gputopo_scheduling.usage import NodeUsage
 
 _BYTES_PER_MB: Final = 1_000_000
 _SECONDS: Final = (
@@ -37,6 +34,7 @@ _SECONDS: Final = (
     2.5,
     5.0,
 )
+_WAIT_SECONDS: Final = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 86400)
 _BYTES_PER_SECOND: Final = tuple(
     gb * 1_000_000_000 for gb in (5, 10, 12, 20, 25, 40, 50, 75, 100, 150, 200, 300, 600, 1200)
 )
@@ -45,8 +43,18 @@ _BYTES_PER_SECOND: Final = tuple(
 class Metrics:
     """Counters, histograms and gauges in one registry."""
 
-    def __init__(self, ledger: Ledger, reflectors: Sequence[Reflector[Any]]) -> None:
-        """Create a separate registry, so that a process can have two extenders."""
+    def __init__(
+        self,
+        ledger: Ledger,
+        reflectors: Sequence[Reflector[Any]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Create a separate registry, so that a process can have two extenders.
+
+        ``clock`` returns the Unix time in seconds.
+        """
+        self._ledger = ledger
+        self._clock = clock
         self.registry = CollectorRegistry()
         self.request_seconds = Histogram(
             "gputopo_extender_request_duration_seconds",
@@ -87,14 +95,25 @@ class Metrics:
             buckets=_BYTES_PER_SECOND,
             registry=self.registry,
         )
+        self._waits = Histogram(
+            "gputopo_pod_wait_seconds",
+            "Time from the creation of a pod to its Binding.",
+            buckets=_WAIT_SECONDS,
+            registry=self.registry,
+        )
         build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
         build.info({"version": version("gputopo"), "component": "extender"})
-        self.registry.register(_LedgerCollector(ledger, reflectors))
+        self.registry.register(LedgerCollector(ledger, reflectors, clock))
         # Create all series at the start, so that 0 differs from a missing series.
         for reason in MisfitKind:
             self._filtered.labels(reason)
         for outcome in BindOutcome:
             self._binds.labels(outcome)
+
+    def watch_leader(self, leads: Callable[[], bool]) -> None:
+        """Show whether the kube-scheduler of this pod leads; ``leads()`` returns it."""
+        name, text = "gputopo_scheduler_leader", "1 while the kube-scheduler of this pod leads."
+        Gauge(name, text, registry=self.registry).set_function(leads)
 
     def filtered(self, evaluation: Evaluation) -> None:
         """Count the nodes that did not fit, by the kind of misfit."""
@@ -107,94 +126,11 @@ class Metrics:
         self.resolved(result)
 
     def resolved(self, result: BindResult) -> None:
-        """Record the effective bandwidth of a pod that was bound."""
-        match = result.decision.match if result.decision else None
-        if match and match.effective_mb_per_s is not None and match.model is not None:
+        """Record the wait and the effective bandwidth of a pod that was bound."""
+        if result.decision is None:
+            return
+        pod, match = self._ledger.get_pod(result.decision.claim.uid), result.decision.match
+        if pod is not None and pod.created is not None:
+            self._waits.observe(max(0.0, self._clock() - pod.created))
+        if match.effective_mb_per_s is not None and match.model is not None:
             self._effective.labels(match.model).observe(match.effective_mb_per_s * _BYTES_PER_MB)
-
-
-class _LedgerCollector(Collector):
-    def __init__(self, ledger: Ledger, reflectors: Sequence[Reflector[Any]]) -> None:
-        self._ledger = ledger
-        self._reflectors = reflectors
-
-    def collect(self) -> Iterable[Metric]:
-        yield GaugeMetricFamily(
-            "gputopo_placement_tables_bytes",
-            "Memory of the tables that are kept; it has a limit.",
-            value=TABLES.currsize,
-        )
-        yield self._reservations()
-        yield from self._gpus()
-        yield from self._freshness()
-
-    def _reservations(self) -> Metric:
-        family = GaugeMetricFamily(
-            "gputopo_ledger_reservations",
-            "GPU sets reserved for pods that do not show their Binding yet, by its progress.",
-            labels=["progress"],
-        )
-        known = [reservation.progress for reservation in self._ledger.reservations.own()]
-        for progress in BindingProgress:
-            family.add_metric([progress.value], known.count(progress))
-        return family
-
-    def _gpus(self) -> Iterable[Metric]:
-        gpus = GaugeMetricFamily(
-            "gputopo_ledger_gpus", "GPUs of all nodes, by their state.", labels=["state"]
-        )
-        nodes = GaugeMetricFamily(
-            "gputopo_ledger_nodes", "Nodes with a GPUTopology, by their state.", labels=["state"]
-        )
-        shared = GaugeMetricFamily(
-            "gputopo_ledger_shared_gpus",
-            "GPUs annotated on more than one live pod; 0 in normal operation.",
-        )
-        published = list(self._ledger.usages().values())
-        usages = [usage for usage in published if isinstance(usage, NodeUsage)]
-        for state, count in _gpu_counts(usages).items():
-            gpus.add_metric([state], count)
-        blocked = sum(usage.blocked is not None for usage in usages)
-        not_ready = sum(usage.not_ready is not None and usage.blocked is None for usage in usages)
-        nodes.add_metric(["serving"], len(usages) - blocked - not_ready)
-        nodes.add_metric(["blocked"], blocked)
-        nodes.add_metric(["away"], not_ready)
-        nodes.add_metric(["unreadable"], len(published) - len(usages))
-        shared.add_metric([], sum(usage.shared.bit_count() for usage in usages))
-        return (gpus, nodes, shared)
-
-    def _freshness(self) -> Iterable[Metric]:
-        age = GaugeMetricFamily(
-            "gputopo_cache_age_seconds",
-            "Time since the last list or event of a kind of object.",
-            labels=["kind"],
-        )
-        synced = GaugeMetricFamily(
-            "gputopo_cache_synced", "1 after a kind was listed in full.", labels=["kind"]
-        )
-        lists = CounterMetricFamily(
-            "gputopo_cache_lists", "Full lists of a kind since the start.", labels=["kind"]
-        )
-        for reflector in self._reflectors:
-            seconds = reflector.age_seconds()
-            synced.add_metric([reflector.name], seconds is not None)
-            lists.add_metric([reflector.name], reflector.lists)
-            if seconds is not None:
-                age.add_metric([reflector.name], seconds)
-        return (age, synced, lists)
-
-
-def _gpu_counts(usages: Iterable[NodeUsage]) -> dict[str, int]:
-    """Return the number of GPUs in each state. A GPU counts in the first state that applies.
-
-    The order is: unhealthy, deleted_pods (only processes of deleted pods use the GPU), used,
-    blocked, free.
-    """
-    counts = {"free": 0, "used": 0, "deleted_pods": 0, "unhealthy": 0, "blocked": 0}
-    for usage in usages:
-        free = usage.free.bit_count()
-        counts["unhealthy"] += len(usage.topology.gpus) - usage.healthy.bit_count()
-        counts["used"] += (usage.healthy & usage.used & ~usage.deleted).bit_count()
-        counts["deleted_pods"] += (usage.healthy & usage.deleted).bit_count()
-        counts["free" if usage.blocked is None else "blocked"] += free
-    return counts

@@ -66,7 +66,7 @@ class Admitter:
         plan, not_started = self._start_jobs()
         changes = [each for each in plan.changes if each.job.job.key not in not_started]
         written = [self._write(change) for change in changes[:MAX_CHANGES]]
-        self._metrics.set_waiting_jobs(plan.waiting + len(not_started))
+        self._metrics.set_waiting_jobs(plan.waiting + len(not_started), plan.waiting_since)
         if not_started or not all(written):
             return CONFLICT_DELAY_SECONDS
         return PASS_SECONDS if len(changes) > MAX_CHANGES else plan.recheck_after_seconds

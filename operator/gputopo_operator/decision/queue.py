@@ -58,6 +58,7 @@ def queue_plan(found: QueueInput, rules: QueueRules) -> QueuePlan:
         starts=_starts(decision, members),
         changes=_changes(decision, members, found.now),
         waiting=len(decision.waiting),
+        waiting_since=_waiting_since(state, decision),
         recheck_after_seconds=_recheck_after_seconds(state, decision, rules),
     )
 
@@ -188,6 +189,11 @@ def _changes(
         return (known and position > 0, position)
 
     return tuple(sorted(found, key=key))
+
+
+def _waiting_since(state: QueueState, decision: QueueDecision) -> float | None:
+    still = {place.job for place in decision.waiting}
+    return min((job.waiting_since for job in state.waiting if job.job in still), default=None)
 
 
 def _recheck_after_seconds(

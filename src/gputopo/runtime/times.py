@@ -21,6 +21,18 @@ def utc_now() -> str:
     return timestamp(datetime.now(UTC))
 
 
+def unix_seconds(text: str | None) -> float | None:
+    """Return a time stamp in Unix time, or None if it is missing or not a time stamp.
+
+    >>> unix_seconds("1970-01-02T00:00:00Z"), unix_seconds("yesterday"), unix_seconds(None)
+    (86400.0, None, None)
+    """
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except ValueError:
+        return None
+
+
 def seconds_since(text: str, now: datetime) -> int:
     """Return the seconds between a time stamp and ``now``; negative if the clock was set back.
 

@@ -141,3 +141,17 @@ async def test_extender_without_a_name_leaves_the_lease_alone(
         await asyncio.sleep(0.5)
     assert pair.count("GET", "/leases/") == 0
     assert spec(pair)["holderIdentity"] == "leader_5a7e"
+
+
+async def test_metric_shows_whether_the_scheduler_of_this_pod_leads(
+    pair: ApiServer, start: Start
+) -> None:
+    pair.put(LEASES, lease_of("standby_5a7e"))
+    async with start(**NAMED) as extender:
+
+        async def leads(value: int) -> bool:
+            return await extender.metric("gputopo_scheduler_leader") == value
+
+        await until(lambda: leads(1))
+        pair.put(LEASES, lease_of("leader_5a7e"))
+        await until(lambda: leads(0))

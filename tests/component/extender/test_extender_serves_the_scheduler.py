@@ -83,6 +83,22 @@ async def test_only_feasible_node_is_bound_without_prioritize(start: Start, api:
         assert await extender.metric('gputopo_extender_binds_total{outcome="bound"}') == 1
 
 
+async def test_wait_of_a_bound_pod_is_recorded_if_its_creation_is_known(
+    start: Start, api: ApiServer
+) -> None:
+    old, undated = pod("old", 2), pod("undated", 2)
+    old["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    api.put(PODS, old)
+    api.put(PODS, undated)
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert await scheduler.bind(undated, "n1") == ""
+        assert await extender.metric("gputopo_pod_wait_seconds_count") == 0
+        assert await scheduler.bind(old, "n1") == ""
+        assert await extender.metric("gputopo_pod_wait_seconds_count") == 1
+        assert await extender.metric("gputopo_pod_wait_seconds_sum") > 0
+
+
 async def many_nodes(api: ApiServer) -> list[str]:
     """Put 80 nodes with NVLink and 40 without beside those that are there."""
     linked = [f"v{number}" for number in range(80)]

@@ -52,11 +52,17 @@ def test_lengths_of_the_queues_are_read_at_each_scrape() -> None:
 
 
 def test_waiting_jobs_and_waits_are_shown() -> None:
-    metrics = OperatorMetrics()
-    metrics.set_waiting_jobs(2)
+    now = [1000.0]
+    metrics = OperatorMetrics(lambda: now[0])
+    metrics.set_waiting_jobs(2, 940)
     metrics.observe_wait(30)
     sample = metrics.registry.get_sample_value
     assert sample("gputopo_operator_waiting_gpujobs") == 2
+    assert sample("gputopo_operator_longest_wait_seconds") == 60
+    now[0] += 5
+    assert sample("gputopo_operator_longest_wait_seconds") == 65
+    metrics.set_waiting_jobs(0, None)
+    assert sample("gputopo_operator_longest_wait_seconds") == 0
     assert sample("gputopo_operator_wait_seconds_bucket", {"le": "60.0"}) == 1
     assert sample("gputopo_operator_wait_seconds_bucket", {"le": "10.0"}) == 0
 

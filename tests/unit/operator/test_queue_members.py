@@ -92,6 +92,7 @@ def test_job_outside_the_queue_is_left_alone(change: Callable[[QueuedCluster], N
     assert role_of(cluster.found().jobs[0]) is QueueRole.OUTSIDE
     found = plan(cluster)
     assert (found.starts, found.changes, found.waiting) == ((), (), 0)
+    assert found.waiting_since is None
 
 
 def test_pods_of_jobs_under_kueue_count_as_used() -> None:

@@ -1,5 +1,7 @@
 """Which child Jobs the queue starts, and the status.queue that it writes."""
 
+from datetime import datetime
+
 from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import QueueOrder, QueueRules
@@ -126,7 +128,9 @@ def test_waiting_job_gets_position_reason_and_the_time_at_which_it_began_to_wait
     assert (found.waiting, change.waited_seconds) == (1, None)
     cluster.jobs["large"]["status"] = {"queue": change.after.to_json()}
     cluster.now = "2026-01-01T01:00:30Z"
-    assert plan(cluster).changes == ()
+    later = plan(cluster)
+    assert later.changes == ()
+    assert found.waiting_since == later.waiting_since == datetime.fromisoformat(NOW).timestamp()
 
 
 def test_started_job_gets_the_time_that_it_waited() -> None:
