@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 ORDERS = ("FIFO", "SRTF", "LAS", "FTF")
 
@@ -50,6 +51,19 @@ class JobRun:
 def sort_jobs(order: str, jobs: Collection[QueuedJob], now: float) -> list[QueuedJob]:
     """Return waiting jobs in the order of the queue."""
     return sorted(jobs, key=lambda job: (job.key(order, now), job.created, job.name))
+
+
+def agrees(order: str, jobs: Sequence[QueuedJob], now: float, tolerance_seconds: float) -> bool:
+    """Return whether jobs are in the order of the queue at a time that is not known exactly.
+
+    Two neighbours may be the other way round if both orders occur within the tolerance of ``now``.
+    Only FTF depends on the time.
+    """
+    keys = [
+        [job.key(order, now - tolerance_seconds), job.key(order, now + tolerance_seconds)]
+        for job in jobs
+    ]
+    return all(min(first) <= max(second) for first, second in pairwise(keys))
 
 
 def expected_runs(

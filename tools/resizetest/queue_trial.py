@@ -21,6 +21,9 @@ _POSITIONS_SECONDS = 5.0
 
 _CHECK_SECONDS = 60
 
+_POSITIONS_TOLERANCE_SECONDS = 1.0
+"""The times of the API have whole seconds."""
+
 _RELEASE_SECONDS = 3.0
 """From the end of a pod until the next pod starts: the agent reports, then the operator decides."""
 
@@ -37,15 +40,16 @@ class Trial:
         runs: in the order of their starts.
         expected: by the definition, with the observed creation and run times.
         positions: names by ``status.queue.position`` before the first job started.
-        expected_positions: the same by the definition, at each second since the positions were
-            checked for the last time: FTF changes them with time, and they are checked each minute.
+        positions_agree: whether the definition gives these positions at one of the seconds since
+            they were checked for the last time: FTF changes them with time, and they are checked
+            each minute.
     """
 
     begin: float
     runs: list[JobRun]
     expected: list[JobRun]
     positions: str
-    expected_positions: frozenset[str]
+    positions_agree: bool
 
 
 def carry_out_trial(bench: Bench, watch: QueueWatch, node: str, order: str, kills: int) -> Trial:
@@ -61,14 +65,20 @@ def carry_out_trial(bench: Bench, watch: QueueWatch, node: str, order: str, kill
         times = f"from {run.start - runs[0].start:.1f} to {run.end - runs[0].start:.1f} s"
         bench.journal.note(f"{order}: {run.job.name} with {run.job.gpus} GPUs {times}")
     bench.end(job.name for job in JOBS)
+    by_name, in_order = (
+        {job.name: job for job in jobs},
+        sorted(positions, key=positions.__getitem__),
+    )
     observed = [replace(run.job, seconds=run.end - run.start) for run in runs]
     return Trial(
         runs[0].start,
         runs,
         queue_definition.expected_runs(order, observed, GPUS, runs[0].start, _RELEASE_SECONDS),
-        " ".join(sorted(positions, key=lambda name: positions[name])),
-        frozenset(
-            " ".join(job.name for job in queue_definition.sort_jobs(order, jobs, now - age))
+        " ".join(in_order),
+        any(
+            queue_definition.agrees(
+                order, [by_name[name] for name in in_order], now - age, _POSITIONS_TOLERANCE_SECONDS
+            )
             for age in range(_CHECK_SECONDS)
         ),
     )

@@ -10,7 +10,7 @@ from resizetest.faultpods import Worker
 from resizetest.sight import Expected
 from resizetest.stage import Stage, with_event
 from showcase.kubectl import wait_for
-from soaktest.client import Object, RejectedError
+from soaktest.client import Object, RejectedError, UnavailableError
 
 _FLOOR, _LIMIT = 50, 200
 _STATIC_MILLI_CPU = 1000
@@ -84,7 +84,10 @@ def _deferred(stage: Stage, name: str) -> None:
     bench, proxy = stage.bench, f"/api/v1/nodes/{stage.node}/proxy/pods"
 
     def static_runs() -> bool:
-        pods = bench.client.get(proxy)["items"]
+        try:
+            pods = bench.client.get(proxy)["items"]
+        except UnavailableError:  # kubelet has just restarted
+            return False
         return any(pod["metadata"]["name"].startswith("unseen") for pod in pods)
 
     wait_for("kubelet runs the static pod", static_runs)

@@ -66,6 +66,17 @@ def test_gpus_that_have_just_become_free_may_still_count_as_used() -> None:
     assert len(queue_definition.starts_out_of_order("FIFO", found, GPUS, 1.0)) == 1
 
 
+def test_positions_may_differ_only_where_the_order_changes_at_about_that_time() -> None:
+    # FTF: both have the same ratio 20 s after their creation: (20 + 10) / 10 and (20 + 10) / 10.
+    near = QueuedJob("near", 2, 10, 10)
+    far = QueuedJob("far", 2, 20, 20, created=-20.0)
+    assert near.key("FTF", 20.0) == far.key("FTF", 20.0) == -3.0
+    assert queue_definition.agrees("FTF", [near, far], 19.5, 1.0)
+    assert queue_definition.agrees("FTF", [far, near], 20.5, 1.0)
+    assert not queue_definition.agrees("FTF", [near, far], 10.0, 1.0)
+    assert not queue_definition.agrees("SRTF", [far, near], 20.0, 1.0)
+
+
 def test_manifest_states_gpus_and_expected_duration() -> None:
     manifest = queue_jobs.sleeper(JOBS[0], "n3", "busybox")
     spec = GPUJobSpec.model_validate(manifest["spec"])

@@ -104,6 +104,7 @@ def test_pod_of_the_api_server_is_read_with_its_amounts_and_record() -> None:
         },
         "status": {
             "phase": "Running",
+            "startTime": "2026-01-01T00:00:00Z",
             "qosClass": "Guaranteed",
             "containerStatuses": [
                 {
@@ -138,7 +139,10 @@ def test_sidecars_count_and_other_init_containers_do_not() -> None:
             {"name": "first"} | half,
         ],
     }
-    restarted = {"initContainerStatuses": [{"name": "sidecar", "restartCount": 2}]}
+    restarted = {
+        "startTime": "2026-01-01T00:00:00Z",
+        "initContainerStatuses": [{"name": "sidecar", "restartCount": 2}],
+    }
     metadata = {"uid": UID, "namespace": "soak", "name": "a"}
     found = pod_size({"metadata": metadata, "spec": spec, "status": restarted})
     assert (found.requests, found.allocated, found.restarts) == (200, 200, 2)
