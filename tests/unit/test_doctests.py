@@ -9,10 +9,11 @@ import pytest
 
 import gputopo
 import gputopo_topologies
+import gputopo_view
 
 
 def modules() -> Iterator[str]:
-    for package in (gputopo, gputopo_topologies):
+    for package in (gputopo, gputopo_topologies, gputopo_view):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             yield module.name
 

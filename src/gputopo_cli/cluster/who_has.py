@@ -8,13 +8,13 @@ from rich.text import Text
 
 from gputopo.api.names import GROUP, VERSION
 from gputopo.runtime.messages import quoted
-from gputopo_cli.cluster.pods import PlacedPod, parse_placed_pod
-from gputopo_cli.cluster.usage import GpuUse, list_uses
 from gputopo_cli.shared import output
 from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
-from gputopo_cli.topology.published import PublishedNode, parse_node
 from gputopo_kube.errors import NotFoundError
+from gputopo_view.placed_pods import PlacedPod, parse_placed_pod
+from gputopo_view.published import PublishedNode, parse_node
+from gputopo_view.uses import GpuUse, list_uses
 
 
 @dataclass(frozen=True, slots=True)

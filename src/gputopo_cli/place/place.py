@@ -20,7 +20,7 @@ from gputopo_cli.shared import output
 from gputopo_cli.shared.arguments import parse_gpus, parse_integer, to_word
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology.load import LoadedTopology, load_topology
-from gputopo_cli.topology.picture import Marks, draw_topology
+from gputopo_view.picture import Marks, draw_topology
 
 _MAX_WEIGHT: Final = 1000
 _EDGE: Final = re.compile(r"(?P<from>\d+)-(?P<to>\d+)(:(?P<weight>\d+))?", re.ASCII)
@@ -123,7 +123,9 @@ def _match_document(match: Match) -> dict[str, object]:
 def _draw(result: PlaceResult) -> str:
     gpus = result.matches[0].gpus if result.matches else ()
     edges = [(gpus[edge.a], gpus[edge.b]) for edge in result.request.pattern.edges if gpus]
-    return draw_topology(result.loaded, Marks(gpus, indices_of(result.busy), edges))
+    marks = Marks(gpus, indices_of(result.busy), edges)
+    loaded = result.loaded
+    return draw_topology(loaded.topology, marks, name=loaded.name, summary=loaded.summary)
 
 
 def _lines(result: PlaceResult) -> Iterator[RenderableType]:

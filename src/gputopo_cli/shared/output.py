@@ -12,6 +12,19 @@ from rich.table import Table
 from rich.text import Text
 
 from gputopo_cli.shared.files import write_text
+from gputopo_view.text import format_gb_per_s, format_number, one_line
+
+__all__ = [
+    "format_gb_per_s",
+    "format_number",
+    "one_line",
+    "show",
+    "table",
+    "to_gb_per_s",
+    "width",
+    "write",
+    "write_json",
+]
 
 _UNLIMITED: Final = 10_000  # width of files and pipes: lines are not wrapped
 _NUMBERS: Final = re.compile(r"(?<=\[)\s+[-+.\de,\s]+(?=\])", re.ASCII)
@@ -67,30 +80,6 @@ def table(*columns: str, rows: Iterable[Sequence[str]]) -> Table:
     return result
 
 
-def one_line(text: str) -> str:
-    """Replace line breaks and control characters in a text from the cluster by spaces."""
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
-
-
 def to_gb_per_s(mb_per_s: float | None) -> float | None:
     """Convert MB/s to GB/s, both with decimal prefixes."""
     return None if mb_per_s is None else mb_per_s / 1000
-
-
-def format_gb_per_s(mb_per_s: float | None) -> str:
-    """Return MB/s as GB/s with at most three decimals.
-
-    >>> format_gb_per_s(57858), format_gb_per_s(125000), format_gb_per_s(None)
-    ('57.858', '125', '-')
-    """
-    return "-" if mb_per_s is None else f"{mb_per_s / 1000:.3f}".rstrip("0").rstrip(".")
-
-
-def format_number(value: float) -> str:
-    """Return a number with at most three decimals; very small ones with three significant digits.
-
-    >>> format_number(2103.0), format_number(57.8578), format_number(0.000123)
-    ('2103', '57.858', '0.000123')
-    """
-    text = f"{value:.3f}".rstrip("0").rstrip(".")
-    return text if float(text) or not value else f"{value:.3g}"

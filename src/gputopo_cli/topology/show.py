@@ -13,9 +13,9 @@ from gputopo_cli.shared.arguments import parse_gpus
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology.load import LoadedTopology, load_topology
 from gputopo_cli.topology.matrix import format_matrix
-from gputopo_cli.topology.picture import Marks, draw_topology
 from gputopo_topologies import catalogue
 from gputopo_topologies.catalogue.server import ServerModel
+from gputopo_view.picture import Marks, draw_topology
 
 
 def list_catalogue(form: str) -> None:
@@ -45,7 +45,8 @@ def show_topology(
     if form == "svg":
         # The pattern is unknown: every pair of allocated GPUs may communicate.
         marks = Marks(chosen, indices_of(used), tuple(combinations(chosen, 2)))
-        output.write(draw_topology(loaded, marks), output_file)
+        picture = draw_topology(loaded.topology, marks, name=loaded.name, summary=loaded.summary)
+        output.write(picture, output_file)
     elif form == "json":
         output.write_json(_topology_document(loaded, states), output_file)
     else:

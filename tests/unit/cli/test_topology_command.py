@@ -7,11 +7,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from gputopo_cli.shared.options import complete_topologies
-from gputopo_cli.topology.layout import lay_out
 from gputopo_cli.topology.load import LoadedTopology
 from gputopo_cli.topology.matrix import format_matrix
-from gputopo_cli.topology.picture import Marks, draw_topology
 from gputopo_topologies import catalogue
+from gputopo_view.layout import lay_out
+from gputopo_view.picture import Marks, draw_topology
 from support.builders.topologies import DOUBLE, node
 from support.cli.command_line import Command, process
 
@@ -198,7 +198,7 @@ def test_no_link_of_a_picture_crosses_a_gpu() -> None:
 
 
 def test_a_node_of_one_gpu_has_a_picture() -> None:
-    assert "<circle" in draw_topology(LoadedTopology("one", node(0)), Marks())
+    assert "<circle" in draw_topology(node(0), Marks(), name="one", summary="1 GPU")
 
 
 def test_gpus_with_one_socket_each_are_drawn_in_one_box() -> None:
@@ -207,7 +207,7 @@ def test_gpus_with_one_socket_each_are_drawn_in_one_box() -> None:
 
 
 def test_names_are_escaped_in_pictures() -> None:
-    picture = draw_topology(LoadedTopology("<a&b>", node(0, 1)), Marks())
+    picture = draw_topology(node(0, 1), Marks(), name="<a&b>", summary="")
     assert ET.fromstring(picture).get("aria-label") == "<a&b>"  # noqa: S314 - our own
 
 

@@ -13,9 +13,9 @@ from gputopo_cli.cluster.doctor.model import (
     join_names,
     warning,
 )
-from gputopo_cli.cluster.pods import parse_placed_pod
-from gputopo_cli.cluster.usage import NO_GPUS, NO_POD, GpuUse, list_uses
-from gputopo_cli.topology.published import PublishedNode, parse_node
+from gputopo_view.placed_pods import parse_placed_pod
+from gputopo_view.published import PublishedNode, parse_node
+from gputopo_view.uses import NO_GPUS, NO_POD, GpuUse, list_uses
 
 _MAX_WAIT: Final = timedelta(minutes=1)
 """Time in which kubelet must admit a pod. This time does not include the pull of images."""

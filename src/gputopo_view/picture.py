@@ -6,10 +6,9 @@ from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from gputopo.topology.model import GpuIndex, LinkKind, NodeTopology
-from gputopo_cli.shared.output import format_gb_per_s
-from gputopo_cli.topology.layout import GPU_RADIUS, Box, Layout, lay_out
-from gputopo_cli.topology.links import LinkType, link_type, link_types
-from gputopo_cli.topology.load import LoadedTopology
+from gputopo_view.layout import GPU_RADIUS, Box, Layout, lay_out
+from gputopo_view.links import LinkType, link_type, link_types
+from gputopo_view.text import format_gb_per_s
 
 _NVLINKS: Final = ("#1b7f3b", "#3d8fd1", "#8e5bb5", "#c9822b")
 _PCIE: Final = ("#8f9aa5", "#abb4bc", "#c3cad0", "#d6dbe0")
@@ -45,9 +44,8 @@ class Marks:
     edges: Sequence[tuple[GpuIndex, GpuIndex]] = ()
 
 
-def draw_topology(loaded: LoadedTopology, marks: Marks) -> str:
+def draw_topology(topology: NodeTopology, marks: Marks, *, name: str, summary: str) -> str:
     """Return the text of an SVG file with the node and a legend."""
-    topology = loaded.topology
     layout = lay_out(topology)
     strokes = _strokes(link_types(topology))
     notes = list(_legend(strokes, layout, marks))
@@ -58,10 +56,10 @@ def draw_topology(loaded: LoadedTopology, marks: Marks) -> str:
     frame = f"{left:.0f} {top:.0f} {-2 * left:.0f} {height:.0f}"
     return "\n".join(
         [
-            _SVG.format(frame=frame, width=-2 * left, height=height, name=quoteattr(loaded.name)),
+            _SVG.format(frame=frame, width=-2 * left, height=height, name=quoteattr(name)),
             f'<rect x="{left:.0f}" y="{top:.0f}" width="100%" height="100%" fill="white"/>',
-            _text(0, top + 1.5 * _LINE, loaded.name, 'font-size="18" font-weight="bold"'),
-            _text(0, top + 2.4 * _LINE, loaded.summary, 'font-size="13"'),
+            _text(0, top + 1.5 * _LINE, name, 'font-size="18" font-weight="bold"'),
+            _text(0, top + 2.4 * _LINE, summary, 'font-size="13"'),
             *(_box(box, 18, _SOCKET) for box in layout.sockets),
             *(_box(box, 12, _SWITCH) for box in layout.switches),
             *_links(topology, layout, strokes, marks),

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.api.v1alpha1 import ObservedGpu
-from gputopo_cli.cluster.pods import PlacedPod
-from gputopo_cli.topology.published import PublishedNode
 from gputopo_kube.document import ObjectKey
+from gputopo_view.placed_pods import PlacedPod
+from gputopo_view.published import PublishedNode
 
 NO_GPUS: Final = "the agent of this node has published no GPUs"
 NO_POD: Final = "kubelet's pod-resources list names a pod that does not exist"
