@@ -74,6 +74,13 @@ def test_topology_of_a_node_shows_the_users_of_its_gpus(
     assert states == ["unhealthy", "", "", "default/train", "", "", "u-6", ""]
 
 
+def test_topology_of_a_node_is_exported(api: ApiServer, gputopo: Command) -> None:
+    assert api.url
+    graph = gputopo("topology export n1 --format json").document
+    assert graph["graph"]["name"] == "node/n1"
+    assert sum(vertex["kind"] == "GPU" for vertex in graph["nodes"]) == 8
+
+
 def test_job_is_placed_on_the_free_gpus_of_a_node(api: ApiServer, gputopo: Command) -> None:
     assert api.url
     result = gputopo("place --topology n1 --gpus 3 -o json").document
