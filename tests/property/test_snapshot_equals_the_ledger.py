@@ -1,0 +1,74 @@
+"""A snapshot made from lists has the usages of an extender that started with the same lists."""
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputopo.api.names import RESOURCE
+from gputopo_explain.snapshot import snapshot_of
+from gputopo_extender.state.ledger import Ledger
+from gputopo_kube.pods import parse_gpu_pod
+from gputopo_scheduling.claims import parse_claims
+from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.usage import NodeState, NodeUsage
+from support.builders.clusters import Lists, random_lists
+from support.property_settings import fuzzed, tried
+
+
+def started(lists: Lists) -> Ledger:
+    """Return the ledger of an extender that has read the lists, and then the claims."""
+    ledger = Ledger(lambda: 0.0)
+    epoch = ledger.begin_pod_list()
+    ledger.replace_topologies(map(parse_node, lists.topologies))
+    pods = [parse_gpu_pod(document, RESOURCE) for document in lists.pods]
+    ledger.replace_pods([pod for pod in pods if pod is not None], epoch=epoch, version=90)
+    ledger.replace_claims(parse_claims(lists.leases[0]["metadata"]["annotations"]))
+    return ledger
+
+
+@fuzzed
+@given(st.randoms())
+def test_snapshot_has_the_usages_and_states_of_the_ledger(chance: Random) -> None:
+    tried("clusters")
+    lists = random_lists(chance)
+    ledger, found = started(lists), snapshot_of(lists.topologies, lists.pods, lists.leases)
+    assert found.usages == ledger.usages()
+    states = ledger.states()
+    assert found.states.keys() == states.keys()
+    for name, state in states.items():
+        if isinstance(state, NodeState):
+            other = found.states[name]
+            assert isinstance(other, NodeState)
+            assert other.key == state.key
+
+
+@fuzzed
+@given(st.randoms())
+def test_snapshot_without_pods_is_the_state_that_preemption_expects(chance: Random) -> None:
+    lists = random_lists(chance)
+    ledger, found = started(lists), snapshot_of(lists.topologies, lists.pods, lists.leases)
+    live = sorted(pod.uid for pod in found.pods.values() if pod.live)
+    ended = frozenset(uid for uid in live if chance.random() < 0.5)
+    after = found.without_pods(ended)
+    for name, state in after.states.items():
+        expected = ledger.state_without(name, ended)
+        if isinstance(state, NodeState):
+            assert isinstance(expected, NodeState)
+            assert state.key == expected.key
+        else:
+            assert state == expected
+
+
+@fuzzed
+@given(st.randoms())
+def test_end_of_pods_never_takes_a_free_gpu(chance: Random) -> None:
+    lists = random_lists(chance)
+    found = snapshot_of(lists.topologies, lists.pods, lists.leases)
+    uids = sorted(pod.uid for pod in found.pods.values())
+    after = found.without_pods(uid for uid in uids if chance.random() < 0.5)
+    for name, usage in found.usages.items():
+        later = after.usages[name]
+        if isinstance(usage, NodeUsage):
+            assert isinstance(later, NodeUsage)
+            assert usage.free & ~later.free == 0
