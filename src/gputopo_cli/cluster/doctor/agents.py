@@ -6,7 +6,7 @@ from typing import Final
 from gputopo.api.resource_names import matches_any
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.model import (
-    ClusterSnapshot,
+    CheckedCluster,
     Finding,
     ObjectKind,
     error,
@@ -21,7 +21,7 @@ _DISCOVERED: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-
 """Labels that other programs set on nodes with NVIDIA GPUs."""
 
 
-def check_agents(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_agents(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield the findings about agents.
 
     These are nodes without a ready agent, invalid GPUTopologies, unhealthy GPUs, and nodes whose
@@ -49,13 +49,13 @@ def check_agents(snapshot: ClusterSnapshot) -> Iterator[Finding]:
             )
 
 
-def _agent_of(snapshot: ClusterSnapshot) -> Mapping[str, Document]:
+def _agent_of(snapshot: CheckedCluster) -> Mapping[str, Document]:
     """Return the agent pod of each node. If a node has several, return a ready agent pod."""
     pods = installed.find_parts(snapshot, ObjectKind.PODS, "deviceplugin")
     return {pod["spec"].get("nodeName", ""): pod for pod in sorted(pods, key=is_ready)}
 
 
-def _with_gpus(snapshot: ClusterSnapshot) -> Iterator[str]:
+def _with_gpus(snapshot: CheckedCluster) -> Iterator[str]:
     """Yield the names of the nodes on which an agent must run.
 
     These nodes offer gputopo's resource, or have NVIDIA GPUs but no competing device plugin.

@@ -13,7 +13,7 @@ from gputopo_cli.cluster.doctor.installation import (
     check_workloads,
 )
 from gputopo_cli.cluster.doctor.kubelets import check_kubelets
-from gputopo_cli.cluster.doctor.model import ClusterSnapshot, Finding, NotCheckedError, Severity
+from gputopo_cli.cluster.doctor.model import CheckedCluster, Finding, NotCheckedError, Severity
 from gputopo_cli.cluster.doctor.placements import check_placements
 from gputopo_cli.cluster.doctor.plugins import check_competitors
 from gputopo_cli.cluster.doctor.scheduler import check_scheduler
@@ -30,7 +30,7 @@ class DoctorCheck:
 
     name: str
     expectation: str
-    find: Callable[[ClusterSnapshot], Iterator[Finding]]
+    find: Callable[[CheckedCluster], Iterator[Finding]]
 
 
 CHECKS: Final = (
@@ -89,7 +89,7 @@ class CheckResult:
         return sum(finding.severity is severity for finding in self.findings)
 
 
-def run_checks(snapshot: ClusterSnapshot) -> list[CheckResult]:
+def run_checks(snapshot: CheckedCluster) -> list[CheckResult]:
     """Return the results of all checks of a cluster."""
     return [_run(check, snapshot) for check in CHECKS]
 
@@ -106,7 +106,7 @@ def keep_lasting(before: Iterable[CheckResult], after: Iterable[CheckResult]) ->
     ]
 
 
-def _run(check: DoctorCheck, snapshot: ClusterSnapshot) -> CheckResult:
+def _run(check: DoctorCheck, snapshot: CheckedCluster) -> CheckResult:
     findings: list[Finding] = []
     try:
         for finding in check.find(snapshot):

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from gputopo.errors import GputopoError
 from gputopo.runtime.messages import first_error
 from gputopo_cli.cluster.doctor import installed
-from gputopo_cli.cluster.doctor.model import ClusterSnapshot, NotCheckedError, ObjectKind
+from gputopo_cli.cluster.doctor.model import CheckedCluster, NotCheckedError, ObjectKind
 from gputopo_kube.document import Document
 
 CONTAINER: Final = "kube-scheduler"  # in the scheduler's Deployment
@@ -76,7 +76,7 @@ class ConfigurationSource:
         namespace: str = self.deployment["metadata"]["namespace"]
         return namespace
 
-    def find_config_map(self, snapshot: ClusterSnapshot) -> Document:
+    def find_config_map(self, snapshot: CheckedCluster) -> Document:
         """Return the ConfigMap.
 
         Raises:
@@ -90,7 +90,7 @@ class ConfigurationSource:
         raise ConfigurationError("does not exist")
 
 
-def find_configuration(snapshot: ClusterSnapshot) -> ConfigurationSource:
+def find_configuration(snapshot: CheckedCluster) -> ConfigurationSource:
     """Return the source of the running scheduler's configuration.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Final
 from gputopo.api.names import CUDA_VISIBLE_DEVICES, HIDING_VALUES, NVIDIA_VISIBLE_DEVICES
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.model import (
-    ClusterSnapshot,
+    CheckedCluster,
     Finding,
     ObjectKind,
     error,
@@ -23,7 +23,7 @@ _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
-def check_environment(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_environment(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield pods that select GPUs by environment variables, on nodes with a GPUTopology."""
     nodes = {topology["metadata"]["name"] for topology in snapshot[ObjectKind.TOPOLOGIES]}
     resource = installed.gpu_resource(snapshot)

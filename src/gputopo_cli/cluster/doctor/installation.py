@@ -8,7 +8,7 @@ from gputopo.api.names import GROUP, VERSION
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.configuration import CONTAINER
 from gputopo_cli.cluster.doctor.model import (
-    ClusterSnapshot,
+    CheckedCluster,
     Finding,
     ObjectKind,
     error,
@@ -43,7 +43,7 @@ _WORKLOADS: Final = (
 _PROGRAMS: Final = ("operator", "extender", "deviceplugin")  # names of our containers
 
 
-def check_definitions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_definitions(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield CRDs that are missing, or in which our API version is not served or not stored."""
     existing = {
         document["metadata"]["name"]: document for document in snapshot[ObjectKind.DEFINITIONS]
@@ -67,7 +67,7 @@ def _definition_problem(definition: Document | None) -> str | None:
     return None
 
 
-def check_policies(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_policies(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield admission policies that are missing, or allow requests that they should deny."""
     bindings, existing = snapshot[ObjectKind.BINDINGS], snapshot[ObjectKind.POLICIES]
     if not existing:
@@ -105,7 +105,7 @@ def _policy_problems(policy: Document, bindings: Sequence[Document]) -> Iterator
         )
 
 
-def check_workloads(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_workloads(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield operators and schedulers that are missing or not ready, and unfinished rollouts."""
     for kind, kind_name, component in _WORKLOADS:
         found = installed.find_parts(snapshot, kind, component)
@@ -137,7 +137,7 @@ def _describe(workload: Document, component: str) -> str:
     return f"kubectl -n {namespace} describe pods -l app.kubernetes.io/component={component}"
 
 
-def check_versions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_versions(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield programs with another version than this program, and a Kubernetes that is too old."""
     for name, version in _versions(snapshot):
         if version != snapshot.version:
@@ -158,7 +158,7 @@ def check_versions(snapshot: ClusterSnapshot) -> Iterator[Finding]:
             )
 
 
-def _versions(snapshot: ClusterSnapshot) -> Iterator[tuple[str, str]]:
+def _versions(snapshot: CheckedCluster) -> Iterator[tuple[str, str]]:
     """Yield each program of gputopo with its version: the image's tag, else the chart's version."""
     for kind, kind_name, component in _WORKLOADS:
         for workload in installed.find_parts(snapshot, kind, component):
@@ -170,7 +170,7 @@ def _versions(snapshot: ClusterSnapshot) -> Iterator[tuple[str, str]]:
                     yield f"{object_name(kind_name, workload)}: {container['name']}", version
 
 
-def _kube_schedulers(snapshot: ClusterSnapshot) -> Iterator[tuple[Document, tuple[int, int]]]:
+def _kube_schedulers(snapshot: CheckedCluster) -> Iterator[tuple[Document, tuple[int, int]]]:
     for deployment in installed.find_parts(snapshot, ObjectKind.DEPLOYMENTS, "scheduler"):
         for container in installed.containers(deployment):
             release = _release(_tag(container))

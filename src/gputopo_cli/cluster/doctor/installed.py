@@ -3,7 +3,7 @@
 from typing import Final
 
 from gputopo.api.names import RESOURCE
-from gputopo_cli.cluster.doctor.model import ClusterSnapshot, NotCheckedError, ObjectKind
+from gputopo_cli.cluster.doctor.model import CheckedCluster, NotCheckedError, ObjectKind
 from gputopo_kube.document import Document
 
 OURS: Final = "app.kubernetes.io/part-of=gputopo"
@@ -12,7 +12,7 @@ OURS: Final = "app.kubernetes.io/part-of=gputopo"
 _COMPONENT: Final = "app.kubernetes.io/component"
 
 
-def find_parts(snapshot: ClusterSnapshot, kind: ObjectKind, component: str) -> list[Document]:
+def find_parts(snapshot: CheckedCluster, kind: ObjectKind, component: str) -> list[Document]:
     """Return the objects of a component: operator, scheduler or deviceplugin.
 
     Raises:
@@ -45,12 +45,12 @@ def is_ours(document: Document) -> bool:
     return labels(document).get(name) == value
 
 
-def gpu_resource(snapshot: ClusterSnapshot) -> str:
+def gpu_resource(snapshot: CheckedCluster) -> str:
     """Return the extended resource that the agents serve."""
     return _find_flag(snapshot, ObjectKind.DAEMON_SETS, "deviceplugin", "--resource=") or RESOURCE
 
 
-def competitors(snapshot: ClusterSnapshot) -> frozenset[str]:
+def competitors(snapshot: CheckedCluster) -> frozenset[str]:
     """Return the GPU resources of other plugins, as in the agents' ``--competing-resources``."""
     resources = _find_flag(
         snapshot, ObjectKind.DAEMON_SETS, "deviceplugin", "--competing-resources="
@@ -58,12 +58,12 @@ def competitors(snapshot: ClusterSnapshot) -> frozenset[str]:
     return frozenset(filter(None, resources.split(",")))
 
 
-def scheduler_name(snapshot: ClusterSnapshot) -> str:
+def scheduler_name(snapshot: CheckedCluster) -> str:
     """Return the name of the scheduler that GPUJobs use; empty if it is unknown."""
     return _find_flag(snapshot, ObjectKind.DEPLOYMENTS, "operator", "--scheduler-name=")
 
 
-def upgrade(snapshot: ClusterSnapshot, *settings: str) -> str:
+def upgrade(snapshot: CheckedCluster, *settings: str) -> str:
     """Return the helm command that restores the installation to the state of the chart."""
     release, namespace = "gputopo", "gputopo-system"
     for deployment in snapshot.documents.get(ObjectKind.DEPLOYMENTS, ()):
@@ -75,7 +75,7 @@ def upgrade(snapshot: ClusterSnapshot, *settings: str) -> str:
     )
 
 
-def _find_flag(snapshot: ClusterSnapshot, kind: ObjectKind, component: str, flag: str) -> str:
+def _find_flag(snapshot: CheckedCluster, kind: ObjectKind, component: str, flag: str) -> str:
     try:
         workloads = find_parts(snapshot, kind, component)
     except NotCheckedError:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from gputopo_cli.cluster.doctor.model import ClusterSnapshot, Finding, ObjectKind, warning
+from gputopo_cli.cluster.doctor.model import CheckedCluster, Finding, ObjectKind, warning
 from gputopo_kube.document import Document
 
 _REJECTING: Final = frozenset({"restricted", "single-numa-node"})
@@ -13,7 +13,7 @@ The GPUs are never the reason, because the agent does not report their NUMA node
 """
 
 
-def check_kubelets(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_kubelets(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield kubelets that do not respond, or may reject a pod after its GPUs were chosen."""
     for kubelet in snapshot[ObjectKind.KUBELETS]:
         name, config = kubelet["name"], kubelet.get("kubeletconfig")

@@ -38,7 +38,7 @@ class NotCheckedError(GputopoError):
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSnapshot:
+class CheckedCluster:
     """The objects of a cluster at one moment.
 
     Attributes:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gputopo_cli.cluster.doctor.model import (
-    ClusterSnapshot,
+    CheckedCluster,
     Finding,
     ObjectKind,
     error,
@@ -21,7 +21,7 @@ _MAX_WAIT: Final = timedelta(minutes=1)
 """Time in which kubelet must admit a pod. This time does not include the pull of images."""
 
 
-def check_placements(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_placements(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield pods without the chosen GPUs, deleted pods that use GPUs, and pods not admitted."""
     nodes = [parse_node(document) for document in snapshot[ObjectKind.TOPOLOGIES]]
     found = list_uses(nodes, map(parse_placed_pod, snapshot[ObjectKind.PODS]))

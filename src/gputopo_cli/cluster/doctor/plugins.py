@@ -6,7 +6,7 @@ from typing import Final
 from gputopo.api.resource_names import matches_any
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.model import (
-    ClusterSnapshot,
+    CheckedCluster,
     Finding,
     ObjectKind,
     error,
@@ -20,7 +20,7 @@ from gputopo_kube.document import Document
 _SOCKETS: Final = "/device-plugins"  # end of the path of kubelet's device-plugin sockets
 
 
-def check_competitors(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_competitors(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield other device plugins that may allocate the same GPUs as gputopo's agent."""
     resource = installed.gpu_resource(snapshot)
     known = installed.competitors(snapshot)
@@ -46,7 +46,7 @@ def check_competitors(snapshot: ClusterSnapshot) -> Iterator[Finding]:
     yield from _other_plugins(snapshot, names)
 
 
-def _other_plugins(snapshot: ClusterSnapshot, nodes: set[str]) -> Iterator[Finding]:
+def _other_plugins(snapshot: CheckedCluster, nodes: set[str]) -> Iterator[Finding]:
     for daemon_set in snapshot[ObjectKind.DAEMON_SETS]:
         if installed.is_ours(daemon_set) or not _is_gpu_plugin(daemon_set):
             continue
@@ -70,7 +70,7 @@ def _is_gpu_plugin(daemon_set: Document) -> bool:
     return is_plugin and ("nvidia" in words or "gpu" in words)
 
 
-def _nodes_of(snapshot: ClusterSnapshot, daemon_set: Document) -> Iterator[str]:
+def _nodes_of(snapshot: CheckedCluster, daemon_set: Document) -> Iterator[str]:
     uid = daemon_set["metadata"]["uid"]
     for pod in snapshot[ObjectKind.PODS]:
         owners = pod["metadata"].get("ownerReferences") or ()

@@ -10,7 +10,7 @@ from typing import Final
 from gputopo.api.names import GROUP, VERSION
 from gputopo_cli.cluster.doctor.installation import DEFINITIONS
 from gputopo_cli.cluster.doctor.installed import OURS
-from gputopo_cli.cluster.doctor.model import ClusterSnapshot, ObjectKind
+from gputopo_cli.cluster.doctor.model import CheckedCluster, ObjectKind
 from gputopo_cli.cluster.doctor.nodes import is_ready
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError, NotFoundError
@@ -38,7 +38,7 @@ _MAX_TIMEOUTS: Final = 3
 _Documents = Mapping[ObjectKind, Sequence[Document]]
 
 
-def read_cluster(cluster: SyncApi) -> ClusterSnapshot:
+def read_cluster(cluster: SyncApi) -> CheckedCluster:
     """Read all objects that the checks need.
 
     Raises:
@@ -56,7 +56,7 @@ def read_cluster(cluster: SyncApi) -> ClusterSnapshot:
                 raise
             reason = "no permission" if forbidden else f"{kind} cannot be read"
             unread[kind] = f"{reason}: {error.message}"
-    return ClusterSnapshot(documents, unread, datetime.now(UTC), version("gputopo"))
+    return CheckedCluster(documents, unread, datetime.now(UTC), version("gputopo"))
 
 
 def _requests(

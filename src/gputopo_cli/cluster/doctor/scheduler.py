@@ -14,7 +14,7 @@ from gputopo_cli.cluster.doctor.configuration import (
     parse_duration,
 )
 from gputopo_cli.cluster.doctor.model import (
-    ClusterSnapshot,
+    CheckedCluster,
     Finding,
     ObjectKind,
     Severity,
@@ -31,7 +31,7 @@ _Problem: TypeAlias = tuple[Severity, str, str]
 """Severity, problem, and the right setting."""
 
 
-def check_scheduler(snapshot: ClusterSnapshot) -> Iterator[Finding]:
+def check_scheduler(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield the problems in the configuration of the running kube-scheduler."""
     source = find_configuration(snapshot)
     name = f"ConfigMap {source.namespace}/{source.config_map}"
@@ -57,7 +57,7 @@ def check_scheduler(snapshot: ClusterSnapshot) -> Iterator[Finding]:
         yield error(object_name("Pod", pod), problem, restart)
 
 
-def _problems(config: SchedulerConfiguration, snapshot: ClusterSnapshot) -> Iterator[_Problem]:
+def _problems(config: SchedulerConfiguration, snapshot: CheckedCluster) -> Iterator[_Problem]:
     resource = installed.gpu_resource(snapshot)
     yield from _profiles(config, installed.scheduler_name(snapshot))
     extender = next((each for each in config.extenders if _manages(each, resource)), None)
@@ -128,7 +128,7 @@ def _manages(extender: ExtenderEntry, resource: str) -> bool:
     return any(managed.name == resource for managed in extender.managed_resources)
 
 
-def _older_pods(snapshot: ClusterSnapshot, config_map: Document) -> Iterator[Document]:
+def _older_pods(snapshot: CheckedCluster, config_map: Document) -> Iterator[Document]:
     """Yield pods of the scheduler that started before its ConfigMap was last changed."""
     changed = max(
         (entry.get("time", "") for entry in config_map["metadata"].get("managedFields") or ()),
