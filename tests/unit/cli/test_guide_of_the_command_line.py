@@ -11,6 +11,7 @@ from support.cli.command_line import Command
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs/use/cli.md"
+PAGES = [GUIDE, ROOT / "docs/index.md", ROOT / "docs/start/install.md"]
 EXAMPLE = re.compile(r"```console\n\$ gputopo ?(?P<line>[^\n]*)\n(?P<said>.*?)```", re.DOTALL)
 
 
@@ -27,7 +28,9 @@ def commands() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"), [*examples(GUIDE), *examples(ROOT / "README.md")], ids=lambda text: text[:60]
+    ("line", "said"),
+    [example for page in PAGES for example in examples(page)],
+    ids=lambda text: text[:60],
 )
 def test_guides_show_the_real_output_of_every_example(
     gputopo: Command, monkeypatch: pytest.MonkeyPatch, line: str, said: str
@@ -58,3 +61,11 @@ def test_pictures_of_the_guide_exist_and_are_small() -> None:
 def test_picture_of_a_placement_is_what_the_program_draws(gputopo: Command) -> None:
     drawn = gputopo("place --topology dgx1-v100 --gpus 3 --busy 0,3,6 -o svg").out
     assert drawn == (ROOT / "docs/pictures/place-dgx1-v100.svg").read_text()
+
+
+def test_readme_states_the_bandwidths_that_the_program_prints(gputopo: Command) -> None:
+    drawn = gputopo("place --topology dgx1-v100 --gpus 3 --busy 0,3,6 --runners-up 9").out
+    found = dict(re.findall(r"(?m)^\S+ +(\d, \d, \d) +\d+ +(\S+)", drawn))
+    readme = (ROOT / "README.md").read_text()
+    assert f"gets 4, 5 and 7, with an effective bandwidth\nof {found['4, 5, 7']} GB/s" in readme
+    assert f"1, 2 and 4, would have {found['1, 2, 4']} GB/s" in readme

@@ -1,0 +1,1 @@
+"""The documentation site: MkDocs hooks, and reference pages that are generated from the code."""
