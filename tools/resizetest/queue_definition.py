@@ -6,6 +6,9 @@ from itertools import pairwise
 
 ORDERS = ("FIFO", "SRTF", "LAS", "FTF")
 
+_SAME_SECONDS = 1.0
+"""The operator starts all jobs of one decision within this time."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
@@ -107,7 +110,8 @@ def starts_out_of_order(
     """Return the starts that the order forbids, by the observed times of starts and ends.
 
     A job may start only if no job that comes before it fits. GPUs that became free in the last
-    ``tolerance_seconds`` may still be unknown to the operator, and count as used.
+    ``tolerance_seconds`` may still be unknown to the operator, and count as used. Jobs that start
+    at about the same time are started by one decision, so their sequence does not matter.
 
     Args:
         order: of the queue.
@@ -119,7 +123,8 @@ def starts_out_of_order(
     for number, run in enumerate(runs):
         former = [JobRun(it.job, it.start, it.end + tolerance_seconds) for it in runs[:number]]
         free = gpus - used(former, run.start)
-        waiting = sort_jobs(order, [it.job for it in runs[number:]], run.start)
+        later = [it.job for it in runs[number:] if it.start > run.start + _SAME_SECONDS]
+        waiting = sort_jobs(order, [run.job, *later], run.start)
         before = waiting[: waiting.index(run.job)]
         found += [
             f"{run.job.name} before {job.name}, which needs {job.gpus} of {free} free GPUs"

@@ -58,6 +58,13 @@ def test_start_before_a_job_that_fits_is_out_of_order() -> None:
     assert queue_definition.starts_out_of_order("FIFO", found, GPUS, 0.0) == []
 
 
+def test_jobs_of_one_decision_have_no_order() -> None:
+    found = [JobRun(replace(LARGE, gpus=2), 0.0, 20.0), JobRun(SMALL, 0.9, 10.0)]
+    assert queue_definition.starts_out_of_order("SRTF", found, GPUS, 0.0) == []
+    late = [found[0], JobRun(SMALL, 1.1, 11.0)]
+    assert len(queue_definition.starts_out_of_order("SRTF", late, GPUS, 0.0)) == 1
+
+
 def test_gpus_that_have_just_become_free_may_still_count_as_used() -> None:
     # GPUs of "first" are free from 8 s on, and 2 are free all the time.
     first = JobRun(QueuedJob("first", 6, 8, 8), 0.0, 8.0)
