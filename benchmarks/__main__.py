@@ -18,6 +18,7 @@ from benchmarks import (
     profiling,
     simulator,
     sizing,
+    startup,
     steps,
 )
 from benchmarks.options import Options
@@ -39,6 +40,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "steps": steps.run,
     "agent": agent.run,
     "facts": facts.run,
+    "startup": startup.run,
 }
 
 

@@ -50,6 +50,7 @@ def everything(picture: Path) -> str:
         "Class when users report low rates",
         "mean at 10 steps/s, one of which sends",
         "8 containers, 1 message/s each",
+        "gputopo --help",
     ],
 )
 def test_all_benchmarks_print_their_tables(everything: str, words: str) -> None:
