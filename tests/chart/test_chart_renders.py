@@ -25,6 +25,7 @@ EVERYTHING: dict[str, Any] = {
     "imagePullSecrets": [{"name": "registry"}],
     "admissionPolicies": {"allowedSchedulers": ["kueue-links"]},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "monitoring": {"dashboards": {"enabled": True}, "rules": {"enabled": True}},
     "networkPolicy": {"enabled": True},
     "operator": {"image": {"tag": "v2"}, "podAnnotations": {"a": "b"}},
     "scheduler": {

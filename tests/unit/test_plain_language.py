@@ -32,6 +32,7 @@ NAMES = {
 PHRASES = {
     r"connection refused": "error text of the operating system (ECONNREFUSED)",
     r"holderIdentity": "field of a Kubernetes Lease",
+    r'result="refused"': "value of a label of a metric, on which users' queries depend",
 }
 
 

@@ -1,0 +1,7 @@
+{{- /* How Prometheus labels what it reads. Metrics about a job have the labels namespace and pod of the
+job, which must not be replaced by those of the component. The alerts name the node of an agent. */ -}}
+{{- define "gputopo.scrapeLabels" -}}
+honorLabels: true
+relabelings:
+  - {sourceLabels: [__meta_kubernetes_pod_node_name], targetLabel: node}
+{{- end -}}

@@ -1,0 +1,1 @@
+"""Check dashboard and alerts of the chart with a real Prometheus on the local cluster."""
