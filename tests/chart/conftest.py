@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from localcluster import binaries
+from localcluster import binaries, releases
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
 from support.control_plane import api_server
@@ -16,7 +16,8 @@ from support.helm_chart import Helm
 
 @pytest.fixture(scope="session")
 def kubernetes_binaries() -> Path:
-    return binaries.ensure(current_paths(), Progress())
+    release = releases.choose(None, None, releases.supported())
+    return binaries.ensure(release, current_paths(), Progress())
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from localcluster import controlplane, fakegpus
-from localcluster.cluster import Cluster, Status
+from localcluster import binaries, controlplane, fakegpus, releases, status
+from localcluster.cluster import Cluster
 from localcluster.errors import ClusterError
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
@@ -40,15 +40,9 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(command=run)
         return command
 
-    up = add("up", _up, "start the cluster, or complete it, or find it running")
-    up.add_argument(
-        *("--gpus", "-g"),
-        action="append",
-        default=[],
-        metavar="NODE=SERVER",
-        help="which server of the catalogue a node plays, or `none`; by default "
-        + ", ".join(f"{node}={server}" for node, server in fakegpus.DEFAULT_SERVERS.items()),
-    )
+    _add_options_of_up(add("up", _up, "start the cluster, or complete it, or find it running"))
+    build = add("build", _build, "build the programs of a cluster, print their folder")
+    _add_kubernetes(build, f"without it {releases.DEFAULT_MINOR}")
     add("down", _down, "remove the cluster and all its traces on this machine")
     add("status", _status, "show what runs").add_argument("-o", choices=["text", "json"])
     add("env", _env, 'print settings for a shell: eval "$(tools/cluster env)"')
@@ -80,6 +74,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_options_of_up(up: argparse.ArgumentParser) -> None:
+    up.add_argument(
+        *("--gpus", "-g"),
+        action="append",
+        default=[],
+        metavar="NODE=SERVER",
+        help="which server of the catalogue a node plays, or `none`; by default "
+        + ", ".join(f"{node}={server}" for node, server in fakegpus.DEFAULT_SERVERS.items()),
+    )
+    _add_kubernetes(up, f"without it that of the running cluster, else {releases.DEFAULT_MINOR}")
+
+
+def _add_kubernetes(command: argparse.ArgumentParser, default: str) -> None:
+    versions = ", ".join(release.minor for release in releases.supported())
+    text = f"version of Kubernetes: one of {versions}; {default}"
+    command.add_argument("--kubernetes", metavar="VERSION", help=text)
+
+
 _DESCRIPTION = "A Kubernetes cluster with simulated GPUs on this machine; needs root."
 
 
@@ -88,7 +100,12 @@ def _cluster() -> Cluster:
 
 
 def _up(options: argparse.Namespace) -> None:
-    _cluster().up(fakegpus.parse_servers(options.gpus))
+    _cluster().up(fakegpus.parse_servers(options.gpus), options.kubernetes)
+
+
+def _build(options: argparse.Namespace) -> None:
+    release = releases.choose(options.kubernetes, None, releases.supported())
+    print(binaries.ensure(release, current_paths(), Progress()))
 
 
 def _down(_: argparse.Namespace) -> None:
@@ -96,8 +113,8 @@ def _down(_: argparse.Namespace) -> None:
 
 
 def _status(options: argparse.Namespace) -> None:
-    status = _cluster().status()
-    print(_status_json(status) if options.o == "json" else _status_text(status))
+    current = _cluster().status()
+    print(status.as_json(current) if options.o == "json" else status.as_text(current))
 
 
 def _env(_: argparse.Namespace) -> None:
@@ -153,28 +170,6 @@ def _part_start(options: argparse.Namespace) -> None:
 def _in(options: argparse.Namespace) -> None:
     command = _cluster().inside(options.node, options.words or ["bash"])
     os.execvp(command[0], command)  # noqa: S606 - the command takes this process's place
-
-
-def _status_json(status: Status) -> str:
-    nodes = {
-        summary.name: {"ready": summary.ready, "resources": summary.resources}
-        for summary in status.nodes
-    }
-    return json.dumps({"parts": status.parts, "services": status.services, "nodes": nodes})
-
-
-def _status_text(status: Status) -> str:
-    ready = {summary.name: "Ready" if summary.ready else "NotReady" for summary in status.nodes}
-    resources = {
-        summary.name: " ".join(f"{name}={count}" for name, count in summary.resources.items())
-        for summary in status.nodes
-    }
-    lines = [f"{part:<24} {'runs' if runs else 'is off'}" for part, runs in status.parts.items()]
-    for name, services in status.services.items():
-        what = "is off" if services is None else f"runs {' '.join(services)}"
-        said = f"{ready.get(name, 'unknown to the API server')} {resources.get(name, '')}"
-        lines.append(f"{name:<24} {what}; {said}".rstrip())
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

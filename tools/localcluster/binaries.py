@@ -11,17 +11,29 @@ from pathlib import Path
 from localcluster import files
 from localcluster.commands import failure_text, run
 from localcluster.errors import ClusterError
+from localcluster.gomodules import MODULE_FILES, MODULES, required_version
 from localcluster.progress import Progress
-from localcluster.settings import CLONE, Paths
+from localcluster.releases import KUBERNETES_MODULE, Release
+from localcluster.settings import Paths
 
-# Go 1.27 made another JSON library the default, with which Kubernetes 1.36 serves a broken
+# Go 1.27 made another JSON library the default, with which Kubernetes up to 1.37 serves a broken
 # OpenAPI document: every `kubectl apply` would fail.
 GO_SERIES = "go1.26"
 # containerd's go.mod requires it.
 _LEAST_PATCH = 6
-MODULES = CLONE / "tools" / "binaries"
-_MODULE_FILES = ("go.mod", "go.sum")
-_KEPT_BUILDS = 2
+# One of each Kubernetes version of this clone, and one of another clone.
+_KEPT_BUILDS = 5
+KUBERNETES_PACKAGES = tuple(
+    f"{KUBERNETES_MODULE}/cmd/{program}"
+    for program in (
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-proxy",
+        "kube-scheduler",
+        "kubectl",
+        "kubelet",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,42 +55,23 @@ class BinaryGroup:
     tags: tuple[str, ...] = ()
 
 
-GROUPS = (
-    BinaryGroup(
-        "kubernetes",
-        "k8s.io/kubernetes",
-        tuple(
-            f"k8s.io/kubernetes/cmd/{program}"
-            for program in (
-                "kube-apiserver",
-                "kube-controller-manager",
-                "kube-scheduler",
-                "kubelet",
-                "kube-proxy",
-                "kubectl",
-            )
-        ),
-        ("k8s.io/component-base/version.gitVersion", "k8s.io/client-go/pkg/version.gitVersion"),
+CONTAINERD = BinaryGroup(
+    "containerd",
+    "github.com/containerd/containerd/v2",
+    tuple(
+        f"github.com/containerd/containerd/v2/cmd/{program}"
+        for program in ("containerd", "containerd-shim-runc-v2", "ctr")
     ),
-    BinaryGroup(
-        "containerd",
-        "github.com/containerd/containerd/v2",
-        tuple(
-            f"github.com/containerd/containerd/v2/cmd/{program}"
-            for program in ("containerd", "containerd-shim-runc-v2", "ctr")
-        ),
-        ("github.com/containerd/containerd/v2/version.Version",),
-        # Snapshotters that need C libraries or kernel modules, and that the cluster does not use.
-        tags=("no_btrfs", "no_devmapper", "no_zfs"),
-    ),
-    BinaryGroup(
-        "helm",
-        "helm.sh/helm/v4",
-        ("helm.sh/helm/v4/cmd/helm",),
-        ("helm.sh/helm/v4/internal/version.version",),
-    ),
+    ("github.com/containerd/containerd/v2/version.Version",),
+    # Snapshotters that need C libraries or kernel modules, and that the cluster does not use.
+    tags=("no_btrfs", "no_devmapper", "no_zfs"),
 )
-
+HELM = BinaryGroup(
+    "helm",
+    "helm.sh/helm/v4",
+    ("helm.sh/helm/v4/cmd/helm",),
+    ("helm.sh/helm/v4/internal/version.version",),
+)
 # Plays the kubelets of nodes that do not exist; the cluster itself does not need it.
 KWOK = BinaryGroup(
     "kwok",
@@ -88,28 +81,26 @@ KWOK = BinaryGroup(
 )
 
 
-def required_version(go_mod: str, module: str) -> str:
-    """The version at which a go.mod requires a module.
-
-    Raises:
-        ClusterError: it does not require it.
-    """
-    found = re.search(rf"^(?:require )?\s*{re.escape(module)} (v\S+)", go_mod, re.MULTILINE)
-    if found is None:
-        raise ClusterError(f"go.mod does not require {module}")
-    return found.group(1)
+def groups_of(release: Release) -> tuple[BinaryGroup, ...]:
+    """The programs of a cluster: Kubernetes of this release, containerd and Helm."""
+    return (kubernetes(release.minor), CONTAINERD, HELM)
 
 
-def kubernetes_version() -> str:
-    """The version that tools/binaries/kubernetes builds, as v1.36.2."""
-    go_mod = (MODULES / "kubernetes" / "go.mod").read_text()
-    return required_version(go_mod, "k8s.io/kubernetes")
+def kubernetes(minor: str) -> BinaryGroup:
+    """The programs of a Kubernetes version such as "1.36"."""
+    variables = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return BinaryGroup(
+        f"kubernetes/{minor}",
+        KUBERNETES_MODULE,
+        KUBERNETES_PACKAGES,
+        tuple(f"{package}.gitVersion" for package in variables),
+    )
 
 
 def linker_flags(group: BinaryGroup, version: str) -> str:
     """No debug information; every version variable set, with the parts Kubernetes splits off."""
     values = [f"{variable}={version}" for variable in group.version_variables]
-    if group.name == "kubernetes":
+    if group.module == KUBERNETES_MODULE:
         major, minor, _ = version.removeprefix("v").split(".", 2)
         values += [
             f"k8s.io/component-base/version.gitMajor={major}",
@@ -134,7 +125,7 @@ def find_go(cache: Path) -> Path:
     """
     own = shutil.which("go")
     for candidate in ([Path(own)] if own else []) + [cache / "toolchain" / "bin" / "go"]:
-        if candidate.exists() and _builds_all(run([candidate, "version"], env=_go_env())):
+        if candidate.exists() and _builds_all(run([candidate, "version"], env=go_env())):
             return candidate
     raise ClusterError(f"no {GO_SERIES}.{_LEAST_PATCH} or later found; run tools/setup first")
 
@@ -144,13 +135,14 @@ def _builds_all(go_version: str) -> bool:
     return found is not None and int(found[1]) >= _LEAST_PATCH
 
 
-def ensure(paths: Paths, progress: Progress) -> Path:
-    """The folder of the cluster's programs; they are built if they are missing.
+def ensure(release: Release, paths: Paths, progress: Progress) -> Path:
+    """The folder of the programs of a cluster; they are built if they are missing.
 
     Raises:
         ClusterError: no Go of the right series, or the build failed.
     """
-    return _ensure(paths.cache / "binaries", GROUPS, paths, progress)
+    folder = paths.cache / "binaries"
+    return _ensure(folder, f"{release.version}-", groups_of(release), paths, progress)
 
 
 def ensure_kwok(paths: Paths, progress: Progress) -> Path:
@@ -159,30 +151,33 @@ def ensure_kwok(paths: Paths, progress: Progress) -> Path:
     Raises:
         ClusterError: no Go of the right series, or the build failed.
     """
-    return _ensure(paths.cache / "kwok", (KWOK,), paths, progress) / "kwok"
+    return _ensure(paths.cache / "kwok", "", (KWOK,), paths, progress) / "kwok"
 
 
-def _ensure(folder: Path, groups: Sequence[BinaryGroup], paths: Paths, progress: Progress) -> Path:
+def _ensure(
+    folder: Path, prefix: str, groups: Sequence[BinaryGroup], paths: Paths, progress: Progress
+) -> Path:
+    """The folder of these groups, named by the prefix and a hash of what it is built from."""
     go = find_go(paths.cache)
-    target = folder / _key(go, groups)
+    target = folder / f"{prefix}{_key(go, groups)}"
     if not target.is_dir():
         with files.locked(folder):
             if not target.is_dir():
                 _build(go, groups, target, progress)
-            files.keep_newest(folder, "[0-9a-f]*", _KEPT_BUILDS)
+            files.keep_newest(folder, "[0-9a-fv]*", _KEPT_BUILDS)
     files.mark_used(target)
     return target
 
 
 def _key(go: Path, groups: Sequence[BinaryGroup]) -> str:
-    parts = {"go": run([go, "version"], env=_go_env()).encode()}
+    parts = {"go": run([go, "version"], env=go_env()).encode()}
     for group in groups:
         module = MODULES / group.name
         go_mod = (module / "go.mod").read_text()
         version = required_version(go_mod, group.module)
         command = build_command(Path("go"), group, version, Path("target"))
         parts[f"{group.name}/command"] = " ".join(command).encode()
-        parts |= {f"{group.name}/{file}": (module / file).read_bytes() for file in _MODULE_FILES}
+        parts |= {f"{group.name}/{file}": (module / file).read_bytes() for file in MODULE_FILES}
     return files.content_key(parts)
 
 
@@ -193,7 +188,12 @@ def _build(go: Path, groups: Sequence[BinaryGroup], target: Path, progress: Prog
     for group in groups:
         version = required_version((MODULES / group.name / "go.mod").read_text(), group.module)
         command = build_command(go, group, version, unfinished)
-        _build_group(f"Build {group.name} {version}", command, MODULES / group.name, progress)
+        _build_group(
+            f"Build {group.name.partition('/')[0]} {version}",
+            command,
+            MODULES / group.name,
+            progress,
+        )
     unfinished.rename(target)
 
 
@@ -206,7 +206,7 @@ def _build_group(what: str, command: Sequence[str], module: Path, progress: Prog
     with (
         progress.stage(what, detail),
         subprocess.Popen(
-            command, cwd=module, env=_go_env(), stderr=subprocess.PIPE, text=True
+            command, cwd=module, env=go_env(), stderr=subprocess.PIPE, text=True
         ) as build,
     ):
         if build.stderr is not None:
@@ -215,5 +215,6 @@ def _build_group(what: str, command: Sequence[str], module: Path, progress: Prog
         raise ClusterError(failure_text(command, build.returncode, "\n".join(compiled)))
 
 
-def _go_env() -> dict[str, str]:
+def go_env() -> dict[str, str]:
+    """Environment of every call of Go: no other toolchain, no C compiler, no flags of the user."""
     return {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "", "CGO_ENABLED": "0"}

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +17,21 @@ from localcluster import (
     nodeimages,
     pki,
     preflight,
+    releases,
     state,
+    status,
 )
-from localcluster.api import ApiClient, NodeSummary, wait_until
+from localcluster.api import ApiClient, wait_until
 from localcluster.errors import ClusterError
 from localcluster.images import Image
 from localcluster.processes import ProcessFiles
 from localcluster.progress import Progress
+from localcluster.releases import Release
 from localcluster.settings import CLONE, Node, Paths
 from localcluster.state import Record
+from localcluster.status import Status
 
 _READY_SECONDS = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """State of the cluster.
-
-    Attributes:
-        parts: each process of the control plane, and whether it runs.
-        services: the running programs of each node; None for a node that is off.
-        nodes: nodes of the API server.
-    """
-
-    parts: dict[str, bool]
-    services: dict[str, list[str] | None]
-    nodes: list[NodeSummary]
 
 
 class Cluster:
@@ -54,8 +42,13 @@ class Cluster:
         self._progress = progress
         self._files = ProcessFiles(paths.state / "processes")
 
-    def up(self, servers: dict[str, str]) -> None:
+    def up(self, servers: dict[str, str], kubernetes: str | None = None) -> None:
         """Start the cluster, or complete a start that was interrupted.
+
+        Args:
+            servers: see fakegpus.
+            kubernetes: version, as a user gives it; None for that of the running cluster, or the
+                default version.
 
         Raises:
             ClusterError: the machine is not fit, another cluster runs, or a part did not start.
@@ -64,8 +57,11 @@ class Cluster:
         with files.locked(self._lock):
             state.claim(self._paths)
             preflight.check(self._paths)
-            programs = binaries.ensure(self._paths, self._progress)
             record = state.read(self._paths)
+            running = state.programs_of(record)
+            version = releases.built_version(running) if running else None
+            release = releases.choose(kubernetes, version, releases.supported())
+            programs = binaries.ensure(release, self._paths, self._progress)
             if record is not None and not self._paths.binaries.is_symlink():
                 self._progress.note("an earlier start did not get far; its remains are removed")
                 self._remove(record)
@@ -75,7 +71,7 @@ class Cluster:
                     raise ClusterError(state.conflict_message(record, reason))
                 self._progress.note(f"a cluster is there, started from {record.clone}; taking it")
             built = images.ensure(self._paths, programs, self._progress)
-            self._start(record or self._prepare(programs, servers, built), built)
+            self._start(record or self._prepare(release, programs, servers, built), built)
 
     def down(self) -> None:
         """Remove the cluster and all its changes; without a cluster do nothing.
@@ -96,16 +92,7 @@ class Cluster:
     def status(self) -> Status:
         """State of the cluster. Raises a ClusterError if there is no cluster."""
         record = self.record()
-        return Status(
-            {part: self._files.recall(part) is not None for part in controlplane.PARTS},
-            {
-                target.name: node.running_services(target, self._paths)
-                if self._files.recall(target.name)
-                else None
-                for target in record.nodes
-            },
-            ApiClient(self._paths).nodes(),
-        )
+        return status.read(record, self._paths, self._files)
 
     def record(self) -> Record:
         """The running cluster's record. A ClusterError when there is none, or without root."""
@@ -118,9 +105,12 @@ class Cluster:
     def images(self) -> list[Image]:
         """Build the images; load new ones into the nodes, if the cluster is up."""
         preflight.require_root()
-        programs = binaries.ensure(self._paths, self._progress)
-        built = images.ensure(self._paths, programs, self._progress)
         record = state.read(self._paths)
+        programs = state.programs_of(record)
+        if programs is None:
+            release = releases.choose(None, None, releases.supported())
+            programs = binaries.ensure(release, self._paths, self._progress)
+        built = images.ensure(self._paths, programs, self._progress)
         if record is not None:
             with files.locked(self._lock):
                 self._load_missing(record, built)
@@ -186,7 +176,9 @@ class Cluster:
         hostchanges.remove_folders([Path(folder) for folder in record.folders])
         state.clear(self._paths)
 
-    def _prepare(self, programs: Path, servers: dict[str, str], built: Sequence[Image]) -> Record:
+    def _prepare(
+        self, release: Release, programs: Path, servers: dict[str, str], built: Sequence[Image]
+    ) -> Record:
         mount_points = list(hostchanges.MOUNT_POINTS.values())
         made = hostchanges.missing_folders(mount_points)
         record = Record(
@@ -205,14 +197,16 @@ class Cluster:
             self._paths.logs.mkdir(exist_ok=True)
             pki.create(self._paths.pki, record.nodes)
             for target in record.nodes:
-                self._install_node(target, servers, template)
+                self._install_node(target, release, servers, template)
             # Last: where this link is, everything above is.
             self._paths.binaries.symlink_to(programs)
         return record
 
-    def _install_node(self, target: Node, servers: dict[str, str], template: Path) -> None:
+    def _install_node(
+        self, target: Node, release: Release, servers: dict[str, str], template: Path
+    ) -> None:
         folder = self._paths.node(target.name)
-        node.install(target, self._paths)
+        node.install(target, release, self._paths)
         nodeimages.install(template, folder / "containerd")
         fakegpus.install(servers, target.name, folder / "gpus")
 

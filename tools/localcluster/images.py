@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from localcluster import files
-from localcluster.binaries import kubernetes_version
 from localcluster.commands import run, succeeds
 from localcluster.errors import ClusterError
 from localcluster.progress import Progress
+from localcluster.releases import built_version
 from localcluster.settings import CLONE, PAUSE_IMAGE, Paths
 
 RECIPES = CLONE / "tools" / "images"
@@ -85,7 +85,7 @@ def plan(binaries: Path) -> list[Image]:
         _packed(
             "scheduler",
             {"kube-scheduler": binaries / "kube-scheduler"},
-            f"localhost/kube-scheduler:{kubernetes_version()}",
+            f"localhost/kube-scheduler:{built_version(binaries)}",
         ),
         _component("operator", "operator", base),
         _component("extender", "extender", base),

@@ -11,19 +11,20 @@ from localcluster import hostchanges, network, nodeconfig, processes, settings
 from localcluster.api import wait_until
 from localcluster.errors import ClusterError
 from localcluster.processes import ProcessFiles
+from localcluster.releases import Release
 from localcluster.settings import Node, Paths
 
 _NAMESPACES = ("--mount", "--net", "--uts", "--ipc", "--pid")
 _START_SECONDS = 60.0
 
 
-def install(node: Node, paths: Paths) -> None:
+def install(node: Node, release: Release, paths: Paths) -> None:
     """Create the node's disks and configuration."""
     folder = paths.node(node.name)
     for disk in hostchanges.MOUNT_POINTS:
         (folder / disk).mkdir(parents=True, exist_ok=True)
     open_files_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    nodeconfig.write(node, folder / "config", paths.pki, open_files_limit)
+    nodeconfig.write(node, release, folder / "config", paths.pki, open_files_limit)
 
 
 def switch_on(

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from localcluster import settings
+from localcluster.releases import Release
 from localcluster.settings import Node
 
 KUBELET_DISK = "/var/lib/kubelet"
+_CRASH_LOOP_LIMIT_IS_DEFAULT = 35
+"""Minor version from which the feature gate KubeletCrashLoopBackOffMax is on."""
 
 
 def containerd_config() -> str:
@@ -66,11 +69,14 @@ def cni_config(node: Node) -> str:
     return json.dumps({"cniVersion": "1.0.0", "name": "gputopo", "plugins": plugins}, indent=1)
 
 
-def kubelet_config(node: Node, pki: Path, config: Path, open_files_limit: int) -> str:
+def kubelet_config(
+    node: Node, release: Release, pki: Path, config: Path, open_files_limit: int
+) -> str:
     """A KubeletConfiguration (JSON, which is YAML too).
 
     Args:
         node: the node.
+        release: version of kubelet.
         pki: folder of keys and certificates.
         config: the node's folder of configuration files.
         open_files_limit: kubelet may not request more than this process has.
@@ -108,10 +114,19 @@ def kubelet_config(node: Node, pki: Path, config: Path, open_files_limit: int) -
         "imageGCHighThresholdPercent": 100,
         # Tests kill the same container again and again; kubelet would soon wait for minutes.
         "crashLoopBackOff": {"maxContainerRestartPeriod": "3s"},
+        "featureGates": _feature_gates(release),
         "nodeStatusUpdateFrequency": "5s",
         "nodeLeaseDurationSeconds": 16,
     }
     return json.dumps(document, indent=1)
+
+
+def _feature_gates(release: Release) -> dict[str, bool]:
+    """Feature gates that the configuration needs and that are off by default in this version."""
+    if release.number < _CRASH_LOOP_LIMIT_IS_DEFAULT:
+        # Without it, kubelet does not start with the field crashLoopBackOff.
+        return {"KubeletCrashLoopBackOffMax": True}
+    return {}
 
 
 def change_kubelet(config: Path, changes: Mapping[str, Any]) -> None:
@@ -147,11 +162,12 @@ def kube_proxy_config(node: Node, pki: Path) -> str:
     return json.dumps(document, indent=1)
 
 
-def write(node: Node, folder: Path, pki: Path, open_files_limit: int) -> None:
+def write(node: Node, release: Release, folder: Path, pki: Path, open_files_limit: int) -> None:
     """Write every file of the node's configuration."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "containerd.toml").write_text(containerd_config())
-    (folder / "kubelet.json").write_text(kubelet_config(node, pki, folder, open_files_limit))
+    kubelet = kubelet_config(node, release, pki, folder, open_files_limit)
+    (folder / "kubelet.json").write_text(kubelet)
     (folder / "kube-proxy.json").write_text(kube_proxy_config(node, pki))
     (folder / "resolv.conf").write_text("")
     (folder / "cni").mkdir(exist_ok=True)

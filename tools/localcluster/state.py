@@ -84,6 +84,12 @@ def clear(paths: Paths) -> None:
         files.remove(entry)
 
 
+def programs_of(running: Record | None) -> Path | None:
+    """The programs of a running cluster; None without one, or if the cache was emptied."""
+    programs = None if running is None else Path(running.binaries)
+    return programs if programs is not None and programs.is_dir() else None
+
+
 def difference(running: Record, binaries: Path, servers: dict[str, str]) -> str:
     """Why a running cluster is not the requested one; empty if it is."""
     if running.binaries != str(binaries):

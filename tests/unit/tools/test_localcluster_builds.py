@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from gputopo_topologies import catalogue
-from localcluster import binaries, fakegpus, files, images
+from localcluster import binaries, fakegpus, files, images, releases
 from localcluster.commands import run
 from localcluster.errors import ClusterError
+from localcluster.gomodules import MODULES, required_version
+from localcluster.progress import Progress
+from localcluster.settings import Paths
 
 
 def test_a_key_changes_with_names_and_contents_and_with_nothing_else() -> None:
@@ -59,35 +62,81 @@ copy LICENSE /
 
 
 def test_the_version_is_said_once_in_go_mod() -> None:
-    assert binaries.required_version("require k8s.io/kubernetes v1.36.2\n", "k8s.io/kubernetes")
+    assert required_version("require k8s.io/kubernetes v1.36.2\n", "k8s.io/kubernetes")
     block = "require (\n\tk8s.io/api v0.36.2\n\thelm.sh/helm/v4 v4.2.4 // indirect\n)\n"
-    assert binaries.required_version(block, "helm.sh/helm/v4") == "v4.2.4"
+    assert required_version(block, "helm.sh/helm/v4") == "v4.2.4"
     with pytest.raises(ClusterError, match="example"):
-        binaries.required_version(block, "example")
+        required_version(block, "example")
 
 
 def test_kubernetes_programs_know_their_version() -> None:
-    flags = binaries.linker_flags(binaries.GROUPS[0], "v1.36.2")
+    flags = binaries.linker_flags(binaries.kubernetes("1.36"), "v1.36.2")
     assert "-X k8s.io/component-base/version.gitVersion=v1.36.2" in flags
     assert "-X k8s.io/component-base/version.gitMinor=36" in flags
 
 
 def test_build_tags_are_passed_to_go() -> None:
-    kubernetes, containerd, _ = binaries.GROUPS
     target = Path("/target")
-    words = binaries.build_command(Path("go"), containerd, "v2.4.2", target)
+    words = binaries.build_command(Path("go"), binaries.CONTAINERD, "v2.4.2", target)
     assert "-tags=no_btrfs,no_devmapper,no_zfs" in words
     assert "-X github.com/containerd/containerd/v2/version.Version=v2.4.2" in " ".join(words)
-    words = binaries.build_command(Path("go"), kubernetes, "v1.36.2", target)
+    words = binaries.build_command(Path("go"), binaries.kubernetes("1.36"), "v1.36.2", target)
     assert not any(word.startswith("-tags") for word in words)
 
 
-@pytest.mark.parametrize("group", binaries.GROUPS, ids=lambda group: group.name)
+ALL_GROUPS = [
+    *(binaries.kubernetes(release.minor) for release in releases.supported()),
+    *(binaries.CONTAINERD, binaries.HELM, binaries.KWOK),
+]
+
+
+@pytest.mark.parametrize("group", ALL_GROUPS, ids=lambda group: group.name)
 def test_each_go_module_requires_what_is_built_from_it(group: binaries.BinaryGroup) -> None:
-    go_mod = (binaries.MODULES / group.name / "go.mod").read_text()
-    assert binaries.required_version(go_mod, group.module).startswith("v")
-    for package in group.packages:
-        assert package in go_mod
+    go_mod = (MODULES / group.name / "go.mod").read_text()
+    version = required_version(go_mod, group.module)
+    tools = go_mod.partition("tool")[2].partition("require")[0].replace("(", " ").split()
+    assert set(group.packages) <= set(tools)
+    checksums = (MODULES / group.name / "go.sum").read_text()
+    assert f"{group.module} {version} h1:" in checksums
+
+
+def test_programs_of_several_versions_stay_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for Go writes the version that it is to link into each program."""
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text(STAND_IN_FOR_GO)
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{go.parent}:/usr/bin:/bin")
+    paths = Paths(cache=tmp_path / "cache", state=tmp_path / "state")
+    old, new = releases.supported()[0], releases.supported()[-1]
+    first = binaries.ensure(old, paths, Progress())
+    second = binaries.ensure(new, paths, Progress())
+    assert first.name.startswith(f"{old.version}-")
+    assert releases.built_version(first) == old.version
+    assert releases.built_version(second) == new.version
+    (first / "kube-scheduler").touch()
+    assert binaries.ensure(old, paths, Progress()) == first
+    calls = (tmp_path / "bin" / "builds").read_text().splitlines()
+    assert len(calls) == 2 * 3, "Kubernetes, containerd and Helm, once for each version"
+
+
+STAND_IN_FOR_GO = """\
+#!/bin/sh
+[ "$1" = version ] && { echo go version go1.26.8 linux/amd64; exit; }
+here=$(dirname "$0")
+echo "$PWD" >> "$here/builds"
+for word; do
+  case $word in
+    -ldflags=*) version=${word#*Version=}; version=${version%% *} ;;
+    */) target=$word ;;
+  esac
+done
+printf '#!/bin/sh\\necho Kubernetes %s\\n' "$version" > "$target/kube-scheduler.$$"
+chmod 755 "$target/kube-scheduler.$$"
+case $PWD in */kubernetes/*) mv "$target/kube-scheduler.$$" "$target/kube-scheduler" ;; esac
+"""
 
 
 @pytest.mark.parametrize("version", ["1.27.0", "1.26.5"])

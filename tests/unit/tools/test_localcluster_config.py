@@ -11,13 +11,16 @@ import pytest
 from localcluster import controlplane, nodeconfig, pki, settings
 from localcluster.commands import run, succeeds
 from localcluster.errors import ClusterError
+from localcluster.releases import Release
 from localcluster.settings import Node, Paths, node_of_name, paths_from_environment
 
 PATHS = Paths(cache=Path("/cache"), state=Path("/state"))
 
 
 def kubelet(node: Node) -> Any:
-    return json.loads(nodeconfig.kubelet_config(node, Path("/pki"), Path("/config"), 4096))
+    release = Release("1.36", "v1.36.4")
+    text = nodeconfig.kubelet_config(node, release, Path("/pki"), Path("/config"), 4096)
+    return json.loads(text)
 
 
 def test_two_nodes_share_no_name_address_network_interface_or_cgroup() -> None:

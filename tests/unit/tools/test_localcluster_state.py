@@ -1,6 +1,7 @@
 """The record of a cluster, checks of the machine, and progress lines."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,16 @@ def test_a_record_is_read_as_it_was_written(paths: Paths) -> None:
     state.write(paths, RECORD)
     assert state.read(paths) == RECORD
     assert [node.name for node in RECORD.nodes] == ["n1", "n2"]
+
+
+def test_the_programs_of_a_running_cluster_are_used_while_the_cache_has_them(
+    tmp_path: Path,
+) -> None:
+    running = replace(RECORD, binaries=str(tmp_path / "v1.36.4-abc"))
+    assert state.programs_of(None) is None
+    assert state.programs_of(running) is None
+    (tmp_path / "v1.36.4-abc").mkdir()
+    assert state.programs_of(running) == tmp_path / "v1.36.4-abc"
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[1]"])
