@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import pytest
 
 import workloads
+from features import MUTATING_POLICIES, is_served, require_none
 from gputopo.api.names import (
     JOB_LABEL,
     PROFILE_ANNOTATION,
     RESOURCES_ANNOTATION,
     RESOURCES_MODE_ANNOTATION,
+    TUNED_LABEL,
 )
 from learning import column
 from resizetest import amounts, manifests
@@ -25,7 +27,7 @@ from resizetest.amounts import PodAmounts
 from resizetest.soaking import facts
 from sandbox import Sandbox
 from showcase.install import Installed
-from showcase.kubectl import Object, wait_for
+from showcase.kubectl import KubectlError, Object, wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -107,6 +109,9 @@ def _know_speed(box: Sandbox) -> None:
 def _pod(box: Sandbox, node: str) -> Object:
     annotations = {RESOURCES_MODE_ANNOTATION: "Auto", PROFILE_ANNOTATION: "hungry"}
     pod = workloads.gpu_pod("hungry", 1, image=box.image, node=node, annotations=annotations)
+    if not is_served(box.kubectl, MUTATING_POLICIES):
+        # No policy of the chart adds the label there.
+        pod["metadata"]["labels"] = {TUNED_LABEL: "true"}
     resources = pod["spec"]["containers"][0]["resources"]
     resources["limits"] |= {"cpu": f"{FLOOR}m", "memory": "64Mi"}
     return pod
@@ -177,6 +182,15 @@ def test_pod_that_a_user_resizes_is_left_alone(sized: Sized) -> None:
     ]
     assert [event["reason"] for event in events].count("ResizedByOther") == 1
     assert sized.amounts()["shared"].limits.milli_cpu == BY_USER
+
+
+def test_pod_without_the_label_is_rejected_where_no_policy_adds_it(sized: Sized) -> None:
+    box = sized.box
+    require_none(box.kubectl, MUTATING_POLICIES)
+    pod = _pod(box, sized.node)
+    pod["metadata"] |= {"name": "unlabelled", "labels": {}}
+    with pytest.raises(KubectlError, match=rf"metadata.labels\[{TUNED_LABEL}\]: '' is not 'true'"):
+        box.create(pod)
 
 
 def test_no_container_has_restarted(sized: Sized) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from features import MUTATING_POLICIES, require
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint
 from gputopo.api.names import FACTS_ANNOTATION
 from gputopo.api.profile import Sample
@@ -204,27 +205,43 @@ def test_garbage_of_one_container_changes_nothing_for_its_neighbour(learning: Le
 
 
 @pytest.mark.parametrize("profile", PERCENT)
-def test_later_jobs_and_pods_are_placed_by_the_facts(
+def test_later_jobs_are_placed_by_the_facts(
     learning: Learning, profile: str, dgx1: str, pcie: str
 ) -> None:
-    sensitive = profile == "resnet50"
-    box, node = learning.box, dgx1 if sensitive else pcie
+    box = learning.box
     ended = [f"{profile}-{number}" for number in range(4)]
     box.kubectl.run("delete", "gpujob", "-n", box.namespace, "--wait=true", *ended)
-    law = laws.link_law(learning.topologies[node], PERCENT[profile], 10)
-    job = Run(f"{profile}-job", law, node, measuring=_of(profile))
-    pod = Run(f"{profile}-pod", law, node, measuring=_of(profile))
+    job = _later(learning, profile, "job", dgx1, pcie)
     learning.start(job, make=_job)
-    learning.start(pod, make=manifests.pod)
-    for run in (job, pod):
-        placement = learning.placement_of(run.name)
-        assert (placement.sensitive, placement.reason) == (sensitive, "Profile")
-        assert placement.fact is not None
-        assert placement.fact.startswith(f"GPUProfile {profile}: ")
-        assert FACTS_ANNOTATION in learning.pod_of(run.name)["metadata"]["annotations"]
+    _assert_placed_by_facts(learning, job)
     status = box.kubectl.get("gpujob", job.name, box.namespace)["status"]
     accepted = next(each for each in status["conditions"] if each["type"] == "Accepted")
     assert f"GPUProfile {profile}: " in accepted["message"]
+
+
+@pytest.mark.parametrize("profile", PERCENT)
+def test_later_pods_without_a_gpujob_are_placed_by_the_facts(
+    learning: Learning, profile: str, dgx1: str, pcie: str
+) -> None:
+    require(learning.box.kubectl, MUTATING_POLICIES)
+    pod = _later(learning, profile, "pod", dgx1, pcie)
+    learning.start(pod, make=manifests.pod)
+    _assert_placed_by_facts(learning, pod)
+
+
+def _later(learning: Learning, profile: str, what: str, dgx1: str, pcie: str) -> Run:
+    node = dgx1 if profile == "resnet50" else pcie
+    law = laws.link_law(learning.topologies[node], PERCENT[profile], 10)
+    return Run(f"{profile}-{what}", law, node, measuring=_of(profile))
+
+
+def _assert_placed_by_facts(learning: Learning, run: Run) -> None:
+    profile = run.measuring.profile
+    placement = learning.placement_of(run.name)
+    assert (placement.sensitive, placement.reason) == (profile == "resnet50", "Profile")
+    assert placement.fact is not None
+    assert placement.fact.startswith(f"GPUProfile {profile}: ")
+    assert FACTS_ANNOTATION in learning.pod_of(run.name)["metadata"]["annotations"]
 
 
 def test_measured_cpus_of_a_running_pod_are_restored_without_a_restart(learning: Learning) -> None:

@@ -46,9 +46,14 @@ def cluster_is_running() -> bool:
     return True
 
 
-def start_cluster() -> None:
-    """Start the local cluster, or use the running one; progress goes to the terminal."""
-    subprocess.run([_CLUSTER, "up"], check=True)
+def start_cluster(kubernetes: str | None = None) -> None:
+    """Start the local cluster, or use the running one; progress goes to the terminal.
+
+    Args:
+        kubernetes: version; None for that of the running cluster, or the default version.
+    """
+    version = ["--kubernetes", kubernetes] if kubernetes else []
+    subprocess.run([_CLUSTER, "up", *version], check=True)
 
 
 def remove_local_cluster() -> None:

@@ -1,0 +1,1 @@
+"""The end-to-end tests on one or more versions of Kubernetes."""
