@@ -10,6 +10,7 @@ from gputopo_extender.protocol import ExtenderArgs, ExtenderBindingArgs, filter_
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.bind import Binder
+from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
@@ -41,6 +42,7 @@ def verbs_on(ledger: Ledger, metrics: Metrics, kind: type[Verbs] = Verbs) -> Ver
         ledger,
         EvaluationCache(evaluate_states, metrics.build_seconds, timeout_seconds=60.0),
         NoBinder(),
+        NodeComparisons(),
         metrics,
         resource=RESOURCE,
         default_policy=PolicyName.PRESERVE,

@@ -22,6 +22,7 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reflectors import pod_reflector, topology_reflector
 from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, Readiness, verbs_app
 from gputopo_extender.verbs.bind import Binder
+from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
@@ -72,11 +73,13 @@ async def running(
         pod_api,
         timeout_seconds=settings.api_timeout_seconds,
     )
+    comparisons = NodeComparisons()
     binder = Binder(
         ledger,
         cache,
         pod_api,
         fence,
+        comparisons,
         resource=settings.resource,
         default_policy=settings.default_policy,
     )
@@ -84,6 +87,7 @@ async def running(
         ledger,
         cache,
         binder,
+        comparisons,
         metrics,
         resource=settings.resource,
         default_policy=settings.default_policy,

@@ -47,7 +47,7 @@ def scores(found: Evaluation, shares: CpuShares, *, sensitive: bool) -> dict[str
     """Return a score of 0 to 10 for each node. A node that does not fit has 0."""
     if not shares:
         return found.scores(sensitive=sensitive)
-    ranks = _ranks(found, shares, sensitive=sensitive)
+    ranks = ranks_by_share(found, shares, sensitive=sensitive)
     return dict.fromkeys(found.nodes, 0) | {node: score_of(rank) for node, rank in ranks.items()}
 
 
@@ -55,13 +55,14 @@ def preferred(found: Evaluation, shares: CpuShares, *, sensitive: bool) -> Evalu
     """Return the evaluation of the nodes that have the highest score of :func:`scores`."""
     if not shares:
         return found
-    ranks = _ranks(found, shares, sensitive=sensitive)
+    ranks = ranks_by_share(found, shares, sensitive=sensitive)
     best = [ranks.get(node) == 0 for node in found.nodes]
     nodes, keys = [*compress(found.nodes, best)], [*compress(found.keys, best)]
     return evaluation(nodes, keys, found.results)
 
 
-def _ranks(found: Evaluation, shares: CpuShares, *, sensitive: bool) -> dict[str, int]:
+def ranks_by_share(found: Evaluation, shares: CpuShares, *, sensitive: bool) -> dict[str, int]:
+    """Return the rank of each node that fits: by its GPUs, then by the share of the pod."""
     ranks = found.ranks(sensitive=sensitive)
     return ranked_by_shares(ranks, {node: shares[node] for node in shares if node in ranks})
 

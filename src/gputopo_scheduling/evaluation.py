@@ -10,12 +10,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from itertools import compress
 
 from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.placement.model import Match, NoFit, PlacementRequest
 from gputopo.placement.place import place
-from gputopo.placement.score import Candidate, rank_nodes, score_nodes
+from gputopo.placement.score import Candidate, rank_nodes, score_of
 from gputopo.topology.model import GpuMask
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeState
@@ -68,7 +69,7 @@ class Misfit:
 NodeFit = Candidate | Misfit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evaluation:
     """Fit or misfit of each node for one request.
 
@@ -85,8 +86,7 @@ class Evaluation:
 
     def fitting(self) -> list[str]:
         """Return the nodes that fit the pod."""
-        candidates = self._candidates()
-        return list(compress(self.nodes, map(candidates.__contains__, self.keys)))
+        return list(compress(self.nodes, map(self._candidates.__contains__, self.keys)))
 
     def has_fit(self) -> bool:
         """Return whether any node fits the pod."""
@@ -100,9 +100,8 @@ class Evaluation:
         ``in_flight`` is, for each node, the number of GPUs of other pods that are between filter
         and bind. These GPUs count as used too.
         """
-        scores = score_nodes(self._candidates(), sensitive=sensitive)
-        highest = max(scores.values(), default=0)
-        in_use = {key: _part_in_use(key, size) for key, score in scores.items() if score == highest}
+        ranks = self.ranks_by_key(sensitive=sensitive)
+        in_use = {key: _part_in_use(key, size) for key, rank in ranks.items() if rank == 0}
         most = max(in_use.values(), default=0.0)
         key_of = dict(self._pairs()) if in_flight else {}
         fuller = {
@@ -117,13 +116,19 @@ class Evaluation:
 
     def scores(self, *, sensitive: bool) -> dict[str, int]:
         """Return a score of 0 to 10 for each node. A node that does not fit has 0."""
-        scored = score_nodes(self._candidates(), sensitive=sensitive)
-        by_key = dict.fromkeys(self.results, 0) | scored
+        ranks = self.ranks_by_key(sensitive=sensitive)
+        by_key = {key: score_of(ranks[key]) if key in ranks else 0 for key in self.results}
         return dict(zip(self.nodes, map(by_key.__getitem__, self.keys), strict=True))
+
+    def ranks_by_key(self, *, sensitive: bool) -> Mapping[Hashable, int]:
+        """Return the rank of each key whose nodes fit; the best have rank 0."""
+        if sensitive not in self._ranks:
+            self._ranks[sensitive] = rank_nodes(self._candidates, sensitive=sensitive)
+        return self._ranks[sensitive]
 
     def ranks(self, *, sensitive: bool) -> dict[str, int]:
         """Return the rank of each node that fits; the best have rank 0."""
-        ranks = rank_nodes(self._candidates(), sensitive=sensitive)
+        ranks = self.ranks_by_key(sensitive=sensitive)
         return {node: ranks[key] for node, key in self._pairs() if key in ranks}
 
     def failed(self) -> dict[str, str]:
@@ -144,15 +149,30 @@ class Evaluation:
         found = self._pairs() if reasons else ()
         return {node: reasons[key] for node, key in found if key in reasons}
 
-    def count_misfits(self) -> Counter[MisfitKind]:
-        """Return the number of nodes with each kind of misfit."""
-        kinds = {key: it.kind for key, it in self.results.items() if isinstance(it, Misfit)}
-        return Counter(kinds[key] for key in self.keys if key in kinds)
+    @cached_property
+    def nodes_of_key(self) -> Mapping[Hashable, int]:
+        """Number of nodes by key."""
+        return Counter(self.keys)
+
+    @cached_property
+    def misfit_counts(self) -> Mapping[MisfitKind, int]:
+        """Number of nodes with each kind of misfit that occurs."""
+        counts = Counter[MisfitKind]()
+        for key, result in self.results.items():
+            if isinstance(result, Misfit):
+                counts[result.kind] += self.nodes_of_key[key]
+        return counts
+
+    @cached_property
+    def _ranks(self) -> dict[bool, Mapping[Hashable, int]]:
+        """Results of :meth:`ranks_by_key`; one verb needs them several times."""
+        return {}
 
     def _pairs(self) -> Iterable[tuple[str, Hashable]]:
         return zip(self.nodes, self.keys, strict=True)
 
-    def _candidates(self) -> dict[Hashable, Candidate]:
+    @cached_property
+    def _candidates(self) -> Mapping[Hashable, Candidate]:
         return {key: it for key, it in self.results.items() if isinstance(it, Candidate)}
 
 

@@ -5,9 +5,8 @@ Every verb calls this module. A pod with an invalid request is rejected with the
 
 from gputopo.api.annotations import (
     AnnotationError,
-    FactsAnnotation,
     RequestAnnotations,
-    parse_facts,
+    parse_known_facts,
     parse_request,
 )
 from gputopo.api.measuring import parse_measuring
@@ -40,7 +39,7 @@ def placement_request(
         pattern = _pattern(annotated, size)
     except AnnotationError as error:
         return Misfit(MisfitKind.REJECTED, str(error))
-    facts = _facts(pod)
+    facts = parse_known_facts(pod.annotations)
     if facts is None:
         resolved, fact = resolve_sensitivity(annotated.sensitivity, gpus=size), None
     else:
@@ -73,18 +72,6 @@ def _unusable_containers(pod: PodView, resource: str) -> str | None:
                 f"keeps only {most} GPUs: request at most {most}"
             )
     return None
-
-
-def _facts(pod: PodView) -> FactsAnnotation | None:
-    """Return what is known of the pod's workload, or None.
-
-    Facts in another format are ignored. A newer operator may have written them, and a pod must not
-    wait until the extender is upgraded too.
-    """
-    try:
-        return parse_facts(pod.annotations)
-    except AnnotationError:
-        return None
 
 
 def _pattern(annotated: RequestAnnotations, size: int) -> Pattern:

@@ -28,6 +28,7 @@ from gputopo_extender.protocol import ExtenderBindingArgs
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.bind import Binder
+from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_kube.errors import ConflictError, NotFoundError, RejectedError, UnavailableError
 from gputopo_kube.pods import PodView, parse_gpu_pod
@@ -189,6 +190,7 @@ class Extender:
                 spacing_seconds=0,
                 poll_seconds=0,
             ),
+            NodeComparisons(),
             resource=RESOURCE,
             default_policy=PolicyName.PRESERVE,
         )

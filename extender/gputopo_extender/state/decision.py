@@ -6,14 +6,19 @@ The binder calls this module with a ``Match``: the GPU that the policy has chose
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
+from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
-from gputopo.bandwidth.effective import effective_table
-from gputopo.bandwidth.models import PHYSICAL
+from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import Match, PlacementRequest
-from gputopo.topology.model import GpuUuid, NodeTopology
+from gputopo.topology.model import GpuUuid
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
+from gputopo_scheduling.record import (
+    RequestOrigin,
+    placement_annotation,
+    placement_figures,
+    replay_record,
+)
 from gputopo_scheduling.usage import NodeUsage
 
 
@@ -37,9 +42,20 @@ class Decision:
 
 
 def decide(
-    pod: PodView, request: PlacementRequest, match: Match, *, node: str, usage: NodeUsage
+    pod: PodView,
+    request: PlacementRequest,
+    match: Match,
+    *,
+    node: str,
+    usage: NodeUsage,
+    origin: RequestOrigin,
+    compared: RecordedNodes | None,
 ) -> Decision:
-    """Return the decision that gives a pod the GPUs of ``match``."""
+    """Return the decision that gives a pod the GPUs of ``match``.
+
+    ``origin`` is where the request came from. ``compared`` is how the node compared with the other
+    nodes in filter; None if this is unknown.
+    """
     uuids = tuple(usage.topology.uuid_of[index] for index in match.gpus)
     gpus = GpusAnnotation(
         uid=pod.uid,
@@ -47,6 +63,8 @@ def decide(
         generation=usage.generation,
         containers=_by_container(pod, uuids),
     )
+    figures = placement_figures(request, match, usage.topology)
+    replay = replay_record(request, origin, match, usage.topology, usage.free, compared)
     sensitive = "sensitive" if request.sensitive else "insensitive"
     kind = f"{sensitive} {request.pattern.kind} of {request.size}"
     return Decision(
@@ -56,7 +74,7 @@ def decide(
         reason=f"{request.policy} {kind} ({request.sensitivity_reason})",
         annotations={
             GPUS_ANNOTATION: gpus.dump(),
-            PLACEMENT_ANNOTATION: _figures(request, match, usage.topology).dump(),
+            PLACEMENT_ANNOTATION: placement_annotation(figures, replay),
         },
     )
 
@@ -81,25 +99,3 @@ def _by_container(pod: PodView, uuids: tuple[GpuUuid, ...]) -> dict[str, list[st
         container.name: [next(remaining) for _ in range(container.gpus)]
         for container in pod.gpu_keepers
     }
-
-
-def _figures(
-    request: PlacementRequest, match: Match, topology: NodeTopology
-) -> PlacementAnnotation:
-    worst_and_best = effective_table(topology, request.pattern, PHYSICAL).worst_and_best
-    return PlacementAnnotation(
-        policy=request.policy,
-        pattern=request.pattern.kind,
-        sensitive=request.sensitive,
-        reason=request.sensitivity_reason,
-        fact=request.fact,
-        model=match.model,
-        effective_mb_per_s=match.effective_mb_per_s,
-        physical_mb_per_s=match.common_mb_per_s,
-        physical_worst_mb_per_s=worst_and_best[0] if worst_and_best else None,
-        physical_best_mb_per_s=worst_and_best[1] if worst_and_best else None,
-        aggregate_mb_per_s=match.aggregate_mb_per_s,
-        preserved_mb_per_s=match.preserved_mb_per_s,
-        exact=match.exact,
-        aggregate_bound_mb_per_s=None if match.exact else match.bound_mb_per_s,
-    )

@@ -7,9 +7,12 @@ when the Binding cannot succeed any more.
 """
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
+from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_extender.fencing.binding_writer import BindingWriter, BindOutcome, BindResult
 from gputopo_extender.fencing.fence import ClaimFence
@@ -18,12 +21,14 @@ from gputopo_extender.protocol import ExtenderBindingArgs
 from gputopo_extender.state.decision import decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
+from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
 from gputopo_kube.errors import ApiError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import ClaimsError
 from gputopo_scheduling.evaluation import Misfit, match_on, missing
+from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.usage import NodeState, NodeUsage
 
@@ -37,6 +42,20 @@ _MOST_AT_ONCE: Final = 100
 """The annotation with all claims may have 256 KiB. A hundred claims of 8 GPUs have 60 KiB."""
 
 
+@dataclass(frozen=True, slots=True)
+class _PodRequest:
+    """The request of a pod, and what the placement annotation records beside it.
+
+    Attributes:
+        annotations: the pod's annotations, from which the request was made.
+        compared: how the node compared with the others in filter; None if this is unknown.
+    """
+
+    request: PlacementRequest | Misfit
+    annotations: Mapping[str, str]
+    compared: RecordedNodes | None
+
+
 class Binder:
     """Binds pods; two binds of the same pod run one after the other."""
 
@@ -46,15 +65,20 @@ class Binder:
         cache: EvaluationCache,
         api: PodApi,
         fence: ClaimFence,
+        comparisons: NodeComparisons,
         *,
         resource: str,
         default_policy: PolicyName,
     ) -> None:
-        """Choose GPUs by ``ledger``, write claims with ``fence``, send Bindings with ``api``."""
+        """Choose GPUs by ``ledger``, write claims with ``fence``, send Bindings with ``api``.
+
+        ``comparisons`` are those of the verb filter.
+        """
         self._ledger = ledger
         self._cache = cache
         self._api = api
         self._fence = fence
+        self._comparisons = comparisons
         self._writer = BindingWriter(ledger, api, fence)
         self._resource = resource
         self._default_policy = default_policy
@@ -77,12 +101,16 @@ class Binder:
                 await self._cache.evaluate({state}, request)
             except TablesNotReadyError as error:
                 return BindResult(BindOutcome.FAILED, str(error))
+        compared = self._comparisons.pop(pod.uid)
+        requested = _PodRequest(
+            request, pod.annotations, compared.of_node(args.node) if compared else None
+        )
         async with self._locks.setdefault(pod.uid, asyncio.Lock()), self._at_once:
             # Meanwhile the watch may have shown that the pod was bound or changed.
             pod = self._ledger.get_pod(pod.uid) or pod
             until = asyncio.get_running_loop().time() + _WRITING_SECONDS
             for _ in range(_MOST_TRIES):
-                result = await self._try(pod, request, args.node, until)
+                result = await self._try(pod, requested, args.node, until)
                 if isinstance(result, BindResult):
                     return result
                 pod = result
@@ -129,7 +157,7 @@ class Binder:
         return pod
 
     async def _try(
-        self, pod: PodView, request: PlacementRequest | Misfit, node: str, until: float
+        self, pod: PodView, requested: _PodRequest, node: str, until: float
     ) -> BindResult | PodView:
         """Bind once; return the pod if a change of pod, node or claims requires a new try."""
         if result := await self._result_without_decision(pod, node):
@@ -139,6 +167,7 @@ class Binder:
             pod = shown
         if pod.node is not None or not pod.live:
             return pod
+        request = requested.request
         if isinstance(request, Misfit):
             return BindResult(BindOutcome.REJECTED, request.reason)
         usage = self._ledger.usage(node)
@@ -147,7 +176,13 @@ class Binder:
         match = match_on(usage.state, request)
         if isinstance(match, Misfit):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {match.reason}")
-        decision = decide(pod, request, match, node=node, usage=usage)
+        decision = decide(
+            *(pod, request, match),
+            node=node,
+            usage=usage,
+            origin=request_origin(requested.annotations),
+            compared=requested.compared,
+        )
         # No other code runs between the checks above and the reservation in ``write``.
         return await self._writer.write(decision, pod, until=until)
 

@@ -23,6 +23,7 @@ from gputopo_extender.protocol import (
 )
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.bind import Binder
+from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_extender.verbs.metrics import Metrics
@@ -30,6 +31,7 @@ from gputopo_extender.verbs.preempt import FreedNode, choose_nodes
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.comparison import compare
 from gputopo_scheduling.cpu_shares import CpuShares, cpu_shares, preferred, scores
 from gputopo_scheduling.evaluation import Evaluation, Misfit, bound_to, evaluation, rejected
 from gputopo_scheduling.request import placement_request
@@ -45,13 +47,14 @@ class Verbs:
         ledger: Ledger,
         cache: EvaluationCache,
         binder: Binder,
+        comparisons: NodeComparisons,
         metrics: Metrics,
         *,
         resource: str,
         default_policy: PolicyName,
         offer_one_above: int,
     ) -> None:
-        """Evaluate the nodes in ``ledger`` with ``cache``.
+        """Evaluate the nodes in ``ledger`` with ``cache``; keep ``comparisons`` for ``binder``.
 
         If more than ``offer_one_above`` nodes fit, filter returns only one node. If
         ``offer_one_above`` is 0, filter returns all nodes that fit.
@@ -59,6 +62,7 @@ class Verbs:
         self._ledger = ledger
         self._cache = cache
         self._binder = binder
+        self._comparisons = comparisons
         self._metrics = metrics
         self._resource = resource
         self._default_policy = default_policy
@@ -86,6 +90,7 @@ class Verbs:
             return filter_error(str(error))
         self._metrics.filtered(found)
         offered = self._offered(pod, request, found)
+        self._compare(pod, request, found, offered)
         _log.debug("filtered %s", fields(pod=pod.key, offered=len(offered), of=len(found.nodes)))
         if reason := self._retries.reason(pod, found):
             return filter_error(reason)
@@ -211,6 +216,21 @@ class Verbs:
         node = random.choice(best)  # noqa: S311 - not a secret
         self._in_flight.add(pod.uid, node, request.size)
         return [node]
+
+    def _compare(
+        self,
+        pod: PodView,
+        request: PlacementRequest | Misfit,
+        found: Evaluation,
+        offered: Sequence[str],
+    ) -> None:
+        """Keep for bind how the nodes compare, unless a Binding is in flight or no node fits."""
+        in_flight = self._ledger.reservations.get(pod.uid) is not None
+        if in_flight or not offered or isinstance(request, Misfit):
+            return
+        shares = self._shares(pod, request, found.nodes)
+        compared = compare(found, offered, shares, sensitive=request.sensitive)
+        self._comparisons.put(pod.uid, compared)
 
     def _shares(self, pod: PodView, request: PlacementRequest, nodes: Sequence[str]) -> CpuShares:
         return cpu_shares(pod, request.size, nodes, self._ledger.sized_capacity)

@@ -117,7 +117,7 @@ class Metrics:
 
     def filtered(self, evaluation: Evaluation) -> None:
         """Count the nodes that did not fit, by the kind of misfit."""
-        for kind, nodes in evaluation.count_misfits().items():
+        for kind, nodes in evaluation.misfit_counts.items():
             self._filtered.labels(kind).inc(nodes)
 
     def bind_ended(self, result: BindResult) -> None:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -78,6 +78,9 @@ class PlacementAnnotation(_JsonAnnotation):
             all GPU sets of this size on the node, by the physical model.
         exact: false if another rank order of the chosen GPUs may have more aggregate bandwidth.
             ``aggregate_bound_mb_per_s`` is then an upper bound for all rank orders, else None.
+        replay: what a repetition of the decision needs; :mod:`gputopo.api.replay` parses it. So a
+            record in an unknown format does not make the other fields unreadable. None if an older
+            version of gputopo placed the pod.
     """
 
     v: Literal[1] = 1
@@ -95,6 +98,7 @@ class PlacementAnnotation(_JsonAnnotation):
     preserved_mb_per_s: Annotated[int, Field(alias="preservedMBps")]
     exact: bool = True
     aggregate_bound_mb_per_s: Annotated[int | None, Field(alias="aggregateBoundMBps")] = None
+    replay: Any = None
 
 
 _MOST_SAMPLES = 10**6
@@ -226,6 +230,18 @@ def parse_facts(annotations: Mapping[str, str]) -> FactsAnnotation | None:
         AnnotationError: on a value that cannot be parsed.
     """
     return _parse(annotations, FACTS_ANNOTATION, FactsAnnotation)
+
+
+def parse_known_facts(annotations: Mapping[str, str]) -> FactsAnnotation | None:
+    """Return what is known of the pod's workload; None if nothing is known.
+
+    Facts in another format are ignored. A newer operator may have written them, and a pod must not
+    wait until the extender is upgraded too.
+    """
+    try:
+        return parse_facts(annotations)
+    except AnnotationError:
+        return None
 
 
 def _choice(annotations: Mapping[str, str], name: str, allowed: type[_Enum]) -> _Enum | None:

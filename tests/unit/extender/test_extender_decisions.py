@@ -5,10 +5,12 @@ import json
 
 from gputopo.api.annotations import parse_placement
 from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
+from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
 from gputopo_extender.state.decision import decide
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.topologies import GpuNode
 from gputopo_scheduling.usage import node_usage
@@ -30,8 +32,16 @@ def tree_of_five() -> tuple[PodView, PlacementRequest, Match]:
     return record, request, match
 
 
-def placement_of(record: PodView, request: PlacementRequest, match: Match) -> dict[str, object]:
-    decision = decide(record, request, match, node="n1", usage=IDLE)
+def placement_of(
+    record: PodView,
+    request: PlacementRequest,
+    match: Match,
+    compared: RecordedNodes | None = None,
+) -> dict[str, object]:
+    origin = request_origin(record.annotations)
+    decision = decide(
+        record, request, match, node="n1", usage=IDLE, origin=origin, compared=compared
+    )
     assert parse_placement(decision.annotations) is not None
     figures: dict[str, object] = json.loads(decision.annotations[PLACEMENT_ANNOTATION])
     return figures
@@ -51,3 +61,25 @@ def test_unproved_rank_order_has_a_bound() -> None:
     assert figures["exact"] is False
     assert figures["aggregateMBps"] == match.aggregate_mb_per_s
     assert figures["aggregateBoundMBps"] == match.aggregate_mb_per_s + 25_000
+
+
+def test_decision_records_what_a_replay_needs() -> None:
+    tree, request, match = tree_of_five()
+    compared = RecordedNodes(compared=3, fitted=2, better=0, equal=1, score=10)
+    figures = placement_of(tree, request, match, compared)
+    assert figures["replay"] == {
+        "fingerprint": TOPOLOGY.fingerprint,
+        "size": 5,
+        "free": [0, 1, 2, 3, 4, 5, 6, 7],
+        "gpus": list(match.gpus),
+        "patternFrom": "Annotation",
+        "policyFrom": "Installation",
+        "declared": "Auto",
+        "nodes": {"compared": 3, "fitted": 2, "better": 0, "equal": 1, "score": 10},
+    }
+
+
+def test_decision_without_filter_records_no_other_nodes() -> None:
+    replay = placement_of(*tree_of_five())["replay"]
+    assert isinstance(replay, dict)
+    assert "nodes" not in replay

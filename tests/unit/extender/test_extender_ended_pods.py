@@ -29,6 +29,7 @@ from gputopo_scheduling.evaluation import (
     evaluation,
     match_on,
 )
+from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.topologies import UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState, NodeUsage
@@ -124,7 +125,15 @@ def reserve(world: World, document: Document) -> Decision:
     assert isinstance(request, PlacementRequest)
     match = match_on(world.usage.state, request)
     assert not isinstance(match, Misfit)
-    decision = decide(record(document), request, match, node="n1", usage=world.usage)
+    decision = decide(
+        record(document),
+        request,
+        match,
+        node="n1",
+        usage=world.usage,
+        origin=request_origin(record(document).annotations),
+        compared=None,
+    )
     world.ledger.reservations.reserve(decision)
     return decision
 
@@ -551,7 +560,7 @@ def test_error_names_the_deleted_pod_whose_processes_are_awaited(world: World) -
     world.delete(RUNNING)
     found = world.requested(7)
     assert found.failed() == {"n1": "GPUs in use by processes of deleted pods"}
-    assert found.count_misfits() == {MisfitKind.DELETED_PODS: 1}
+    assert found.misfit_counts == {MisfitKind.DELETED_PODS: 1}
     reason = FilterRetries(world.ledger).reason(record(pod("next", 7)), found)
     assert reason == (
         "n1: GPUs in use by processes of deleted pod default/old: waiting until they end"
@@ -563,4 +572,4 @@ def test_pod_that_would_not_fit_without_the_process_waits_for_other_pods(world: 
     world.put(RUNNING)
     world.put(bound("live", 7, states="running"))
     world.delete(RUNNING)
-    assert world.requested(8).count_misfits() == {MisfitKind.BUSY: 1}
+    assert world.requested(8).misfit_counts == {MisfitKind.BUSY: 1}

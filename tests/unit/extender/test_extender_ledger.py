@@ -23,6 +23,7 @@ from gputopo_scheduling.evaluation import (
     evaluation,
     match_on,
 )
+from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState, NodeUsage
@@ -71,6 +72,8 @@ def decision_for(document: Document, ledger: Ledger) -> Decision:
         match,
         node="n1",
         usage=here,
+        origin=request_origin(record(document).annotations),
+        compared=None,
     )
 
 

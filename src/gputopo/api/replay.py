@@ -1,0 +1,116 @@
+"""The part ``replay`` of ``gputopo.io/placement``: all that a repetition of the decision needs.
+
+The rest of the annotation has the policy, the pattern and the figures of the choice. The structure
+of the node is in its GPUTopology, and the record has the fingerprint of the structure.
+"""
+
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from gputopo.api.annotations import (
+    AnnotationError,
+    FactsAnnotation,
+    KnownSlowdown,
+    PlacementAnnotation,
+)
+from gputopo.api.model import ApiModel
+from gputopo.api.names import PLACEMENT_ANNOTATION
+from gputopo.patterns.model import MAX_GPUS_PER_POD
+from gputopo.runtime.messages import first_error
+from gputopo.topology.model import MAX_INDEX
+
+MAX_EDGES = MAX_GPUS_PER_POD * (MAX_GPUS_PER_POD - 1) // 2
+"""Edges of a Custom pattern in which all ranks communicate."""
+
+_Index = Annotated[int, Field(ge=0, le=MAX_INDEX)]
+_Rank = Annotated[int, Field(ge=0, lt=MAX_GPUS_PER_POD)]
+_Weight = Annotated[int, Field(ge=1, le=2**53 - 1)]
+_Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Word = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class RecordedFact(ApiModel):
+    """What was known of the workload's slowdown on slow links when the pod was placed.
+
+    Attributes:
+        profile: name of the GPUProfile.
+        source: ``Declared`` or ``Measured``.
+    """
+
+    profile: Annotated[str, Field(min_length=1, max_length=253)]
+    source: Annotated[str, Field(max_length=64)]
+    slowdown: KnownSlowdown
+
+    @classmethod
+    def of(cls, facts: FactsAnnotation, gpus: int) -> "RecordedFact | None":
+        """Return the fact about jobs of this number of GPUs, or None if there is none."""
+        slowdown = facts.slowdown(gpus)
+        if slowdown is None:
+            return None
+        return cls(profile=facts.profile, source=facts.source[:64], slowdown=slowdown)
+
+
+class RecordedNodes(ApiModel):
+    """How the chosen node compared with the other nodes, in the last filter of the pod.
+
+    Attributes:
+        compared: nodes that kube-scheduler sent to filter, the chosen node included.
+        fitted: nodes on which the pod fitted.
+        better: nodes with a better placement than the chosen node. kube-scheduler can prefer
+            another node, for example because of the pod's affinity.
+        equal: nodes that were as good as the chosen node, without the chosen node.
+        score: score of the chosen node, 0..10.
+        misfits: number of the other nodes, by the kind of reason why the pod did not fit.
+    """
+
+    compared: _Count
+    fitted: _Count
+    better: _Count
+    equal: _Count
+    score: Annotated[int, Field(ge=0, le=10)]
+    misfits: Annotated[dict[_Word, _Count], Field(max_length=32)] = {}
+
+
+class ReplayRecord(ApiModel):
+    """The input of the decision, and the GPUs that were chosen.
+
+    Attributes:
+        fingerprint: fingerprint of the node topology.
+        size: number of GPUs that the pod requested.
+        free: indices of the GPUs that were free, ascending.
+        gpus: indices of the chosen GPUs, in rank order.
+        edges: edges of a Custom pattern: rank, rank, weight.
+        pattern_from: ``Annotation`` of the pod, or ``Default``.
+        policy_from: ``Annotation`` of the pod, or ``Installation``.
+        declared: bandwidth sensitivity that the pod declared; ``Auto`` if it declared none.
+        fact: None if nothing was known of the workload's slowdown on slow links.
+        nodes: None if unknown: another scheduler pod has become leader between filter and bind.
+    """
+
+    fingerprint: _Word
+    size: Annotated[int, Field(ge=1, le=MAX_GPUS_PER_POD)]
+    free: Annotated[list[_Index], Field(max_length=MAX_INDEX + 1)]
+    gpus: Annotated[list[_Index], Field(min_length=1, max_length=MAX_GPUS_PER_POD)]
+    edges: Annotated[list[tuple[_Rank, _Rank, _Weight]], Field(max_length=MAX_EDGES)] = []
+    pattern_from: _Word
+    policy_from: _Word
+    declared: _Word
+    fact: RecordedFact | None = None
+    nodes: RecordedNodes | None = None
+
+
+def parse_replay(placement: PlacementAnnotation) -> ReplayRecord | None:
+    """Return the record of a placement; None if an older version of gputopo placed the pod.
+
+    Raises:
+        AnnotationError: on a record that cannot be parsed, for instance that of a newer version.
+    """
+    if placement.replay is None:
+        return None
+    try:
+        return ReplayRecord.model_validate(placement.replay)
+    except ValidationError as error:
+        raise AnnotationError(
+            f"{PLACEMENT_ANNOTATION}: {first_error(error, prefix='replay')}"
+        ) from None

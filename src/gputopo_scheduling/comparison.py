@@ -1,0 +1,67 @@
+"""Summarizes an evaluation: how the chosen node compares with the other nodes.
+
+filter calls this module, and bind writes the summary into the placement annotation.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gputopo.api.replay import RecordedNodes
+from gputopo.placement.score import score_of
+from gputopo_scheduling.cpu_shares import CpuShares, ranks_by_share
+from gputopo_scheduling.evaluation import Evaluation, MisfitKind
+
+
+@dataclass(frozen=True, slots=True)
+class NodeComparison:
+    """The nodes of one evaluation, without their states.
+
+    Attributes:
+        ranks: rank of each node that filter returned, from 0 for the best.
+        sizes: number of fitting nodes by rank.
+        misfits: number of nodes that do not fit, by the kind of reason.
+    """
+
+    ranks: Mapping[str, int]
+    sizes: Mapping[int, int]
+    misfits: Mapping[MisfitKind, int]
+
+    def of_node(self, node: str) -> RecordedNodes | None:
+        """Return how a node compares with the others; None if filter did not return the node."""
+        rank = self.ranks.get(node)
+        if rank is None:
+            return None
+        fitted = sum(self.sizes.values())
+        return RecordedNodes.model_construct(
+            compared=fitted + sum(self.misfits.values()),
+            fitted=fitted,
+            better=sum(count for each, count in self.sizes.items() if each < rank),
+            equal=self.sizes[rank] - 1,
+            score=score_of(rank),
+            misfits={kind.value: count for kind, count in self.misfits.items()},
+        )
+
+
+def compare(
+    found: Evaluation, offered: Sequence[str], shares: CpuShares, *, sensitive: bool
+) -> NodeComparison:
+    """Return how the nodes of an evaluation compare.
+
+    Args:
+        found: the evaluation of all nodes.
+        offered: the nodes that filter returns.
+        shares: share of the pod on each node, if gputopo sizes the pod.
+        sensitive: whether the pod is bandwidth-sensitive.
+    """
+    if shares:
+        by_node: Mapping[str, int] = ranks_by_share(found, shares, sensitive=sensitive)
+        sizes = Counter(by_node.values())
+    else:
+        by_key = found.ranks_by_key(sensitive=sensitive)
+        key_of = dict(zip(found.nodes, found.keys, strict=True))
+        by_node = {node: by_key[key_of[node]] for node in offered}
+        sizes = Counter()
+        for key, rank in by_key.items():
+            sizes[rank] += found.nodes_of_key[key]
+    return NodeComparison({node: by_node[node] for node in offered}, sizes, found.misfit_counts)
