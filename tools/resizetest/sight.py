@@ -116,7 +116,7 @@ def parse(pod: Object, job: Object | None, events: Sequence[Object]) -> Sight:
 
 
 def look(bench: Bench, name: str) -> Sight:
-    """Return what is seen of the pod of a GPUJob, or of the pod with this name.
+    """Return what is seen of the newest pod of a GPUJob, or of the pod with this name.
 
     Raises:
         TimeoutError: there is no such pod.
@@ -128,7 +128,9 @@ def look(bench: Bench, name: str) -> Sight:
     if not found:
         raise TimeoutError(f"pod {name} is gone")
     events = f"/apis/events.k8s.io/v1/namespaces/{bench.namespace}/events"
-    return parse(found[-1], job, bench.client.get(events)["items"])
+    # Pods that kubelet has rejected stay beside the pod that replaces them.
+    newest = max(found, key=lambda pod: pod["metadata"]["creationTimestamp"])
+    return parse(newest, job, bench.client.get(events)["items"])
 
 
 def check(

@@ -1,11 +1,12 @@
 """The pure parts of the experiment ``faults`` of ``tools/resize``, on values."""
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from gputopo.api.names import RESOURCE, TUNED_LABEL
+from gputopo.api.names import JOB_LABEL, RESOURCE, TUNED_LABEL
 from gputopo.api.profile import GPUProfileSpec
 from gputopo.api.tuning import Amounts, TunedRecord
 from gputopo.api.v1alpha1 import GPUJobSpec
@@ -138,3 +139,18 @@ def test_profile_describes_a_data_set_that_no_node_can_cache() -> None:
     spec = GPUProfileSpec.model_validate(faultpods.profile("faults")["spec"])
     assert spec.dataset is not None
     assert spec.memory_floor == "64Mi"
+
+
+def test_the_newest_pod_of_a_job_is_seen() -> None:
+    rejected, running = pod(), pod()
+    for each, name, created in ((running, "a-1", "2026-01-01T00:00:09Z"), (rejected, "a-2", START)):
+        each["metadata"] |= {"name": name, "creationTimestamp": created}
+        each["metadata"]["labels"] = {JOB_LABEL: "a"}
+    objects = {"/pods": [running, rejected], "/jobs/a": job("True", "Resized")}
+
+    class Client:
+        def get(self, path: str) -> Any:
+            return objects.get(path) if path == "/jobs/a" else {"items": objects.get(path, [])}
+
+    bench = SimpleNamespace(client=Client(), pods="/pods", jobs="/jobs", namespace="test")
+    assert sight.look(cast("Any", bench), "a").pod.name == "test/a-1"
