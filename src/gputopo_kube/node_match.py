@@ -1,6 +1,6 @@
 """Decides whether the labels and taints of a node permit a pod, as kube-scheduler does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gputopo_kube.document import Document
@@ -26,22 +26,30 @@ def node_rules(node: Document) -> Document:
 
 def is_permitted(pod_spec: Document, node: Document) -> bool:
     """Return whether node selector, required node affinity and tolerations permit this node."""
-    metadata, spec = node.get("metadata") or {}, node.get("spec") or {}
+    return matches_labels(pod_spec, node) and next(untolerated_taints(pod_spec, node), None) is None
+
+
+def matches_labels(pod_spec: Document, node: Document) -> bool:
+    """Return whether node selector and required node affinity permit this node."""
+    metadata = node.get("metadata") or {}
     labels = metadata.get("labels") or {}
     wanted = pod_spec.get("nodeSelector") or {}
     if any(labels.get(name) != value for name, value in wanted.items()):
         return False
-    if not _matches_affinity(pod_spec, labels, metadata.get("name", "")):
-        return False
+    return _matches_affinity(pod_spec, labels, metadata.get("name", ""))
+
+
+def untolerated_taints(pod_spec: Document, node: Document) -> Iterator[Mapping[str, Any]]:
+    """Yield the taints of a node that keep the pod off the node; a cordoned node has one too."""
+    spec = node.get("spec") or {}
     taints = [*(spec.get("taints") or ())]
     if spec.get("unschedulable"):
         taints.append(_UNSCHEDULABLE)
     tolerations = pod_spec.get("tolerations") or ()
-    return all(
-        taint.get("effect") == "PreferNoSchedule"
-        or any(_tolerates(it, taint) for it in tolerations)
-        for taint in taints
-    )
+    for taint in taints:
+        is_soft = taint.get("effect") == "PreferNoSchedule"
+        if not is_soft and not any(_tolerates(it, taint) for it in tolerations):
+            yield taint
 
 
 def has_rules_between_pods(pod_spec: Document) -> bool:

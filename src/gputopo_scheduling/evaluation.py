@@ -55,7 +55,7 @@ _TEMPORARY = frozenset(
 Preemption has no effect on nodes with other misfits.
 """
 
-_PERMANENT = frozenset(MisfitKind) - _TEMPORARY
+PERMANENT_MISFITS = frozenset(MisfitKind) - _TEMPORARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Evaluation:
 
     def unresolvable(self) -> dict[str, str]:
         """Return each node on which preemption has no effect, and why it does not fit."""
-        return self.misfits_of(_PERMANENT)
+        return self.misfits_of(PERMANENT_MISFITS)
 
     def misfits_of(self, kinds: AbstractSet[MisfitKind]) -> dict[str, str]:
         """Return each node that has a misfit of these kinds, and why it does not fit."""

@@ -148,6 +148,12 @@ def node_usage(
     )
 
 
+def gpus_in_use(node: GpuNode, pod: PodView) -> tuple[GpuMask, int]:
+    """Return the GPUs of a pod, and how many further GPUs it has that are not identified yet."""
+    found = _pod_gpus(node, pod)
+    return GpuMask(found.annotated | found.observed), found.unknown
+
+
 def _observed(node: GpuNode, ended: AbstractSet[str]) -> GpuMask:
     """Return the GPUs on which the agent observed pods, except the pods in ``ended``.
 

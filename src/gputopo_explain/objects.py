@@ -1,0 +1,159 @@
+"""The objects of a cluster that explanations and what-if questions use, as their reader found them.
+
+The command line reads lists, the web page watches. Both fill ``ClusterObjects``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Final
+
+from gputopo.api.names import RESOURCE, SCHEDULER_NAME
+from gputopo.placement.model import PolicyName
+from gputopo_explain.machines import Machine, machines_of
+from gputopo_explain.snapshot import ClusterSnapshot, snapshot_of
+from gputopo_kube.document import Document, ObjectKey
+
+OURS: Final = ("app.kubernetes.io/part-of", "gputopo")
+"""Label of the objects that the chart installs."""
+
+
+class LiveKind(StrEnum):
+    """The kinds of objects that are read, by the name of their resource."""
+
+    TOPOLOGIES = "gputopologies"
+    PODS = "pods"
+    LEASES = "leases"
+    NODES = "nodes"
+    GPU_JOBS = "gpujobs"
+    JOBS = "jobs"
+    DEPLOYMENTS = "deployments"
+    PRIORITY_CLASSES = "priorityclasses"
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The settings of gputopo that decide where pods are placed; the defaults are the chart's.
+
+    Attributes:
+        namespace: where gputopo is installed.
+        resource: extended resource that counts the GPUs.
+        queue_order: order of the queue of GPUJobs; empty if there is no queue.
+        max_skip_seconds: a GPUJob that has waited longer comes first.
+        assumed: why the settings are the defaults; empty if they were read.
+    """
+
+    namespace: str = "gputopo-system"
+    resource: str = RESOURCE
+    scheduler_name: str = SCHEDULER_NAME
+    default_policy: PolicyName = PolicyName.PRESERVE
+    offer_one_above: int = 100
+    queue_order: str = ""
+    max_skip_seconds: float = 3600.0
+    assumed: str = ""
+
+
+@dataclass(frozen=True)
+class ClusterObjects:
+    """All objects at one moment.
+
+    Attributes:
+        documents: the objects by kind.
+        unread: for each kind that could not be read, the reason.
+        now: time of the lists, with a time zone.
+    """
+
+    documents: Mapping[LiveKind, Sequence[Document]]
+    now: datetime
+    unread: Mapping[LiveKind, str] = field(default_factory=dict)
+
+    def __getitem__(self, kind: LiveKind) -> Sequence[Document]:
+        return self.documents.get(kind, ())
+
+    @cached_property
+    def installation(self) -> Installation:
+        """The settings, from the arguments of the installed containers."""
+        if reason := self.unread.get(LiveKind.DEPLOYMENTS):
+            return Installation(assumed=f"Deployments cannot be read: {reason}")
+        return parse_installation(self[LiveKind.DEPLOYMENTS])
+
+    @cached_property
+    def snapshot(self) -> ClusterSnapshot:
+        """The GPUs and their users."""
+        return snapshot_of(
+            self[LiveKind.TOPOLOGIES],
+            self[LiveKind.PODS],
+            self[LiveKind.LEASES],
+            resource=self.installation.resource,
+        )
+
+    @cached_property
+    def machines(self) -> Mapping[str, Machine]:
+        """The Nodes by name; empty if they could not be read."""
+        return machines_of(self[LiveKind.NODES], self[LiveKind.PODS])
+
+    @cached_property
+    def pod_documents(self) -> Mapping[ObjectKey, Document]:
+        """The pods by namespace and name."""
+        return {ObjectKey.of(pod): pod for pod in self[LiveKind.PODS]}
+
+    @cached_property
+    def notes(self) -> Sequence[str]:
+        """What is missing or assumed, for the user."""
+        effects = {
+            LiveKind.NODES: "kube-scheduler's own filters are not considered",
+            LiveKind.PODS: "the GPUs of pods are known only from the agents",
+            LiveKind.LEASES: "pods that are being bound now are not considered",
+            LiveKind.JOBS: "deadlines of Jobs are not considered",
+            LiveKind.GPU_JOBS: "expected durations of GPUJobs are not considered",
+            LiveKind.TOPOLOGIES: "the GPUs of the nodes are unknown",
+        }
+        unread = [
+            f"{kind}: {self.unread[kind]}: {effect}"
+            for kind, effect in effects.items()
+            if kind in self.unread
+        ]
+        settings = self.installation
+        assumed = [f"{settings.assumed}: the default settings are assumed"]
+        return [*unread, *(assumed if settings.assumed else ()), *self.snapshot.faults]
+
+
+def parse_installation(deployments: Iterable[Document]) -> Installation:
+    """Return the settings in the arguments of the chart's Deployments."""
+    ours = [each for each in deployments if _labels(each).get(OURS[0]) == OURS[1]]
+    if not ours:
+        return Installation(assumed=f"no Deployment has the label {'='.join(OURS)}")
+    flags = dict(_flags(ours))
+    default = Installation()
+    policy = flags.get("default-policy", "")
+    return Installation(
+        namespace=str(ours[0]["metadata"]["namespace"]),
+        resource=flags.get("resource") or default.resource,
+        scheduler_name=flags.get("scheduler-name") or default.scheduler_name,
+        default_policy=PolicyName(policy) if policy in {*PolicyName} else default.default_policy,
+        offer_one_above=int(_number(flags.get("offer-one-above"), default.offer_one_above)),
+        queue_order=flags.get("queue-order", ""),
+        max_skip_seconds=_number(flags.get("queue-max-skip-seconds"), default.max_skip_seconds),
+    )
+
+
+def _flags(deployments: Iterable[Document]) -> Iterable[tuple[str, str]]:
+    for deployment in deployments:
+        pod = deployment["spec"]["template"]["spec"]
+        for container in (*(pod.get("initContainers") or ()), *pod["containers"]):
+            for argument in container.get("args") or ():
+                name, _, value = str(argument).removeprefix("--").partition("=")
+                yield name, value
+
+
+def _labels(document: Document) -> Mapping[str, str]:
+    return document["metadata"].get("labels") or {}
+
+
+def _number(text: str | None, default: float) -> float:
+    try:
+        return default if text is None else float(text)
+    except ValueError:
+        return default

@@ -1,0 +1,189 @@
+"""Finds the smallest set of pods whose end makes a pending pod fit on a node.
+
+Of sets with equally many pods, the set with the pods of lower priority is better. Pods that have
+ended or are being deleted count only after that, because they end without an action.
+
+The search adds one pod after the other and keeps, for each number of freed GPUs, the best set. A
+node has at most 64 GPUs, so this is exact and fast. Example: 3 GPUs are missing, and pods with 1,
+2 and 4 GPUs have the priorities 0, 0 and 100. The best set is the pod with 4 GPUs, because the
+other two pods together are two.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from gputopo.topology.model import GpuMask, mask_of
+from gputopo_explain.machines import Machine, shortages
+from gputopo_explain.snapshot import ClusterSnapshot
+from gputopo_kube.document import Document
+from gputopo_kube.podmodel import PodError
+from gputopo_kube.pods import PodView, parse_pod
+from gputopo_scheduling.claims import reserved_gpus
+from gputopo_scheduling.topologies import GpuNode
+from gputopo_scheduling.usage import NodeUsage, gpus_in_use
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUser:
+    """A pod, or the processes of one, on a node.
+
+    Attributes:
+        view: the pod; None if its object does not exist.
+        gpus: how many GPUs become free when it ends.
+        name: namespace and name.
+    """
+
+    uid: str
+    name: str
+    gpus: int
+    view: PodView | None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the pod ends without an action."""
+        return self.view is None or not self.view.live or self.view.deleting
+
+    @property
+    def priority(self) -> int:
+        """Priority of the pod; 0 if it is unknown."""
+        return self.view.priority if self.view else 0
+
+
+Cost = tuple[int, tuple[int, ...], int]
+"""Number of pods, their priorities from the highest, and the number of pods that end anyway.
+
+Adding the same pod to two sets never changes which of them has the lower cost.
+"""
+
+Chosen = tuple[NodeUser, ...]
+
+
+def cost(users: Iterable[NodeUser]) -> Cost:
+    """Return the cost of ending these pods; lower is better."""
+    chosen = [*users]
+    acted = sorted((each.priority for each in chosen if not each.stopping), reverse=True)
+    return len(acted), tuple(acted), len(chosen) - len(acted)
+
+
+def smallest_set(users: Iterable[NodeUser], missing: int) -> Chosen | None:
+    """Return the users of lowest cost that together free ``missing`` GPUs, or None."""
+    best: dict[int, Chosen] = {0: ()}
+    for user in users:
+        for freed, chosen in [*best.items()]:
+            total, candidate = min(missing, freed + user.gpus), (*chosen, user)
+            if total not in best or cost(candidate) < cost(best[total]):
+                best[total] = candidate
+    return best.get(missing) if missing > 0 else ()
+
+
+class NodeUsers:
+    """The users of GPUs by node; pods without GPUs are users only where CPU or memory lacks."""
+
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        machines: Mapping[str, Machine],
+        documents: Mapping[str, Document],
+    ) -> None:
+        """``documents`` are all pods of the cluster by UID, also those without GPUs."""
+        self._snapshot = snapshot
+        self._machines = machines
+        self._documents = documents
+        self._views = {pod.uid: pod for pod in snapshot.pods.values()}
+
+    def find_set(
+        self,
+        node: str,
+        size: int,
+        needed: Mapping[str, int],
+        may_end: Callable[[NodeUser], bool],
+    ) -> Chosen | None:
+        """Return the best set of users of a node, or None if no set makes the pod fit.
+
+        The node must not have a permanent misfit for the pod.
+
+        Args:
+            node: name of the node.
+            size: number of GPUs that the pod requests.
+            needed: all resources that the pod requests, for kube-scheduler's filters.
+            may_end: returns whether a user may be in the set.
+        """
+        usage, known = self._snapshot.usages.get(node), self._snapshot.nodes.get(node)
+        if not isinstance(usage, NodeUsage) or not isinstance(known, GpuNode) or usage.not_ready:
+            return None
+        users = [user for user in self._users(known, usage) if may_end(user)]
+        missing = size + usage.unknown - usage.free.bit_count()
+        chosen = smallest_set(users, missing)
+        if chosen is None or node not in self._machines:
+            return chosen
+        return self._with_amounts(self._machines[node], needed, chosen, may_end)
+
+    def _users(self, node: GpuNode, usage: NodeUsage) -> Iterator[NodeUser]:
+        """Yield the users of GPUs that would become free, also those without a pod object."""
+        held: dict[str, tuple[GpuMask, int, str]] = {}
+        for pod in self._snapshot.pods_on(node.node):
+            held[pod.uid] = (*gpus_in_use(node, pod), str(pod.key))
+        for claim in self._snapshot.claims:
+            for mask in reserved_gpus([claim], node):
+                held[claim.uid] = (mask, 0, str(claim.pod))
+        for user in node.users:
+            uid = user.uid or ""
+            if uid not in held:
+                own = mask_of(each.gpu for each in node.users if each.uid == user.uid)
+                held[uid] = (own, 0, user.pod)
+        for uid, (mask, unknown, name) in held.items():
+            others = 0
+            for other, (theirs, *_) in held.items():
+                others |= 0 if other == uid else theirs
+            freed = GpuMask(mask & usage.used & usage.healthy & ~others)
+            if uid and (count := freed.bit_count() + unknown):
+                yield NodeUser(uid, name, count, self._views.get(uid))
+
+    def _with_amounts(
+        self,
+        machine: Machine,
+        needed: Mapping[str, int],
+        chosen: Chosen,
+        may_end: Callable[[NodeUser], bool],
+    ) -> Chosen | None:
+        """Add pods until CPU and memory suffice too: pods of low priority first, then large ones.
+
+        Then leave out each pod that is not needed. So the set is minimal, but there may be a
+        smaller one.
+        """
+        found = [*chosen]
+        spare = [user for user in self._by_amount(machine, needed, chosen) if may_end(user)]
+        while _lacks(machine, needed, found):
+            if not spare:
+                return None
+            found.append(spare.pop(0))
+        for user in [each for each in found if each not in chosen]:
+            without = [each for each in found if each is not user]
+            if not _lacks(machine, needed, without):
+                found = without
+        return tuple(found)
+
+    def _by_amount(
+        self, machine: Machine, needed: Mapping[str, int], chosen: Chosen
+    ) -> Sequence[NodeUser]:
+        """Return the pods with a part of the lacking resources, in the order of :func:`cost`."""
+        short = [name for name in needed if machine.requested[name]]
+        taken = {user.uid for user in chosen}
+        users = [
+            (NodeUser(uid, str(view.key), 0, view), sum(amounts[name] for name in short))
+            for uid, amounts in machine.by_uid.items()
+            if uid not in taken and (view := self._view(uid)) is not None
+        ]
+        users.sort(key=lambda each: (not each[0].stopping, each[0].priority, -each[1], each[0].uid))
+        return [user for user, amount in users if amount]
+
+    def _view(self, uid: str) -> PodView | None:
+        with suppress(PodError, KeyError):
+            return self._views.get(uid) or parse_pod(self._documents[uid])
+        return None
+
+
+def _lacks(machine: Machine, needed: Mapping[str, int], users: Iterable[NodeUser]) -> bool:
+    ended = [user.uid for user in users]
+    return next(shortages(needed, machine, ended), None) is not None

@@ -1,0 +1,67 @@
+"""Puts the explanation of a pending pod into one sentence, with what a person can do."""
+
+from collections.abc import Sequence
+
+from gputopo.api.names import GROUP
+from gputopo_explain.objects import ClusterObjects
+from gputopo_explain.pending.model import NodeGroup, Release
+from gputopo_explain.pending.reasons import NodeReasons, PodNeeds
+from gputopo_kube.document import Document
+from gputopo_kube.pods import PodView
+from gputopo_scheduling.usage import NodeUsage
+
+Sentences = tuple[str, str | None]
+"""The explanation, and what a person can do; None if waiting is enough."""
+
+
+def rejected_remedy(view: PodView, pod: Document) -> str:
+    """Return how the request of a rejected pod is corrected."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    owner = next((f"{each.get('kind')} {each.get('name')}" for each in owners), None)
+    where = f"pod template of the {owner}" if owner else f"manifest of pod {view.name}"
+    return f"correct the resources or the {GROUP} annotations in the {where}; create the pod again"
+
+
+def impossible(needs: PodNeeds, reasons: NodeReasons, objects: ClusterObjects) -> Sentences:
+    """Describe a pod that fits no node, whatever other pods end."""
+    snapshot, size = objects.snapshot, needs.request.size
+    usages = {n: it for n, it in snapshot.usages.items() if isinstance(it, NodeUsage)}
+    if not usages:
+        return (
+            "the cluster has no node with a readable GPUTopology",
+            "install the node agent on the GPU nodes; `gputopo doctor` shows what is wrong",
+        )
+    largest = max(len(usage.topology.gpus) for usage in usages.values())
+    if size > largest:
+        return (
+            f"the pod needs {_gpus(size)}, the largest node has {largest}",
+            f"request at most {_gpus(largest)} in one pod, or add a larger node",
+        )
+    healthy = max(usage.healthy.bit_count() for usage in usages.values())
+    if size > healthy:
+        return (
+            f"the pod needs {_gpus(size)}, no node has more than {healthy} healthy GPUs",
+            "`gputopo doctor` shows why GPUs are unhealthy and how to repair them",
+        )
+    texts = {each.reason for node in usages for each in reasons.obstacles.get(node, ())}
+    return (
+        f"no node can take the pod, even if all other pods end: {'; '.join(sorted(texts))}",
+        "change the rules or requests of the pod, or the labels and taints of a node",
+    )
+
+
+def waiting(needs: PodNeeds, releases: Sequence[Release], groups: Sequence[NodeGroup]) -> str:
+    """Describe a pod that fits later. ``groups`` begin with those that are not permanent."""
+    size = _gpus(needs.request.size)
+    if not releases:
+        return f"no node has {size} for the pod now: {groups[0].reason}"
+    best = releases[0]
+    count = sum(not pod.stopping for pod in best.pods)
+    if not count:
+        return f"the pod gets {size} on {best.node} when pods that end there have stopped"
+    pods = "1 pod ends" if count == 1 else f"{count} pods end"
+    return f"the pod waits for {size} on one node: it fits {best.node} when {pods}"
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
