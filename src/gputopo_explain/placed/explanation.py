@@ -1,0 +1,125 @@
+"""Collects the explanation of a placed pod.
+
+This module is the entry point for the command line and the web page.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gputopo.api.names import JOB_LABEL, RESOURCE
+from gputopo.api.replay import RecordedNodes
+from gputopo.topology.model import GpuUuid
+from gputopo_explain.placed.choices import Choices, choices
+from gputopo_explain.placed.recorded import RecordedPlacement, recorded_placement
+from gputopo_explain.placed.replay import Replay, Verdict, replay
+from gputopo_explain.placed.request import RequestPart, request_parts
+from gputopo_kube.pods import PodView, parse_pod
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
+
+AS_INTENDED: Final = "as intended"
+NOT_OBSERVED: Final = "not observed"
+NOT_INTENDED: Final = "not intended"
+
+
+@dataclass(frozen=True, slots=True)
+class PodGpu:
+    """One GPU of a pod.
+
+    Attributes:
+        rank: rank of the GPU; None if the GPU was not intended for the pod.
+        index: index on the node now; None if the node has no such GPU.
+        container: the container for which the GPU was intended; None if it was not intended.
+        state: ``as intended``, ``not observed`` or ``not intended``.
+    """
+
+    uuid: str
+    rank: int | None
+    index: int | None
+    container: str | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedExplanation:
+    """Why a pod has its GPUs.
+
+    Attributes:
+        job: name of the pod's GPUJob; empty if it has none.
+        recorded: the parsed annotations.
+        request: the parts of the request; without annotations, no parts.
+        nodes: how the node compared with other nodes; None if this is unknown.
+        replay: result of the repeated decision.
+        choices: the chosen set and its alternatives; None if the replay has no match.
+        gpus: the GPUs of the pod, in rank order; then those that were not intended.
+        live: whether the pod has not ended.
+    """
+
+    pod: PodView
+    node: str
+    job: str
+    recorded: RecordedPlacement
+    request: tuple[RequestPart, ...]
+    nodes: RecordedNodes | None
+    replay: Replay
+    choices: Choices | None
+    gpus: tuple[PodGpu, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the replay gives another choice than the one that was recorded."""
+        return self.replay.verdict is Verdict.DIFFERENT
+
+
+def explain_placed(
+    document: Mapping[str, Any],
+    topology: Mapping[str, Any] | GpuNode | None,
+    *,
+    resource: str = RESOURCE,
+    same_gpus: bool = True,
+) -> PlacedExplanation:
+    """Explain the placement of a pod that is bound to a node.
+
+    Args:
+        document: the pod object.
+        topology: the GPUTopology object of its node, or the parsed object; None if there is none.
+        resource: extended resource that counts the GPUs.
+        same_gpus: whether the UUIDs in the topology are those of the node.
+
+    Raises:
+        PodError: if the object is not a valid pod.
+    """
+    pod = parse_pod(document, resource)
+    node = _node(topology)
+    recorded = recorded_placement(pod)
+    again = replay(recorded, node, same_gpus=same_gpus)
+    job = str((document["metadata"].get("labels") or {}).get(JOB_LABEL) or "")
+    known = again.input if isinstance(node, GpuNode) and again.match else None
+    return PlacedExplanation(
+        pod=pod,
+        node=pod.node or "",
+        job=job,
+        recorded=recorded,
+        request=request_parts(pod, recorded, job),
+        nodes=recorded.record.nodes if recorded.record else None,
+        replay=again,
+        choices=choices(node.topology, known) if known and isinstance(node, GpuNode) else None,
+        gpus=tuple(_gpus(pod, recorded, node if isinstance(node, GpuNode) else None)),
+    )
+
+
+def _node(topology: Mapping[str, Any] | GpuNode | None) -> GpuNode | UnreadableTopology | None:
+    return parse_node(topology) if isinstance(topology, Mapping) else topology
+
+
+def _gpus(pod: PodView, recorded: RecordedPlacement, node: GpuNode | None) -> Iterator[PodGpu]:
+    index_of = node.topology.index_of if node else {}
+    uuid_of = node.topology.uuid_of if node else {}
+    observed = {uuid_of[user.gpu] for user in node.users if user.uid == pod.uid} if node else set()
+    containers = recorded.gpus.containers.items() if recorded.gpus else ()
+    intended = [(uuid, name) for name, uuids in containers for uuid in uuids]
+    for rank, (uuid, container) in enumerate(intended):
+        state = AS_INTENDED if uuid in observed else NOT_OBSERVED
+        yield PodGpu(uuid, rank, index_of.get(GpuUuid(uuid)), container, state)
+    for uuid in sorted(observed - set(recorded.uuids), key=lambda each: index_of[each]):
+        yield PodGpu(uuid, None, index_of[uuid], None, NOT_INTENDED)
