@@ -4,9 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from gputopo_cli.app import app
 from support.cli.command_line import Command
 
 ROOT = Path(__file__).parents[3]
@@ -19,14 +17,6 @@ def examples(page: Path) -> list[tuple[str, str]]:
     return [(found["line"], found["said"]) for found in EXAMPLE.finditer(page.read_text())]
 
 
-def commands() -> list[str]:
-    """Return every command and group."""
-    found = [""]
-    for name, command in getattr(get_command(app), "commands", {}).items():
-        found += [name, *(f"{name} {inner}" for inner in getattr(command, "commands", {}))]
-    return found
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [example for page in PAGES for example in examples(page)],
@@ -36,17 +26,9 @@ def test_guides_show_the_real_output_of_every_example(
     gputopo: Command, monkeypatch: pytest.MonkeyPatch, line: str, said: str
 ) -> None:
     monkeypatch.chdir(ROOT)
-    if line.endswith("--help"):
-        monkeypatch.setenv("COLUMNS", "80")
-    else:
-        monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
     done = gputopo(line)
     assert done.out + done.err == said
-
-
-def test_guide_has_the_help_of_every_command() -> None:
-    shown = {line.removesuffix("--help").strip() for line, _ in examples(GUIDE) if "--help" in line}
-    assert shown == set(commands())
 
 
 def test_pictures_of_the_guide_exist_and_are_small() -> None:
