@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from gputopo_deviceplugin.settings import AgentSettings
+from support.chart_values import EVERYTHING
 from support.helm_chart import (
     CHART,
     Helm,
@@ -19,34 +20,6 @@ from support.helm_chart import (
     pod_of,
 )
 
-EVERYTHING: dict[str, Any] = {
-    "resourceName": "example.com/gpu",
-    "schedulerName": "links",
-    "imagePullSecrets": [{"name": "registry"}],
-    "admissionPolicies": {"allowedSchedulers": ["kueue-links"]},
-    "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
-    "monitoring": {"dashboards": {"enabled": True}, "rules": {"enabled": True}},
-    "networkPolicy": {"enabled": True},
-    "operator": {"image": {"tag": "v2"}, "podAnnotations": {"a": "b"}},
-    "scheduler": {
-        "image": {"repository": "localhost/kube-scheduler", "tag": "v9.9.9"},
-        "extenderWeight": 7,
-        "nodeSelector": {"role": "control"},
-        "affinity": {"nodeAffinity": {}},
-        "podAnnotations": {"a": "b"},
-    },
-    "extender": {"defaultPolicy": "TopoAware", "logLevel": "debug", "offerOneAbove": 0},
-    "devicePlugin": {
-        "driver": {"libraryDir": "/run/nvidia/driver/lib", "deviceDir": "/run/nvidia/driver/dev"},
-        "deviceInjection": "CDI",
-        "cdiKind": "example.org/gpu",
-        "kubeletDir": "/data/kubelet",
-        "competingResources": ["nvidia.com/gpu", "amd.com/*"],
-        "competingDrivers": ["gpu.nvidia.com", "gpu.example.com"],
-        "runtimeClassName": "nvidia",
-        "privileged": True,
-    },
-}
 COMPONENTS = {
     "operator": ("Deployment", "gputopo-operator"),
     "scheduler": ("Deployment", "gputopo-scheduler"),
@@ -124,7 +97,8 @@ def test_crds_are_installed_and_stay_after_removal(helm: Helm, objects: list[Obj
 def test_packaged_chart_contains_the_crds(helm: Helm, tmp_path: Any) -> None:
     helm.run("package", str(CHART), "--destination", str(tmp_path))
     (package,) = tmp_path.iterdir()
-    rendered = helm.run("template", "gputopo", str(package), "--kube-version", "v1.36.2")
+    cluster = ("--namespace", "gputopo-system", "--kube-version", "v1.36.2")
+    rendered = helm.run("template", "gputopo", str(package), *cluster)
     assert rendered.count("kind: CustomResourceDefinition\n") == 3
 
 
@@ -144,7 +118,12 @@ def test_second_scheduler_runs_on_another_node_and_is_not_drained_with_the_first
     assert spread["whenUnsatisfiable"] == "ScheduleAnyway", "one node is enough for both"
     assert spread["labelSelector"]["matchLabels"] == labels
     budget = find(objects, "PodDisruptionBudget", "gputopo-scheduler")["spec"]
-    assert budget == {"maxUnavailable": 1, "selector": {"matchLabels": labels}}
+    assert budget == {
+        "maxUnavailable": 1,
+        # Otherwise two pods that both crash would block the drain of their nodes for ever.
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": labels},
+    }
 
     alone = helm.render({"scheduler": {"replicas": 1}})
     assert find(alone, "Deployment", "gputopo-scheduler")["spec"]["replicas"] == 1
@@ -353,6 +332,33 @@ def test_agent_runs_on_every_tainted_node_with_high_priority(objects: list[Objec
     assert pod["priorityClassName"] == "system-node-critical"
 
 
+def test_components_run_on_clusters_whose_nodes_all_have_gpu_taints(
+    helm: Helm, objects: list[Object]
+) -> None:
+    taints = {"nvidia.com/gpu", "gputopo.io/gpu"}
+    hook = find(helm.render(hooks=True), "Pod", "gputopo-test")
+    pods = [pod_of(each) for each in workloads(objects) if each["kind"] == "Deployment"]
+    for pod in [*pods, hook["spec"]]:
+        assert {each["key"] for each in pod["tolerations"]} == taints
+        assert all(
+            (each["operator"], each["effect"]) == ("Exists", "NoSchedule")
+            for each in pod["tolerations"]
+        )
+
+
+def test_priority_classes_are_those_of_system_pods_and_can_be_left_out(
+    helm: Helm, objects: list[Object]
+) -> None:
+    def classes(rendered: list[Object]) -> list[str | None]:
+        return [pod_of(each).get("priorityClassName") for each in workloads(rendered)]
+
+    critical = "system-cluster-critical"
+    assert classes(objects) == [critical, critical, "system-node-critical"]
+    components = ("operator", "scheduler", "devicePlugin")
+    without = helm.render({each: {"priorityClassName": ""} for each in components})
+    assert classes(without) == [None, None, None]
+
+
 def test_every_container_has_probes_and_a_memory_limit(everything: list[Object]) -> None:
     for workload in workloads(everything):
         for each in containers_of(workload):
@@ -400,19 +406,29 @@ def test_settings_of_sizing_reach_the_operator(helm: Helm) -> None:
 @pytest.mark.parametrize(
     ("older", "complete"),
     [
-        ({"queue": None, "sizing": None}, {}),
+        ({"operator": {"queue": None, "sizing": None}}, {}),
         (
-            {"queue": {"order": "SRTF", "maxSkipSeconds": None}, "sizing": {"mechanism": None}},
-            {"queue": {"order": "SRTF"}},
+            {"serviceMonitor": None, "helmTest": None, "allowDefaultNamespace": None},
+            {},
+        ),
+        (
+            {
+                "operator": {
+                    "queue": {"order": "SRTF", "maxSkipSeconds": None},
+                    "sizing": {"mechanism": None},
+                }
+            },
+            {"operator": {"queue": {"order": "SRTF"}}},
         ),
     ],
-    ids=["no sections", "sections without some values"],
+    ids=["no sections", "no monitors and no test", "sections without some values"],
 )
 def test_values_of_an_older_release_get_the_defaults_of_missing_values(
     helm: Helm, older: dict[str, Any], complete: dict[str, Any]
 ) -> None:
     # Helm removes values that are null. With --reuse-values, new values are missing in this way.
-    assert helm.render({"operator": older}) == helm.render({"operator": complete})
+    for hooks in (False, True):
+        assert helm.render(older, hooks=hooks) == helm.render(complete, hooks=hooks)
 
 
 def test_resource_and_scheduler_name_reach_everything_that_needs_them(
@@ -564,11 +580,11 @@ def test_only_the_extender_binds_pods_and_only_the_operator_resizes_them(
 def test_monitors_and_network_policies_are_optional(
     objects: list[Object], everything: list[Object]
 ) -> None:
-    kinds = {"PodMonitor", "NetworkPolicy"}
-    assert not kinds & {each["kind"] for each in objects}
-    for kind in kinds:
+    kinds = {"PodMonitor": [], "NetworkPolicy": ["gputopo-test"]}
+    assert not kinds.keys() & {each["kind"] for each in objects}
+    for kind, more in kinds.items():
         names = [each["metadata"]["name"] for each in everything if each["kind"] == kind]
-        assert sorted(names) == ["gputopo-deviceplugin", "gputopo-operator", "gputopo-scheduler"]
+        assert sorted(names) == [*sorted(name for _, name in COMPONENTS.values()), *more]
     for component, (workload_kind, name) in COMPONENTS.items():
         monitor = find(everything, "PodMonitor", name)
         assert monitor["metadata"]["labels"]["release"] == "prometheus"
@@ -584,6 +600,33 @@ def test_monitors_and_network_policies_are_optional(
             port["containerPort"] for each in containers_of(workload) for port in each["ports"]
         }
         assert opened == served
+
+
+def test_service_monitors_select_services_that_select_the_pods_of_one_component(
+    helm: Helm, objects: list[Object]
+) -> None:
+    assert not {"Service", "ServiceMonitor"} & {each["kind"] for each in objects}
+    labels = {"release": "prometheus"}
+    rendered = helm.render({"serviceMonitor": {"enabled": True, "labels": labels}})
+    for kind, name in COMPONENTS.values():
+        monitor = find(rendered, "ServiceMonitor", name)
+        assert monitor["metadata"]["labels"]["release"] == "prometheus"
+        service = find(rendered, "Service", f"{name}-metrics")
+        selector = monitor["spec"]["selector"]["matchLabels"].items()
+        assert selector <= service["metadata"]["labels"].items()
+        workload = find(rendered, kind, name)
+        pod_labels = workload["spec"]["template"]["metadata"]["labels"]
+        assert service["spec"]["selector"].items() <= pod_labels.items()
+        metrics = {
+            port["containerPort"]
+            for each in containers_of(workload)
+            for port in each["ports"]
+            if port["name"] == "metrics"
+        }
+        (port,) = service["spec"]["ports"]
+        (endpoint,) = monitor["spec"]["endpoints"]
+        assert ({port["targetPort"]}, port["name"]) == (metrics, endpoint["port"])
+        assert service["spec"]["clusterIP"] == "None"
 
 
 def test_policies_and_user_roles_are_optional_and_their_absence_is_a_warning(helm: Helm) -> None:

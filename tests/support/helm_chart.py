@@ -32,17 +32,33 @@ class Helm:
         *,
         kubernetes: str = "v1.36.2",
         served: Sequence[str] = (),
+        hooks: bool = False,
     ) -> list[Object]:
         """Return the objects of a release ``gputopo`` in namespace ``gputopo-system``.
 
-        ``served`` names kinds that the cluster serves, as ``apps/v1/Deployment``.
+        Args:
+            values: the values that differ from the defaults.
+            kubernetes: version of the cluster.
+            served: kinds that the cluster serves, as ``apps/v1/Deployment``.
+            hooks: return the objects that ``helm test`` creates, and not those of the release.
 
         Raises:
             HelmError: if the chart rejects the values.
         """
+        text = self.manifests(values, kubernetes=kubernetes, served=served)
+        documents = [document for document in yaml.safe_load_all(text) if document]
+        return [each for each in documents if is_hook(each) == hooks]
+
+    def manifests(
+        self,
+        values: Values | None = None,
+        *,
+        kubernetes: str = "v1.36.2",
+        served: Sequence[str] = (),
+    ) -> str:
+        """Return the text that Helm renders, with the name of each template."""
         cluster = ["--kube-version", kubernetes, *(f"--api-versions={kind}" for kind in served)]
-        text = self.run("template", "gputopo", *self._common(values), *cluster)
-        return [document for document in yaml.safe_load_all(text) if document]
+        return self.run("template", "gputopo", *self._common(values), *cluster)
 
     def notes(self, values: Values | None = None) -> str:
         """Return the notes that Helm prints after the installation."""
@@ -71,6 +87,11 @@ class Helm:
 
     def _common(self, values: Values | None) -> Sequence[str]:
         return (str(CHART), "--namespace", "gputopo-system", "--values", str(self.write(values)))
+
+
+def is_hook(document: Object) -> bool:
+    """Return whether Helm creates an object only for a test."""
+    return "helm.sh/hook" in document["metadata"].get("annotations", {})
 
 
 def find(objects: Sequence[Object], kind: str, name: str) -> Object:

@@ -80,7 +80,9 @@ Below /run a driver container may mount its file system later, which only a moun
 
 {{- /* Where a pod may run. Argument: the component's values. */ -}}
 {{- define "gputopo.placement" -}}
-priorityClassName: {{ .priorityClassName }}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
 {{- with .nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -93,6 +95,13 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{- /* Annotations of the accounts and rights of helm test. Argument: the weight; lower ones come first. */ -}}
+{{- define "gputopo.testHook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end -}}
 
 {{- /* matchConditions of a policy: pods that request GPUs, except mirror pods. */ -}}

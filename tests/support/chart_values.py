@@ -1,0 +1,59 @@
+"""Values of the chart with which its tests render it."""
+
+from typing import Any
+
+EVERYTHING: dict[str, Any] = {
+    "resourceName": "example.com/gpu",
+    "schedulerName": "links",
+    "imagePullSecrets": [{"name": "registry"}],
+    "admissionPolicies": {"allowedSchedulers": ["kueue-links"]},
+    "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "monitoring": {"dashboards": {"enabled": True}, "rules": {"enabled": True}},
+    "networkPolicy": {"enabled": True},
+    "operator": {"image": {"tag": "v2"}, "podAnnotations": {"a": "b"}},
+    "scheduler": {
+        "image": {"repository": "localhost/kube-scheduler", "tag": "v9.9.9"},
+        "extenderWeight": 7,
+        "nodeSelector": {"role": "control"},
+        "affinity": {"nodeAffinity": {}},
+        "podAnnotations": {"a": "b"},
+    },
+    "extender": {"defaultPolicy": "TopoAware", "logLevel": "debug", "offerOneAbove": 0},
+    "devicePlugin": {
+        "driver": {"libraryDir": "/run/nvidia/driver/lib", "deviceDir": "/run/nvidia/driver/dev"},
+        "deviceInjection": "CDI",
+        "cdiKind": "example.org/gpu",
+        "kubeletDir": "/data/kubelet",
+        "competingResources": ["nvidia.com/gpu", "amd.com/*"],
+        "competingDrivers": ["gpu.nvidia.com", "gpu.example.com"],
+        "runtimeClassName": "nvidia",
+        "privileged": True,
+    },
+}
+"""Every component with other values than the defaults, and all optional objects."""
+
+NOTHING: dict[str, Any] = {
+    "crds": {"install": False},
+    "rbac": {"aggregate": False},
+    "admissionPolicies": {"enabled": False},
+    "helmTest": {"enabled": False},
+    "scheduler": {"replicas": 1, "priorityClassName": "", "tolerations": []},
+    "operator": {"priorityClassName": "", "tolerations": [], "nodeSelector": None},
+    "devicePlugin": {"priorityClassName": "", "tolerations": []},
+}
+"""No optional object."""
+
+QUEUE_AND_SERVICES: dict[str, Any] = {
+    "operator": {"queue": {"order": "FTF"}},
+    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "devicePlugin": {"measuring": {"podLogs": True}, "maxUnavailable": "25%"},
+    "admissionPolicies": {"environmentActions": ["Warn", "Audit"]},
+}
+"""Alternatives that exclude others of ``EVERYTHING``."""
+
+VALUE_SETS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "everything": EVERYTHING,
+    "nothing optional": NOTHING,
+    "queue and services": QUEUE_AND_SERVICES,
+}
