@@ -346,6 +346,8 @@ def _api_server(binaries: Path, folder: Path, etcd_port: int, port: int) -> list
         f"--cert-dir={folder}",
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
         f"--token-auth-file={folder / 'tokens.csv'}",
+        # As in most clusters; otherwise the server accepts no DaemonSet with a privileged agent.
+        "--allow-privileged=true",
         "--authorization-mode=Node,RBAC",
         # The strictest of what clusters have: an owner reference that blocks needs more rights.
         "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
