@@ -102,15 +102,19 @@ class Cluster:
             raise ClusterError("no cluster is up; start one with `tools/cluster up`")
         return record
 
-    def images(self) -> list[Image]:
-        """Build the images; load new ones into the nodes, if the cluster is up."""
+    def images(self, tree: Path = CLONE) -> list[Image]:
+        """Build the images; load new ones into the nodes, if the cluster is up.
+
+        Args:
+            tree: folder with the sources of the components.
+        """
         preflight.require_root()
         record = state.read(self._paths)
         programs = state.programs_of(record)
         if programs is None:
             release = releases.choose(None, None, releases.supported())
             programs = binaries.ensure(release, self._paths, self._progress)
-        built = images.ensure(self._paths, programs, self._progress)
+        built = images.ensure(self._paths, programs, self._progress, tree)
         if record is not None:
             with files.locked(self._lock):
                 self._load_missing(record, built)

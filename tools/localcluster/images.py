@@ -74,8 +74,13 @@ def copied_paths(dockerfile: str, arguments: Mapping[str, str]) -> list[str]:
     return sources
 
 
-def plan(binaries: Path) -> list[Image]:
-    """Every image of the cluster, the base of the components first."""
+def plan(binaries: Path, tree: Path = CLONE) -> list[Image]:
+    """Every image of the cluster, the base of the components first.
+
+    Args:
+        binaries: folder of the cluster's programs.
+        tree: folder with the sources of the components, for example of an earlier revision.
+    """
     base = _base()
     return [
         base,
@@ -87,14 +92,14 @@ def plan(binaries: Path) -> list[Image]:
             {"kube-scheduler": binaries / "kube-scheduler"},
             f"localhost/kube-scheduler:{built_version(binaries)}",
         ),
-        _component("operator", "operator", base),
-        _component("extender", "extender", base),
-        _component("devicePlugin", "deviceplugin", base),
+        _component("operator", "operator", base, tree),
+        _component("extender", "extender", base, tree),
+        _component("devicePlugin", "deviceplugin", base, tree),
     ]
 
 
-def ensure(paths: Paths, binaries: Path, progress: Progress) -> list[Image]:
-    """Build the images that are not in the cache.
+def ensure(paths: Paths, binaries: Path, progress: Progress, tree: Path = CLONE) -> list[Image]:
+    """Build the images that are not in the cache; see :func:`plan`.
 
     Returns:
         The images that the nodes need; `archive` of each exists.
@@ -102,7 +107,7 @@ def ensure(paths: Paths, binaries: Path, progress: Progress) -> list[Image]:
     Raises:
         ClusterError: a build failed.
     """
-    base, *others = plan(binaries)
+    base, *others = plan(binaries, tree)
     with files.locked(paths.cache / "images"):
         missing = [image for image in others if not image.archive(paths).exists()]
         builder = _Builder(paths)
@@ -144,19 +149,21 @@ def _packed(name: str, added: Mapping[str, Path], reference: str = "") -> Image:
     )
 
 
-def _component(name: str, folder: str, base: Image) -> Image:
-    return _from_clone(name, CLONE / "Dockerfile", base, {"COMPONENT": folder})
+def _component(name: str, folder: str, base: Image, tree: Path) -> Image:
+    return _from_clone(name, tree / "Dockerfile", base, {"COMPONENT": folder}, tree)
 
 
-def _from_clone(name: str, dockerfile: Path, base: Image, more: Mapping[str, str]) -> Image:
-    """Return an image with Python that copies sources from the clone."""
+def _from_clone(
+    name: str, dockerfile: Path, base: Image, more: Mapping[str, str], tree: Path = CLONE
+) -> Image:
+    """Return an image with Python that copies sources from the clone or another tree."""
     arguments = {"BASE": base.reference, **more}
-    inputs = files.files_below(CLONE, copied_paths(dockerfile.read_text(), arguments))
+    inputs = files.files_below(tree, copied_paths(dockerfile.read_text(), arguments))
     key = files.content_key(
         {"Dockerfile": dockerfile.read_bytes(), "base": base.key.encode(), **inputs}
     )
     reference = f"localhost/gputopo-{name.lower()}:{key}"
-    return Image(name, reference, dockerfile, CLONE, key, arguments=arguments)
+    return Image(name, reference, dockerfile, tree, key, arguments=arguments)
 
 
 def _program(name: str) -> Path:

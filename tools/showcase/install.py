@@ -16,7 +16,8 @@ NODES = 3
 SHORT_SAMPLES = CLONE / "tests" / "e2e" / "values.yaml"
 """Values of the chart with which a sample of a training job takes 30 s."""
 _CLUSTER = str(CLONE / "tools" / "cluster")
-_VALUES = Path(__file__).with_name("values.yaml")
+VALUES = Path(__file__).with_name("values.yaml")
+"""Values of the chart for the local cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def install_chart(*more_values: Path) -> Installed:
     subprocess.run(
         [
             *(str(helm), "upgrade", "--install", "gputopo", str(CLONE / "charts" / "gputopo")),
-            *("--namespace", NAMESPACE, "--create-namespace", "--values", str(_VALUES)),
+            *("--namespace", NAMESPACE, "--create-namespace", "--values", str(VALUES)),
             *(option for file in more_values for option in ("--values", str(file))),
             *image_options(built),
             *("--wait", "--timeout", "180s"),

@@ -1,0 +1,1 @@
+"""Upgrades, rolls back and mixes versions of gputopo while pods use GPUs, and checks the pods."""
