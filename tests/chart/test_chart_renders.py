@@ -408,7 +408,12 @@ def test_settings_of_sizing_reach_the_operator(helm: Helm) -> None:
     [
         ({"operator": {"queue": None, "sizing": None}}, {}),
         (
-            {"serviceMonitor": None, "helmTest": None, "allowDefaultNamespace": None},
+            {
+                "serviceMonitor": None,
+                "monitoring": None,
+                "helmTest": None,
+                "allowDefaultNamespace": None,
+            },
             {},
         ),
         (
@@ -603,7 +608,7 @@ def test_monitors_and_network_policies_are_optional(
 
 
 def test_service_monitors_select_services_that_select_the_pods_of_one_component(
-    helm: Helm, objects: list[Object]
+    helm: Helm, objects: list[Object], everything: list[Object]
 ) -> None:
     assert not {"Service", "ServiceMonitor"} & {each["kind"] for each in objects}
     labels = {"release": "prometheus"}
@@ -627,6 +632,8 @@ def test_service_monitors_select_services_that_select_the_pods_of_one_component(
         (endpoint,) = monitor["spec"]["endpoints"]
         assert ({port["targetPort"]}, port["name"]) == (metrics, endpoint["port"])
         assert service["spec"]["clusterIP"] == "None"
+        (of_pods,) = find(everything, "PodMonitor", name)["spec"]["podMetricsEndpoints"]
+        assert endpoint == of_pods, "the rules and the dashboard work with both"
 
 
 def test_policies_and_user_roles_are_optional_and_their_absence_is_a_warning(helm: Helm) -> None:
