@@ -34,8 +34,8 @@ class PodAmounts:
     Attributes:
         name: namespace/name.
         requests: of the spec.
-        allocated: requests that kubelet counts for the pod; 0 before kubelet has accepted the pod,
-            and equal to ``requests`` until kubelet reports them.
+        allocated: requests that kubelet counts for the pod; equal to ``requests`` before kubelet
+            has reported them.
         limits: limits that are in effect.
         restarts: of all containers.
         started: start times of the containers.
@@ -68,15 +68,12 @@ def read(pod: Object) -> PodAmounts:
     by_name = {each["name"]: each for each in chain.from_iterable(reported)}
     statuses = [by_name.get(each["name"], {}) for each in containers]
     requests = [_amount(each.get("resources", {}).get("requests")) for each in containers]
-    # Kubelet rejects a bound pod that does not fit, as when two schedulers gave out the same CPUs.
-    counts = "startTime" in pod["status"]
     return PodAmounts(
         name=f"{metadata['namespace']}/{metadata['name']}",
         requests=_sum(requests),
         allocated=_sum(
             _amount(status["allocatedResources"]) if "allocatedResources" in status else request
             for status, request in zip(statuses, requests, strict=True)
-            if counts
         ),
         limits=_sum(_amount(each.get("resources", {}).get("limits")) for each in statuses),
         restarts=sum(each.get("restartCount", 0) for each in statuses),
@@ -90,6 +87,14 @@ def read(pod: Object) -> PodAmounts:
 def holds(pod: Object) -> bool:
     """Return whether a pod holds amounts of a node."""
     return "nodeName" in pod["spec"] and pod["status"].get("phase") not in _ENDED
+
+
+def is_accepted(pod: Object) -> bool:
+    """Return whether kubelet has accepted a pod, and so counts its amounts.
+
+    Kubelet rejects a bound pod that does not fit, as when two schedulers gave out the same CPUs.
+    """
+    return holds(pod) and "startTime" in pod["status"]
 
 
 def allocatable(node: Object) -> Amount:

@@ -43,13 +43,13 @@ class Recorder:
         return time.monotonic() - self.began
 
     def _replace(self, listed: list[Object]) -> None:
-        found = [pod for pod in listed if amounts.holds(pod)]
+        found = [pod for pod in listed if amounts.is_accepted(pod)]
         self._pods = {pod["metadata"]["uid"]: amounts.read(pod) for pod in found}
         self.timeline.add(self.seconds, self._pods)
 
     def _fold(self, found: Object, *, gone: bool) -> None:
         uid = found["metadata"]["uid"]
-        if gone or not amounts.holds(found):
+        if gone or not amounts.is_accepted(found):
             self._pods.pop(uid, None)
         else:
             self._pods[uid] = amounts.read(found)

@@ -120,13 +120,13 @@ def test_amounts_are_those_of_spec_and_kubelet() -> None:
     assert str(read).startswith("spec 200m, allocated 150m, limit in effect 100m PodResizePending")
 
 
-def test_bound_pod_holds_its_requests_when_kubelet_has_accepted_it() -> None:
+def test_pod_without_a_status_holds_its_requests_and_may_be_rejected() -> None:
     bound = pod(containerStatuses=[])
-    waiting = pod(containerStatuses=[])
-    del waiting["status"]["startTime"]
-    assert amounts.read(waiting).allocated == Amount(0, 0)
-    assert amounts.read(waiting).counted == Amount(100, 64 * MI)
     assert amounts.read(bound).allocated == Amount(100, 64 * MI)
+    assert amounts.is_accepted(bound)
+    del bound["status"]["startTime"]
+    assert amounts.holds(bound)
+    assert not amounts.is_accepted(bound)
     assert amounts.read(bound).started == ("",)
     assert not amounts.read(bound).problem
 
