@@ -13,7 +13,7 @@ from localcluster.commands import failure_text, run
 from localcluster.errors import ClusterError
 from localcluster.gomodules import MODULE_FILES, MODULES, required_version
 from localcluster.progress import Progress
-from localcluster.releases import KUBERNETES_MODULE, Release
+from localcluster.releases import KUBERNETES_MODULE, Release, supported
 from localcluster.settings import Paths
 
 # Go 1.27 made another JSON library the default, with which Kubernetes up to 1.37 serves a broken
@@ -21,8 +21,6 @@ from localcluster.settings import Paths
 GO_SERIES = "go1.26"
 # containerd's go.mod requires it.
 _LEAST_PATCH = 6
-# One of each Kubernetes version of this clone, and one of another clone.
-_KEPT_BUILDS = 5
 KUBERNETES_PACKAGES = tuple(
     f"{KUBERNETES_MODULE}/cmd/{program}"
     for program in (
@@ -164,7 +162,8 @@ def _ensure(
         with files.locked(folder):
             if not target.is_dir():
                 _build(go, groups, target, progress)
-            files.keep_newest(folder, "[0-9a-fv]*", _KEPT_BUILDS)
+            # One of each Kubernetes version of this clone, and one of another clone.
+            files.keep_newest(folder, "[0-9a-fv]*", len(supported()) + 1)
     files.mark_used(target)
     return target
 

@@ -110,16 +110,13 @@ def test_programs_of_several_versions_stay_side_by_side(
     go.chmod(0o755)
     monkeypatch.setenv("PATH", f"{go.parent}:/usr/bin:/bin")
     paths = Paths(cache=tmp_path / "cache", state=tmp_path / "state")
-    old, new = releases.supported()[0], releases.supported()[-1]
-    first = binaries.ensure(old, paths, Progress())
-    second = binaries.ensure(new, paths, Progress())
-    assert first.name.startswith(f"{old.version}-")
-    assert releases.built_version(first) == old.version
-    assert releases.built_version(second) == new.version
-    (first / "kube-scheduler").touch()
-    assert binaries.ensure(old, paths, Progress()) == first
+    built = {each: binaries.ensure(each, paths, Progress()) for each in releases.supported()}
+    for release, folder in built.items():
+        assert folder.name.startswith(f"{release.version}-")
+        assert releases.built_version(folder) == release.version
+        assert binaries.ensure(release, paths, Progress()) == folder
     calls = (tmp_path / "bin" / "builds").read_text().splitlines()
-    assert len(calls) == 2 * 3, "Kubernetes, containerd and Helm, once for each version"
+    assert len(calls) == len(built) * 3, "Kubernetes, containerd and Helm, once for each version"
 
 
 STAND_IN_FOR_GO = """\
