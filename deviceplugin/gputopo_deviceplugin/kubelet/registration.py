@@ -1,10 +1,16 @@
 """Serves the agent's device-plugin socket, and keeps the agent registered with kubelet.
 
 This module registers the agent again when kubelet restarts or removes the agent's socket.
+
+Each registration has a new socket path. Since Kubernetes 1.37, kubelet rejects a path for which it
+still has a connection. After the rejection it never deletes its record of this connection, so that
+it would reject the path until its next restart (kubernetes #139338).
 """
 
 import asyncio
 import logging
+import re
+import secrets
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +42,14 @@ _UNWATCHED_CHECKS: Final = 50
 _log = logging.getLogger(__name__)
 
 
+def is_socket_of(name: str, file: str) -> bool:
+    """Return whether a file name is that of a socket of this agent or of an earlier one.
+
+    Agents of version 0.1 and older used the same path each time: without the hexadecimal digits.
+    """
+    return re.fullmatch(rf"{re.escape(name)}(-[0-9a-f]{{8}})?\.sock", file) is not None
+
+
 class Registrar:
     """Serves a device plugin on a unix socket, and keeps the plugin registered with kubelet."""
 
@@ -53,8 +67,8 @@ class Registrar:
         self._kubelet = kubelet
         self._resource = resource
         self._kubelet_socket = plugin_dir / "kubelet.sock"
-        self._endpoint = f"{resource.replace('/', '-')}.sock"
-        self._socket = plugin_dir / self._endpoint
+        self._name = resource.replace("/", "-")
+        self._socket = plugin_dir / f"{self._name}.sock"
         self._server: grpc.aio.Server | None = None
         self._sockets_registered: tuple[int, ...] | None = None
         self._unwatched_checks = 0
@@ -97,7 +111,11 @@ class Registrar:
     async def _serve(self) -> None:
         server = grpc.aio.server()
         add_DevicePluginServicer_to_server(self._plugin, server)
-        self._socket.unlink(missing_ok=True)  # the socket of an agent that has ended
+        folder = self._socket.parent
+        for path in folder.glob("*.sock"):
+            if is_socket_of(self._name, path.name):
+                path.unlink(missing_ok=True)  # the socket of an agent that has ended
+        self._socket = folder / f"{self._name}-{secrets.token_hex(4)}.sock"
         server.add_insecure_port(f"unix:{self._socket}")
         await server.start()
         self._server = server
@@ -105,7 +123,7 @@ class Registrar:
     async def _register(self) -> None:
         request = api.RegisterRequest(
             version=API_VERSION,
-            endpoint=self._endpoint,
+            endpoint=self._socket.name,
             resource_name=self._resource,
             options=OPTIONS,
         )
@@ -123,16 +141,18 @@ class Registrar:
                 )
             if error.code() is not grpc.StatusCode.UNAVAILABLE:
                 await asyncio.sleep(_REJECTED_SECONDS)
+                await self._stop()  # kubelet may have a record of this socket path
             return
         self._failure = None
         self._sockets_registered = sockets
         self._unwatched_checks = 0
         self._kubelet.add_registration()
-        _log.info("registered %s", fields(resource=self._resource, endpoint=self._endpoint))
+        _log.info("registered %s", fields(resource=self._resource, endpoint=self._socket.name))
 
     async def _stop(self) -> None:
         if self._server is not None:
             await self._server.stop(grace=None)
             self._server = None
-            _log.info("stopped serving %s", fields(reason=self._gpus.unregistered_reason))
+            if self._gpus.unregistered_reason is not None:
+                _log.info("stopped serving %s", fields(reason=self._gpus.unregistered_reason))
         self._kubelet.registered = False

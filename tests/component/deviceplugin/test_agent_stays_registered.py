@@ -25,12 +25,58 @@ async def test_a_new_kubelet_gets_the_gpus_again_and_running_pods_keep_theirs(
         await world.until(lambda: world.observed(0).get("podUID") == "uid-a")
 
 
+def sockets(world: AgentWorld) -> list[str]:
+    return sorted(path.name for path in world.kubelet.plugin_dir.glob("gputopo.io-gpu*"))
+
+
 async def test_a_deleted_socket_is_created_again(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
-        (world.kubelet.plugin_dir / "gputopo.io-gpu.sock").unlink()
+        (world.kubelet.plugin_dir / world.kubelet.endpoints[0]).unlink()
         await world.until(lambda: world.kubelet.registrations == 2)
         await world.served()
+        assert sockets(world) == [world.kubelet.endpoints[1]]
+
+
+async def test_no_endpoint_registers_twice_because_kubelet_may_still_have_its_record(
+    world: AgentWorld,
+) -> None:
+    world.kubelet.keeps_endpoints = True
+    async with world.agent():
+        await world.served()
+        (world.kubelet.plugin_dir / world.kubelet.endpoints[0]).unlink()
+        await world.until(lambda: world.kubelet.registrations == 2)
+        await world.served()
+    async with world.agent():
+        await world.until(lambda: world.kubelet.registrations == 3)
+        await world.served()
+    assert world.kubelet.registrations_rejected == 0
+
+
+async def test_after_a_rejection_the_agent_registers_another_endpoint(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gputopo_deviceplugin.kubelet.registration._REJECTED_SECONDS", 0.05)
+    world.kubelet.rejects_registration = True
+    async with world.agent():
+        await world.until(lambda: world.kubelet.registrations_rejected)
+        first = sockets(world)
+        await world.until(lambda: world.kubelet.registrations_rejected >= 3)
+        world.kubelet.rejects_registration = False
+        await world.served()
+        assert sockets(world) == world.kubelet.endpoints
+        assert sockets(world) != first
+
+
+async def test_sockets_of_ended_agents_are_deleted_and_no_others(world: AgentWorld) -> None:
+    others = ["gputopo.io-gpu2.sock", "gputopo.io-gpu-0123abcd.sock.bak", "nvidia-gpu.sock"]
+    ended = ["gputopo.io-gpu.sock", "gputopo.io-gpu-0123abcd.sock"]
+    for name in others + ended:
+        (world.kubelet.plugin_dir / name).touch()
+    async with world.agent():
+        await world.served()
+        left = {path.name for path in world.kubelet.plugin_dir.iterdir()}
+        assert left == {*others, world.kubelet.endpoints[0], "kubelet.sock"}
 
 
 async def test_the_agent_waits_for_a_kubelet_that_is_not_there_yet(world: AgentWorld) -> None:
@@ -142,4 +188,4 @@ async def test_a_node_without_gpus_is_idle(world: AgentWorld) -> None:
 async def test_no_socket_is_left_behind(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()
-    assert not (world.kubelet.plugin_dir / "gputopo.io-gpu.sock").exists()
+    assert sockets(world) == []

@@ -43,7 +43,13 @@ class RateLimit:
 
 
 class FakeKubelet(DeviceManager):
-    """One kubelet, which can be started and stopped again and again."""
+    """One kubelet, which can be started and stopped again and again.
+
+    Attributes:
+        keeps_endpoints: the fault of kubelet 1.37 that it never deletes the record of an endpoint
+            which registered again before its first connection had ended (kubernetes #139338).
+        endpoints: file names of the registered sockets since the last start.
+    """
 
     def __init__(self, directory: Path, resource: str, seed: int = 0) -> None:
         super().__init__(seed)
@@ -52,6 +58,8 @@ class FakeKubelet(DeviceManager):
         self.registrations = 0
         self.registrations_rejected = 0
         self.rejects_registration = False
+        self.keeps_endpoints = False
+        self.endpoints: list[str] = []
         self.list_limit: RateLimit | None = None
         self.lists_served = 0
         self.lists_rejected = 0
@@ -63,6 +71,7 @@ class FakeKubelet(DeviceManager):
 
     async def start(self) -> None:
         """Delete the sockets of the folder, as kubelet does, and listen."""
+        self.endpoints = []
         for folder in (self.plugin_dir, self.socket.parent):
             folder.mkdir(parents=True, exist_ok=True)
             for old in folder.glob("*.sock"):
@@ -109,6 +118,7 @@ class FakeKubelet(DeviceManager):
         self.plugin = stub
         self._watch = asyncio.create_task(self._listen(stub))
         self.registrations += 1
+        self.endpoints.append(request.endpoint)
 
     async def _listen(self, stub: DevicePluginStub) -> None:
         try:
@@ -141,6 +151,9 @@ class _Registration(RegistrationServicer):
         if self._kubelet.rejects_registration:
             self._kubelet.registrations_rejected += 1
             await context.abort(grpc.StatusCode.UNKNOWN, "the resource name is invalid")
+        if self._kubelet.keeps_endpoints and request.endpoint in self._kubelet.endpoints:
+            self._kubelet.registrations_rejected += 1
+            await context.abort(grpc.StatusCode.UNKNOWN, "device plugin already connected")
         await self._kubelet.registered(request)
         return api.Empty()
 
