@@ -1,6 +1,7 @@
 """The documentation site builds without warnings, and its pages read the same in the repository."""
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -59,6 +60,23 @@ def test_site_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path:
         html = page.read_text()
         assert 'src="http' not in html, path
         assert 'rel="stylesheet" href="http' not in html, path
+
+    listed = (tmp_path / "llms.txt").read_text()
+    assert listed.startswith("# gputopo\n\n> GPU placement")
+    assert "\n## Start\n\n- [Installation](start/install.html)\n" in listed
+    for path in SITE_PAGES:
+        uri = to_site_path(path).replace("README.md", "index.md").replace(".md", ".html")
+        assert f"]({uri})" in listed
+
+
+def test_readme_fits_on_a_screen_with_one_picture_and_two_commands_that_exist() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.splitlines()) <= 60
+    assert len(re.findall(r"!\[", readme)) == 1
+    [block] = re.findall(r"```\n(.*?)```", readme, re.DOTALL)
+    commands = [line.split()[0] for line in block.splitlines()]
+    assert commands == ["tools/demo", "tools/test"]
+    assert all(os.access(ROOT / command, os.X_OK) for command in commands)
 
 
 def test_build_fails_for_a_link_to_a_heading_that_does_not_exist(tmp_path: Path) -> None:
