@@ -8,7 +8,7 @@ import pytest
 from gputopo_kube.credentials import connected
 from gputopo_operator.installtest import run
 from gputopo_operator.installtest.settings import InstallTestSettings
-from gputopo_operator.installtest.verdict import InstallCheck, Verdict
+from gputopo_operator.installtest.verdict import InstallCheck, InstallVerdict
 from support.control_plane.api_server import (
     ONE_GPU,
     TOPOLOGIES,
@@ -81,7 +81,7 @@ def test_dry_runs_are_accepted_and_a_forged_placement_is_rejected(
 ) -> None:
     found = {check.name: check for check in checks(tested, tmp_path, monkeypatch)}
     for name in ("GPUJob", "pod with a GPU", "forged placement"):
-        assert found[name].verdict is Verdict.PASSED, found[name]
+        assert found[name].verdict is InstallVerdict.PASSED, found[name]
     assert "gputopo.io/gpus" in found["forged placement"].details
     # No component runs here, and the test may read that.
     assert found["operator"].details.startswith("0 pods found, 1 expected")
@@ -130,7 +130,7 @@ def test_without_policies_the_test_gets_no_right_to_create_and_skips_its_dry_run
     try:
         found = {check.name: check for check in checks(nodes, tmp_path, monkeypatch)}
         for name in ("GPUJob", "pod with a GPU", "forged placement"):
-            assert found[name].verdict is Verdict.SKIPPED
+            assert found[name].verdict is InstallVerdict.SKIPPED
         for path, body in ((PODS, gpu_pod("really")),):
             assert nodes.create(path, body, user=TESTER).status == 403
     finally:

@@ -6,7 +6,7 @@ from typing import Final
 
 from gputopo_kube.document import Document
 from gputopo_kube.endpoint import EndpointError, pod_url
-from gputopo_operator.installtest.verdict import InstallCheck, Verdict
+from gputopo_operator.installtest.verdict import InstallCheck, InstallVerdict
 
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 _MAX_NAMES: Final = 3
@@ -106,12 +106,12 @@ def judge(
         problem = _problem(pods, least, failures)
         if problem:
             look = f"kubectl -n {namespace} describe pods -l {COMPONENT_LABEL}={name}"
-            checks.append(InstallCheck(name, Verdict.FAILED, f"{problem}; see {look}"))
+            checks.append(InstallCheck(name, InstallVerdict.FAILED, f"{problem}; see {look}"))
         elif pods:
-            checks.append(InstallCheck(name, Verdict.PASSED, _summary(pods)))
+            checks.append(InstallCheck(name, InstallVerdict.PASSED, _summary(pods)))
         else:
             text = "the release has no such pod, as its values request"
-            checks.append(InstallCheck(name, Verdict.SKIPPED, text))
+            checks.append(InstallCheck(name, InstallVerdict.SKIPPED, text))
     return checks
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from gputopo.api.names import API_VERSION, GPUS_ANNOTATION, GROUP, VERSION
 from gputopo_kube.document import Document
-from gputopo_operator.installtest.verdict import InstallCheck, Verdict
+from gputopo_operator.installtest.verdict import InstallCheck, InstallVerdict
 
 QUERY: Final = {"dryRun": "All", "fieldValidation": "Strict"}
 _NAME: Final = "gputopo-test-"  # the API server completes it
@@ -51,12 +51,12 @@ def judge_dry_run(run: DryRun, rejection: str) -> InstallCheck:
             "the API server accepts a pod with a placement that the extender did not write, so"
             " users can give their pods any GPU; see gputopo doctor, check policies"
         )
-        return InstallCheck(run.name, Verdict.FAILED, text)
+        return InstallCheck(run.name, InstallVerdict.FAILED, text)
     if run.forged:
-        return InstallCheck(run.name, Verdict.PASSED, f"is rejected: {rejection}")
+        return InstallCheck(run.name, InstallVerdict.PASSED, f"is rejected: {rejection}")
     if rejection:
-        return InstallCheck(run.name, Verdict.FAILED, f"is rejected: {rejection}")
-    return InstallCheck(run.name, Verdict.PASSED, "the API server accepts it in a dry run")
+        return InstallCheck(run.name, InstallVerdict.FAILED, f"is rejected: {rejection}")
+    return InstallCheck(run.name, InstallVerdict.PASSED, "the API server accepts it in a dry run")
 
 
 def without_right(run: DryRun) -> InstallCheck:
@@ -65,7 +65,7 @@ def without_right(run: DryRun) -> InstallCheck:
         f"the account of the test may not create {run.resource}; the chart gives this right only"
         " with admissionPolicies.enabled, which limits it to dry runs"
     )
-    return InstallCheck(run.name, Verdict.SKIPPED, text)
+    return InstallCheck(run.name, InstallVerdict.SKIPPED, text)
 
 
 def review(namespace: str, run: DryRun) -> Document:

@@ -10,7 +10,7 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator.installtest import components, dryruns
 from gputopo_operator.installtest.settings import InstallTestSettings
 from gputopo_operator.installtest.topologies import judge_topologies
-from gputopo_operator.installtest.verdict import InstallCheck, Verdict
+from gputopo_operator.installtest.verdict import InstallCheck, InstallVerdict
 
 _MAX_BYTES: Final = 64 * 1024
 _AT_THE_SAME_TIME: Final = 50
@@ -65,7 +65,7 @@ def _check_topologies(api: SyncApi) -> InstallCheck:
     try:
         return judge_topologies(api.list(*_TOPOLOGIES))
     except RejectedError as error:
-        return InstallCheck("topologies", Verdict.FAILED, f"cannot be listed: {error}")
+        return InstallCheck("topologies", InstallVerdict.FAILED, f"cannot be listed: {error}")
 
 
 def _check_dry_run(api: SyncApi, namespace: str, run: dryruns.DryRun) -> InstallCheck:
@@ -77,5 +77,5 @@ def _check_dry_run(api: SyncApi, namespace: str, run: dryruns.DryRun) -> Install
     except RejectedError as error:
         return dryruns.judge_dry_run(run, error.message)
     except ApiError as error:
-        return InstallCheck(run.name, Verdict.FAILED, str(error))
+        return InstallCheck(run.name, InstallVerdict.FAILED, str(error))
     return dryruns.judge_dry_run(run, "")

@@ -5,7 +5,7 @@ from typing import Final
 
 from gputopo.api.names import READY_CONDITION
 from gputopo_kube.document import Document
-from gputopo_operator.installtest.verdict import InstallCheck, Verdict
+from gputopo_operator.installtest.verdict import InstallCheck, InstallVerdict
 
 _NAME: Final = "topologies"
 _MAX_NAMES: Final = 3
@@ -22,7 +22,7 @@ def judge_topologies(topologies: Sequence[Document]) -> InstallCheck:
             "no agent has found GPUs; if nodes have GPUs, see NVML on real nodes in"
             " docs/start/install.md"
         )
-        return InstallCheck(_NAME, Verdict.SKIPPED, text)
+        return InstallCheck(_NAME, InstallVerdict.SKIPPED, text)
     problems = [
         f"{each['metadata']['name']}: {text}" for each in topologies if (text := _why(each))
     ]
@@ -34,7 +34,7 @@ def judge_topologies(topologies: Sequence[Document]) -> InstallCheck:
         more = len(problems) - _MAX_NAMES
         text = "; ".join(problems[:_MAX_NAMES]) + (f"; and {more} more" if more > 0 else "")
         found += f"; {len(problems)} nodes are not ready: {text}"
-    return InstallCheck(_NAME, Verdict.PASSED if ready else Verdict.FAILED, found)
+    return InstallCheck(_NAME, InstallVerdict.PASSED if ready else InstallVerdict.FAILED, found)
 
 
 def _why(topology: Document) -> str:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class InstallVerdict(StrEnum):
     """Result of a check; ``SKIPPED`` if the cluster does not permit or does not need it."""
 
     PASSED = "passed"
@@ -19,13 +19,13 @@ class InstallCheck:
     """One check. ``details`` is one line: what was found and, after a failure, what to do."""
 
     name: str
-    verdict: Verdict
+    verdict: InstallVerdict
     details: str
 
 
 def has_failed(checks: Sequence[InstallCheck]) -> bool:
     """Return whether the installation does not work."""
-    return any(check.verdict is Verdict.FAILED for check in checks)
+    return any(check.verdict is InstallVerdict.FAILED for check in checks)
 
 
 def show(checks: Sequence[InstallCheck], form: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from gputopo_operator.installtest.components import judge, probes
 from gputopo_operator.installtest.dryruns import dry_runs, judge_dry_run
 from gputopo_operator.installtest.topologies import judge_topologies
-from gputopo_operator.installtest.verdict import InstallCheck, Verdict, has_failed, show
+from gputopo_operator.installtest.verdict import InstallCheck, InstallVerdict, has_failed, show
 from support.operator.installation import Document, chart_pod, node_topology
 
 READY = [
@@ -33,7 +33,7 @@ def test_pods_of_all_components_are_called_at_their_own_ports() -> None:
         "http://[fd00::1]:8890/readyz",
     ]
     checks = checks_of(READY)
-    assert {check.verdict for check in checks.values()} == {Verdict.PASSED}
+    assert {check.verdict for check in checks.values()} == {InstallVerdict.PASSED}
     assert checks["scheduler"].details == "2 pods are ready: a, b"
     assert checks["operator"].details == "1 pod is ready: gputopo-operator-0"
 
@@ -51,11 +51,11 @@ def test_pod_that_does_not_respond_fails_its_component_and_names_the_next_comman
     checks = checks_of(READY, {"http://10.0.0.3:8889/readyz": "status 503"})
     assert checks["scheduler"] == InstallCheck(
         "scheduler",
-        Verdict.FAILED,
+        InstallVerdict.FAILED,
         "1 of 2 pods are not ready: b: status 503; see"
         " kubectl -n gpus describe pods -l app.kubernetes.io/component=scheduler",
     )
-    assert checks["operator"].verdict is Verdict.PASSED
+    assert checks["operator"].verdict is InstallVerdict.PASSED
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_pod_that_does_not_respond_fails_its_component_and_names_the_next_comman
 )
 def test_pod_without_readiness_or_address_fails(status: Document, problem: str) -> None:
     operator = checks_of([chart_pod("operator", "x", **status)])["operator"]
-    assert operator.verdict is Verdict.FAILED
+    assert operator.verdict is InstallVerdict.FAILED
     assert problem in operator.details
 
 
@@ -92,9 +92,9 @@ def test_missing_pods_fail_except_those_that_the_values_do_not_request() -> None
     )
     nothing = checks_of([], scheduler_pods=0)
     assert {name: check.verdict for name, check in nothing.items()} == {
-        "operator": Verdict.FAILED,
-        "scheduler": Verdict.SKIPPED,
-        "deviceplugin": Verdict.FAILED,
+        "operator": InstallVerdict.FAILED,
+        "scheduler": InstallVerdict.SKIPPED,
+        "deviceplugin": InstallVerdict.FAILED,
     }
 
 
@@ -109,7 +109,7 @@ def test_only_three_of_many_pods_are_named(*, ready: bool) -> None:
 def test_topologies_are_counted_with_their_healthy_gpus() -> None:
     check = judge_topologies([node_topology("n1", (True, False)), node_topology("n2", (True,))])
     assert check == InstallCheck(
-        "topologies", Verdict.PASSED, "2 nodes with 3 GPUs, 2 of them healthy"
+        "topologies", InstallVerdict.PASSED, "2 nodes with 3 GPUs, 2 of them healthy"
     )
 
 
@@ -117,10 +117,10 @@ def test_node_that_is_not_ready_is_named_and_is_a_failure_only_if_no_node_is_rea
     competing = node_topology("n1", (True,), "False", "CompetingAllocator")
     silent = {"metadata": {"name": "n2"}}
     one = judge_topologies([competing, node_topology("n3", (True,))])
-    assert one.verdict is Verdict.PASSED
+    assert one.verdict is InstallVerdict.PASSED
     assert one.details.endswith("1 nodes are not ready: n1: CompetingAllocator: a message")
     none = judge_topologies([competing, silent])
-    assert none.verdict is Verdict.FAILED
+    assert none.verdict is InstallVerdict.FAILED
     assert "n2: its agent has not written the status" in none.details
     many = judge_topologies([node_topology(f"n{number}", (), "False") for number in range(9)])
     assert "n2: " in many.details
@@ -134,20 +134,20 @@ def test_status_with_other_conditions_only_is_not_ready() -> None:
 
 
 def test_cluster_without_gpus_is_no_failure() -> None:
-    assert judge_topologies([]).verdict is Verdict.SKIPPED
+    assert judge_topologies([]).verdict is InstallVerdict.SKIPPED
 
 
 @pytest.mark.parametrize(
     ("forged", "rejection", "verdict"),
     [
-        (False, "", Verdict.PASSED),
-        (False, "spec.schedulerName: wrong", Verdict.FAILED),
-        (True, "", Verdict.FAILED),
-        (True, "only the extender may", Verdict.PASSED),
+        (False, "", InstallVerdict.PASSED),
+        (False, "spec.schedulerName: wrong", InstallVerdict.FAILED),
+        (True, "", InstallVerdict.FAILED),
+        (True, "only the extender may", InstallVerdict.PASSED),
     ],
 )
 def test_only_the_forged_pod_must_be_rejected(
-    *, forged: bool, rejection: str, verdict: Verdict
+    *, forged: bool, rejection: str, verdict: InstallVerdict
 ) -> None:
     (run,) = [
         each
@@ -161,8 +161,8 @@ def test_only_the_forged_pod_must_be_rejected(
 
 def test_results_are_a_table_of_one_line_each_or_json() -> None:
     checks = [
-        InstallCheck("operator", Verdict.PASSED, "1 pod"),
-        InstallCheck("GPUJob", Verdict.FAILED, "a message\nof two lines"),
+        InstallCheck("operator", InstallVerdict.PASSED, "1 pod"),
+        InstallCheck("GPUJob", InstallVerdict.FAILED, "a message\nof two lines"),
     ]
     assert show(checks, "table").splitlines() == [
         "RESULT   CHECK              DETAILS",

@@ -13,7 +13,7 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator.installtest import __main__ as program
 from gputopo_operator.installtest import components, run
 from gputopo_operator.installtest.settings import InstallTestSettings
-from gputopo_operator.installtest.verdict import InstallCheck, Verdict
+from gputopo_operator.installtest.verdict import InstallCheck, InstallVerdict
 from support.operator.installation import Document, chart_pod, node_topology, probe_server
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_all_checks_pass_on_an_installation_that_works(cluster: Cluster) -> None
             *("operator", "scheduler", "deviceplugin", "topologies"),
             *("GPUJob", "pod with a GPU", "forged placement"),
         ],
-        Verdict.PASSED,
+        InstallVerdict.PASSED,
     )
     listing = cluster.requests[0]
     assert listing.path == "/api/v1/namespaces/gpus/pods"
@@ -105,7 +105,7 @@ def test_object_without_a_right_is_skipped_and_not_created(cluster: Cluster) -> 
     cluster.allowed = False
     found = checks(cluster)
     for name in ("GPUJob", "pod with a GPU", "forged placement"):
-        assert found[name].verdict is Verdict.SKIPPED
+        assert found[name].verdict is InstallVerdict.SKIPPED
         assert "admissionPolicies.enabled" in found[name].details
     assert not [each for each in cluster.requests if "dryRun" in each.query]
 
@@ -116,11 +116,11 @@ def test_unavailable_api_server_and_forbidden_topologies_fail_their_checks(
     cluster.create = lambda _: (503, {"message": "etcd is not available"})
     cluster.topologies = (403, {"message": "not permitted"})
     found = checks(cluster)
-    assert found["topologies"].verdict is Verdict.FAILED
+    assert found["topologies"].verdict is InstallVerdict.FAILED
     assert "not permitted" in found["topologies"].details
     # An unknown result is no rejection: the forged pod does not pass by it.
     for name in ("GPUJob", "pod with a GPU", "forged placement"):
-        assert found[name].verdict is Verdict.FAILED
+        assert found[name].verdict is InstallVerdict.FAILED
         assert "etcd is not available" in found[name].details
 
 
@@ -134,8 +134,8 @@ def test_probes_are_called_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
             components, "pod_url", lambda _, port, path: f"http://127.0.0.1:{port}{path}"
         )
         found = checks(cluster)
-    assert found["operator"].verdict is Verdict.PASSED
-    assert found["scheduler"].verdict is Verdict.FAILED
+    assert found["operator"].verdict is InstallVerdict.PASSED
+    assert found["scheduler"].verdict is InstallVerdict.FAILED
     assert "status 503" in found["scheduler"].details
 
 
