@@ -15,7 +15,7 @@ def generated_pages() -> dict[str, str]:
     """Return the text of each generated page, by its path in the repository."""
     chart = ROOT / "charts/gputopo"
     definitions = [path.read_text() for path in sorted((ROOT / "crds").glob("*.yaml"))]
-    templates = [path.read_text() for path in sorted((chart / "templates").glob("*.yaml"))]
+    templates = [path.read_text() for path in sorted((chart / "templates").rglob("*.yaml"))]
     return {
         "docs/reference/commands.md": commands_page(),
         "docs/reference/fields.md": fields_page(definitions),

@@ -96,7 +96,7 @@ def test_roles_have_their_rules_and_the_comments_above_them() -> None:
 
 
 def test_no_role_of_the_chart_reads_secrets_or_runs_commands_in_pods() -> None:
-    templates = (ROOT / "charts/gputopo/templates").glob("*.yaml")
+    templates = (ROOT / "charts/gputopo/templates").rglob("*.yaml")
     roles = [role for path in templates for role in parse_roles(path.read_text())]
     assert {role.kind for role in roles} == {"Role", "ClusterRole"}
     rules = [rule.content for role in roles for rule in role.rules]
