@@ -3,11 +3,28 @@
 import logging
 from collections.abc import Mapping
 from importlib.metadata import version
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info
 
 from gputopo.runtime.log import fields
+from gputopo.throughput.meter import DropReason
 from gputopo_deviceplugin.gpus.health import Health
+
+OPERATIONS: Final = (
+    "contact",
+    "event",
+    "measure",
+    "observe",
+    "publish",
+    "resync",
+    "socket",
+    "state",
+)
+"""Reads and writes that the agent repeats after a failure."""
+
+MESSAGE_FAULTS: Final = ("Malformed", "TooLarge", "NotMeasured", "Unreadable")
+"""Why a report of steps is ignored, before the meter sees it."""
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +92,10 @@ class AgentMetrics:
             self._gpus.labels(state)
         for result in ("granted", "refused"):
             self._allocations.labels(result)
+        for operation in OPERATIONS:
+            self._failures.labels(operation)
+        for reason in (*MESSAGE_FAULTS, *DropReason):
+            self._dropped.labels(reason)
 
     def set_state(
         self,

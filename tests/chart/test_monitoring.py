@@ -13,6 +13,7 @@ import yaml
 
 from gputopo_extender.verbs.app import _outcome
 from localcluster.settings import current_paths
+from monitortest.catalogue import CAUSES
 from monitortest.queries import (
     Query,
     dashboard_queries,
@@ -281,3 +282,8 @@ def test_names_of_metrics_end_with_their_unit_and_labels_have_few_values() -> No
         # Only a few metrics have one series per pod: those of measured and of sized pods.
         if {"pod", "name"} & set(family.labels):
             assert re.search(r"steps_per_second|sized_pod_", family.name), family.name
+
+
+def test_every_alert_has_a_cause_by_which_the_tool_fires_it(groups: list[dict[str, Any]]) -> None:
+    caused = [alert for cause in CAUSES.values() for alert in cause.alerts]
+    assert sorted(caused) == sorted(rule["alert"] for rule in rules(groups, "alert"))

@@ -1,0 +1,24 @@
+"""The metrics of the agent before anything has happened."""
+
+import re
+from pathlib import Path
+
+from gputopo_deviceplugin.metrics import AgentMetrics
+
+PACKAGE = Path(__file__).parents[3] / "deviceplugin" / "gputopo_deviceplugin"
+
+
+def test_every_counted_reason_is_0_at_the_start_so_that_its_first_increase_is_seen() -> None:
+    shown = AgentMetrics().registry.get_sample_value
+    texts = [path.read_text() for path in PACKAGE.rglob("*.py")]
+    reasons = {each for text in texts for each in re.findall(r'dropped_steps\("(\w+)"', text)}
+    assert len(reasons) == 4
+    for reason in {*reasons, "Restart", "ClockJump", "Stall", "Implausible", "SeveralSenders"}:
+        assert shown("gputopo_agent_dropped_steps_total", {"reason": reason}) == 0, reason
+    calls = r'(?:record_failure|count_failure|on_failure)\("(\w+)"'
+    operations = {each for text in texts for each in re.findall(calls, text)}
+    assert len(operations) == 8
+    for operation in operations:
+        assert shown("gputopo_agent_failures_total", {"of": operation}) == 0
+    for result in ("granted", "refused"):
+        assert shown("gputopo_agent_allocations_total", {"result": result}) == 0

@@ -1,0 +1,154 @@
+"""Check the dashboard and the alerts with a real Prometheus that reads the local cluster."""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from localcluster.cluster import Cluster
+from localcluster.progress import Progress
+from localcluster.settings import CLONE, current_paths
+from monitortest import checks
+from monitortest.catalogue import CAUSES
+from monitortest.configuration import THRESHOLDS, configuration, quick_rules
+from monitortest.prometheus import Prometheus, running
+from monitortest.queries import dashboard_queries, rule_queries, rules
+from monitortest.reference import PAGE
+from monitortest.site import NAMESPACE, TOPOLOGIES, Site
+from showcase import install
+from showcase.kubectl import wait_for
+from soaktest import namespace
+from soaktest.client import Client
+from soaktest.trial import trial, write
+
+_QUERIES: Final = "queries"
+_ALL: Final = "all"
+_CHART: Final = CLONE / "charts" / "gputopo"
+_DASHBOARD: Final = _CHART / "files" / "dashboards" / "gputopo.json"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the named checks; return 1 if a query has no data or an alert does not fire."""
+    options = _parser().parse_args(arguments)
+    names = [*CAUSES, _QUERIES] if _ALL in options.checks else options.checks
+    with trial(keep_cluster=options.installed), ExitStack() as stack:
+        installed = (
+            install.on_running_cluster()
+            if options.installed
+            else install.on_local_cluster(_say, install.SHORT_SAMPLES)
+        )
+        groups = _rules(installed)
+        site = stack.enter_context(_site(installed, options))
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="gputopo-prometheus-"))
+        )
+        settings = configuration(
+            PAGE.read_text(), current_paths().kubeconfig, folder / "rules.yaml"
+        )
+        prometheus = stack.enter_context(running(folder, settings, groups))
+        results = _check(site, prometheus, groups, names)
+    write(options.output, checks.document(*results), checks.table(*results))
+    alerts, queries, problems = results
+    good = [*(one.is_good for one in alerts), *(one.is_good for one in queries)]
+    return 0 if all(good) and not problems else 1
+
+
+def _check(
+    site: Site, prometheus: Prometheus, groups: Sequence[dict[str, Any]], names: Sequence[str]
+) -> tuple[list[checks.AlertResult], list[checks.QueryResult], list[str]]:
+    wait_for("Prometheus reads all components", lambda: _all_read(prometheus))
+    early = checks.await_quiet(prometheus, [rule["alert"] for rule in rules(groups, "alert")])
+    problems = [f"{alert}: fires without a cause" for alert in early]
+    alerts: list[checks.AlertResult] = []
+    queries: list[checks.QueryResult] = []
+    for name in names:
+        _say(name)
+        if name == _QUERIES:
+            dashboard = dashboard_queries(json.loads(_DASHBOARD.read_text()))
+            recorded = [each for each in rule_queries(groups) if ":" in each.place]
+            queries = checks.check_queries(site, prometheus, [*dashboard, *recorded], _say)
+        else:
+            alerts += checks.check_alerts(site, prometheus, CAUSES[name], _say)
+    return alerts, queries, [*problems, *prometheus.failed_rules()]
+
+
+def _rules(installed: install.Installed) -> list[dict[str, Any]]:
+    """Return the rules of the chart, with quick alerts and low thresholds."""
+    values = {"monitoring": {"rules": {"enabled": True, **THRESHOLDS}}}
+    helm = installed.kubectl.binary.with_name("helm")
+    rendered = subprocess.run(
+        [
+            *(helm, "template", "gputopo", _CHART, "--values", "-"),
+            *("--show-only", "templates/prometheusrule.yaml"),
+        ],
+        input=json.dumps(values),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return quick_rules(rendered.stdout)
+
+
+@contextmanager
+def _site(installed: install.Installed, options: argparse.Namespace) -> Iterator[Site]:
+    with Client(current_paths()) as client:
+        namespace.create(client, NAMESPACE)
+        nodes = {
+            each["metadata"]["name"]: [link["bandwidthMBps"] for link in each["spec"]["links"]]
+            for each in client.get(TOPOLOGIES)["items"]
+        }
+        # Links of different bandwidth, so that pods can lose bandwidth.
+        slow = options.slow_node or max(nodes, key=lambda name: max(nodes[name]) / min(nodes[name]))
+        cluster = Cluster(current_paths(), Progress())
+        try:
+            yield Site(installed, cluster, client, options.node or min(nodes), slow)
+        finally:
+            namespace.remove(client, NAMESPACE)
+
+
+def _all_read(prometheus: Prometheus) -> bool:
+    """Whether every component is read, and no target fails."""
+    components = "count(count by (component) (gputopo_build_info))"
+    return prometheus.number(components) == 3 and all(  # noqa: PLR2004 - extender, operator, agent
+        target["health"] == "up" for target in prometheus.targets()
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    width = max(map(len, CAUSES))
+    lines = [
+        f"  {name:<{width}}  {one.summary}: {', '.join(one.alerts)}" for name, one in CAUSES.items()
+    ]
+    parser = argparse.ArgumentParser(
+        prog="tools/monitoring",
+        description=__doc__,
+        epilog="\n".join(["checks:", *lines, f"  {_QUERIES:<{width}}  every query returns data"]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "checks",
+        nargs="+",
+        choices=[*CAUSES, _QUERIES, _ALL],
+        metavar="CHECK",
+        help=f"one or more of the names below, or `{_ALL}`",
+    )
+    parser.add_argument(
+        "--installed", action="store_true", help="use the installed gputopo, and install nothing"
+    )
+    parser.add_argument("--node", help="node on which faults are caused")
+    parser.add_argument("--slow-node", help="node whose links differ, for slow-links")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    return parser
+
+
+def _say(text: str) -> None:
+    print(f"==> {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

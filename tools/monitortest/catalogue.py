@@ -1,0 +1,55 @@
+"""All causes by name, with the alerts that they must fire."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final
+
+from monitortest import component_causes, node_causes
+from monitortest.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One fault.
+
+    Attributes:
+        carry_out: causes the fault for the time of a block.
+        alerts: the alerts that it must fire.
+    """
+
+    carry_out: Callable[[Site], AbstractContextManager[None]]
+    alerts: tuple[str, ...]
+
+    @property
+    def summary(self) -> str:
+        """The first line of the fault's docstring."""
+        text = self.carry_out.__doc__ or ""
+        return text.strip().splitlines()[0].rstrip(".")
+
+
+CAUSES: Final = {
+    "gpu-unhealthy": Cause(node_causes.gpu_unhealthy, ("GputopoGpuUnhealthy",)),
+    "gpu-shared": Cause(node_causes.gpu_shared, ("GputopoGpuShared", "GputopoGpusDiffer")),
+    "deleted-pods": Cause(node_causes.gpus_of_deleted_pods, ("GputopoGpusOfDeletedPods",)),
+    "rejected": Cause(node_causes.allocations_rejected, ("GputopoAllocationsRejected",)),
+    "unreadable": Cause(node_causes.node_unusable, ("GputopoNodeUnusable",)),
+    "not-ready": Cause(node_causes.agent_not_ready, ("GputopoAgentNotReady",)),
+    "disconnected": Cause(node_causes.agent_disconnected, ("GputopoAgentDisconnected",)),
+    "no-agent": Cause(node_causes.agent_missing, ("GputopoAgentMissing",)),
+    "waiting": Cause(component_causes.pods_waiting, ("GputopoPodsWaiting",)),
+    "slow-links": Cause(component_causes.bandwidth_lost, ("GputopoBandwidthLost",)),
+    "quota": Cause(component_causes.resizes_rejected, ("GputopoResizesRejected",)),
+    "queue": Cause(component_causes.queue_waiting, ("GputopoQueueWaiting",)),
+    "operator-errors": Cause(component_causes.operator_without_rights, ("GputopoOperatorErrors",)),
+    "no-operator": Cause(component_causes.operator_down, ("GputopoOperatorDown",)),
+    "no-leader": Cause(component_causes.no_leader, ("GputopoNoLeader",)),
+    "one-extender": Cause(
+        component_causes.extender_replica_missing, ("GputopoExtenderReplicaMissing",)
+    ),
+    "no-extender": Cause(component_causes.extender_down, ("GputopoExtenderDown",)),
+    "stale": Cause(
+        component_causes.extender_without_rights,
+        ("GputopoExtenderStale", "GputopoExtenderErrors"),
+    ),
+}

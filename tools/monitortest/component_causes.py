@@ -1,0 +1,179 @@
+"""Causes of the alerts about scheduling and the operator; each ends with its block."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final
+
+from faulttest import pods
+from gputopo.api.names import GPUS_ANNOTATION, SENSITIVITY_ANNOTATION
+from monitortest.site import DEPLOYMENTS, JOBS, NAMESPACE, PODS, Site
+from resizetest import faultpods
+from resizetest.faultpods import Worker
+from showcase.install import NAMESPACE as SYSTEM
+from showcase.kubectl import wait_for
+from soaktest import manifests
+from soaktest.client import Object
+
+_SCHEDULER: Final = "gputopo-scheduler"
+_OPERATOR: Final = "gputopo-operator"
+_REPLICAS: Final = 2
+_LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/{_SCHEDULER}"
+_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+_QUOTAS: Final = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
+_NO_NODE: Final = {"kubernetes.io/hostname": "no-such-node"}
+_MOST_GPUS: Final = 16
+_FAILING_JOBS: Final = 6
+_PROBE_SECONDS: Final = 4.0
+_STALE_SECONDS: Final = 900.0
+"""The extender lists again after 10 minutes at the latest, and rejects requests 180 s later."""
+
+
+@contextmanager
+def extender_down(site: Site) -> Iterator[None]:
+    """Remove all pods of scheduler and extender."""
+    with _scaled(site, _SCHEDULER, 0, _REPLICAS):
+        yield
+
+
+@contextmanager
+def extender_replica_missing(site: Site) -> Iterator[None]:
+    """Remove one of two pods of scheduler and extender."""
+    with _scaled(site, _SCHEDULER, 1, _REPLICAS):
+        yield
+
+
+@contextmanager
+def no_leader(site: Site) -> Iterator[None]:
+    """Write an identity into the Lease that belongs to no scheduler."""
+    now = datetime.now(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    spec = {"holderIdentity": "no-scheduler", "leaseDurationSeconds": 600, "renewTime": now}
+    site.client.patch(_LEASE, {"spec": spec})
+    try:
+        yield
+    finally:
+        site.client.delete(_LEASE)
+
+
+@contextmanager
+def extender_without_rights(site: Site) -> Iterator[None]:
+    """Remove the right to list GPUTopologies, and create a pod when the extenders are stale."""
+    with _without_rule(site, "gputopo-extender", "gputopologies"):
+        wait_for(
+            "a pod is not placed",
+            lambda: _waits(site),
+            timeout_s=_STALE_SECONDS,
+            interval_s=_PROBE_SECONDS,
+        )
+        yield
+
+
+@contextmanager
+def pods_waiting(site: Site) -> Iterator[None]:
+    """Create a pod that fits on no node."""
+    waiting = pods.pod("waiting", 1, site.image)
+    waiting["spec"]["nodeSelector"] = _NO_NODE
+    site.create(waiting)
+    yield
+
+
+@contextmanager
+def bandwidth_lost(site: Site) -> Iterator[None]:
+    """Leave only two GPUs of a node free that are far from each other, for a sensitive pod."""
+    topology = site.get(f"/apis/gputopo.io/v1alpha1/gputopologies/{site.slow}")["spec"]
+    worst = min(topology["links"], key=lambda link: int(link["bandwidthMBps"]))
+    others = len(topology["gpus"])
+    for number in range(others):
+        site.create(pods.pod(f"single-{number}", 1, site.image, site.slow))
+    for number in range(others):
+        placed = site.await_running(f"single-{number}")
+        chosen = json.loads(placed["metadata"]["annotations"][GPUS_ANNOTATION])["containers"][
+            "main"
+        ]
+        if chosen[0] in {worst["a"], worst["b"]}:
+            site.client.delete(f"{PODS}/single-{number}")
+    pair = pods.pod("pair", 2, site.image, site.slow)
+    pair["metadata"]["annotations"][SENSITIVITY_ANNOTATION] = "Sensitive"
+    site.start(pair)
+    yield
+
+
+@contextmanager
+def operator_down(site: Site) -> Iterator[None]:
+    """Remove the operator."""
+    with _scaled(site, _OPERATOR, 0, 1):
+        yield
+
+
+@contextmanager
+def operator_without_rights(site: Site) -> Iterator[None]:
+    """Remove the operator's rights on Jobs, and create GPUJobs."""
+    with _without_rule(site, _OPERATOR, "jobs"):
+        for number in range(_FAILING_JOBS):
+            job = manifests.job(f"failing-{number}", 1, site.image, 600, "Ring")
+            site.client.create(JOBS, job)
+        yield
+
+
+@contextmanager
+def queue_waiting(site: Site) -> Iterator[None]:
+    """Start the operator with a queue, and create a GPUJob that no node can run."""
+    with queued(site):
+        site.client.create(JOBS, manifests.job("too-large", _MOST_GPUS, site.image, 600, "Ring"))
+        yield
+
+
+@contextmanager
+def queued(site: Site) -> Iterator[None]:
+    """Run the operator with a queue for the time of the block."""
+    path = f"{DEPLOYMENTS}/{_OPERATOR}"
+    containers = site.get(path)["spec"]["template"]["spec"]["containers"]
+    with_queue = [{**containers[0], "args": [*containers[0]["args"], "--queue-order=FIFO"]}]
+    with site.patched(path, _pod(with_queue), _pod(containers)):
+        yield
+
+
+@contextmanager
+def resizes_rejected(site: Site) -> Iterator[None]:
+    """Run a job whose share of CPUs is above the quota of its namespace."""
+    quota = faultpods.quota(200)
+    site.client.create(_QUOTAS, quota)
+    own = f"{_QUOTAS}/{quota['metadata']['name']}"
+    try:
+        wait_for("the quota is in force", lambda: "hard" in site.get(own).get("status", {}))
+        worker = Worker("sized", site.node, 4)
+        site.client.create(JOBS, faultpods.job(worker, site.installed.trainer_image))
+        yield
+    finally:
+        site.client.delete(own)
+
+
+def _waits(site: Site) -> bool:
+    """Create a pod; return whether it is not placed at once."""
+    site.remove_pods()
+    site.create(pods.pod("probe", 1, site.image))
+    time.sleep(_PROBE_SECONDS)
+    return "nodeName" not in site.get(f"{PODS}/probe")["spec"]
+
+
+@contextmanager
+def _scaled(site: Site, deployment: str, during: int, after: int) -> Iterator[None]:
+    site.scale(deployment, during)
+    try:
+        yield
+    finally:
+        site.scale(deployment, after)
+
+
+@contextmanager
+def _without_rule(site: Site, role: str, resource: str) -> Iterator[None]:
+    rules = site.get(f"{_ROLES}/{role}")["rules"]
+    left = [rule for rule in rules if resource not in rule["resources"]]
+    with site.patched(f"{_ROLES}/{role}", {"rules": left}, {"rules": rules}):
+        yield
+
+
+def _pod(containers: list[Object]) -> Object:
+    return {"spec": {"template": {"spec": {"containers": containers}}}}

@@ -1,0 +1,111 @@
+"""The cluster in which the checks cause alerts."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from localcluster.cluster import Cluster
+from localcluster.commands import run
+from showcase.install import NAMESPACE as SYSTEM
+from showcase.install import Installed
+from showcase.kubectl import wait_for
+from soaktest.client import Client, Object, RejectedError, UnavailableError
+
+NAMESPACE: Final = "gputopo-monitoring"
+PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+JOBS: Final = f"/apis/gputopo.io/v1alpha1/namespaces/{NAMESPACE}/gpujobs"
+TOPOLOGIES: Final = "/apis/gputopo.io/v1alpha1/gputopologies"
+SYSTEM_PODS: Final = f"/api/v1/namespaces/{SYSTEM}/pods"
+DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments"
+
+_START_SECONDS: Final = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A cluster with gputopo, and the node on which the checks cause faults.
+
+    Attributes:
+        node: name of a node with GPUs that other users of the cluster do not need.
+        slow: name of a node whose links differ, for the alert about lost bandwidth.
+    """
+
+    installed: Installed
+    cluster: Cluster
+    client: Client
+    node: str
+    slow: str
+
+    @property
+    def image(self) -> str:
+        """Image of pods that only sleep."""
+        return self.installed.workload_image
+
+    def get(self, path: str, **query: str) -> Object:
+        """Return an object or a list, after as many tries as the API server needs."""
+        return wait_for(f"a response to {path}", lambda: self._find(path, **query))
+
+    def create(self, manifest: Object) -> Object:
+        """Create a pod."""
+        return self.client.create(PODS, manifest)
+
+    def start(self, manifest: Object) -> Object:
+        """Create a pod and return it once it runs.
+
+        Raises:
+            TimeoutError: it does not run.
+        """
+        name = self.create(manifest)["metadata"]["name"]
+        return self.await_running(name)
+
+    def await_running(self, name: str) -> Object:
+        """Return the pod once it runs."""
+
+        def running() -> Object | None:
+            found = self._find(f"{PODS}/{name}")
+            return found if found and found["status"].get("phase") == "Running" else None
+
+        return wait_for(f"pod {name} runs", running, timeout_s=_START_SECONDS)
+
+    def remove_pods(self) -> None:
+        """Delete all pods and GPUJobs of the checks, and wait until they are gone."""
+        self.client.delete(JOBS)
+        self.client.delete(PODS)
+        wait_for(
+            "the pods of the checks are gone",
+            lambda: not self.get(PODS)["items"],
+            timeout_s=_START_SECONDS,
+        )
+
+    def agent(self) -> Object:
+        """Return the pod of the agent of ``node``."""
+        selector = "app.kubernetes.io/component=deviceplugin"
+        pods = self.get(SYSTEM_PODS, labelSelector=selector)["items"]
+        found: Object = next(pod for pod in pods if pod["spec"].get("nodeName") == self.node)
+        return found
+
+    def inside(self, *command: str) -> None:
+        """Run a command inside ``node``."""
+        run(self.cluster.inside(self.node, list(command)))
+
+    def scale(self, deployment: str, replicas: int) -> None:
+        """Set the number of pods of a Deployment of gputopo."""
+        self.client.patch(f"{DEPLOYMENTS}/{deployment}", {"spec": {"replicas": replicas}})
+
+    @contextmanager
+    def patched(
+        self, path: str, change: Mapping[str, Any], back: Mapping[str, Any]
+    ) -> Iterator[None]:
+        """Change an object for the time of the block."""
+        self.client.patch(path, change)
+        try:
+            yield
+        finally:
+            self.client.patch(path, back)
+
+    def _find(self, path: str, **query: str) -> Object | None:
+        try:
+            return self.client.get(path, **query)
+        except (UnavailableError, RejectedError):
+            return None
