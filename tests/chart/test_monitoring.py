@@ -257,11 +257,22 @@ def test_wrong_value_is_rejected_by_name(helm: Helm, values: Object, named: str)
         helm.render({"monitoring": values})
 
 
-def test_labels_of_jobs_are_kept_and_agents_get_the_name_of_their_node(helm: Helm) -> None:
-    rendered = helm.render({"podMonitor": {"enabled": True}})
-    for component in ("operator", "scheduler", "deviceplugin"):
-        monitor = find(rendered, "PodMonitor", f"gputopo-{component}")
-        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+@pytest.mark.parametrize(
+    ("value", "kind", "field"),
+    [
+        ("podMonitor", "PodMonitor", "podMetricsEndpoints"),
+        ("serviceMonitor", "ServiceMonitor", "endpoints"),
+    ],
+)
+def test_labels_of_jobs_are_kept_and_agents_get_the_name_of_their_node(
+    helm: Helm, value: str, kind: str, field: str
+) -> None:
+    rendered = helm.render({value: {"enabled": True}})
+    endpoints = [
+        endpoint for each in rendered if each["kind"] == kind for endpoint in each["spec"][field]
+    ]
+    assert len(endpoints) == 3
+    for endpoint in endpoints:
         assert endpoint["honorLabels"] is True
         assert endpoint["relabelings"] == [
             {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}
@@ -287,3 +298,13 @@ def test_names_of_metrics_end_with_their_unit_and_labels_have_few_values() -> No
 def test_every_alert_has_a_cause_by_which_the_tool_fires_it(groups: list[dict[str, Any]]) -> None:
     caused = [alert for cause in CAUSES.values() for alert in cause.alerts]
     assert sorted(caused) == sorted(rule["alert"] for rule in rules(groups, "alert"))
+
+
+def test_prometheus_can_parse_every_query_of_the_dashboard(tmp_path: Path) -> None:
+    expressions = [query.expression for query in dashboard_queries(DASHBOARD)]
+    recorded = [
+        {"record": f"query:{number}", "expr": text} for number, text in enumerate(expressions)
+    ]
+    groups = {"groups": [{"name": "queries", "rules": recorded}]}
+    (tmp_path / "queries.yaml").write_text(yaml.safe_dump(groups))
+    assert f"{len(expressions)} rules found" in promtool(tmp_path, "check", "rules", "queries.yaml")
