@@ -148,6 +148,8 @@ class OperatorMetrics:
             ["outcome"],
             registry=self.registry,
         )
+        for outcome in ("success", "error"):
+            self.reconcile_seconds.labels(outcome)
         self._pod_failures = Counter(
             "gputopo_operator_pod_failures_total",
             "Failed pods of GPUJobs, by cause: the application, or admission by kubelet.",

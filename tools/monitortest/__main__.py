@@ -83,7 +83,8 @@ def _rules(installed: install.Installed) -> list[dict[str, Any]]:
     helm = installed.kubectl.binary.with_name("helm")
     rendered = subprocess.run(
         [
-            *(helm, "template", "gputopo", _CHART, "--values", "-"),
+            *(helm, "template", "gputopo", _CHART, "--namespace", install.NAMESPACE),
+            *("--values", "-"),
             *("--show-only", "templates/prometheusrule.yaml"),
         ],
         input=json.dumps(values),

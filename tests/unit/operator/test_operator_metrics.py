@@ -42,6 +42,13 @@ def test_failures_are_counted_by_cause() -> None:
     assert metrics.registry.get_sample_value(name, {"kind": "application"}) == 0
 
 
+def test_both_outcomes_of_a_reconciliation_are_0_at_the_start() -> None:
+    shown = OperatorMetrics().registry.get_sample_value
+    for outcome in ("success", "error"):
+        name = "gputopo_operator_reconcile_duration_seconds_count"
+        assert shown(name, {"outcome": outcome}) == 0
+
+
 def test_lengths_of_the_queues_are_read_at_each_scrape() -> None:
     metrics, jobs, profiles = OperatorMetrics(), ["a"], ["a"]
     metrics.watch_queues(jobs.__len__, profiles.__len__)
