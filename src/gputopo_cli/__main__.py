@@ -28,7 +28,7 @@ def run(arguments: Sequence[str], program: str) -> int:
     * 0: success.
     * 1: a package is not installed, or the output cannot be written.
     * 2: the input is invalid; standard error has one line.
-    * 3: nothing fits, or ``doctor`` found an error.
+    * 3: nothing fits, ``doctor`` found an error, or ``explain`` found another choice.
     * 130: interrupted.
     """
     try:

@@ -17,7 +17,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: fast, and the same in a terminal, a pipe and a page
     help="Show GPU topologies, choose GPUs for jobs, simulate job lists and check clusters.",
-    epilog="Exit status: 0 success, 2 bad input, 3 nothing fits or the cluster has errors."
+    epilog="Exit status: 0 success, 2 bad input, 3 nothing fits, the cluster has errors or a"
+    " replay differs."
     " See docs/use/cli.md for examples.",
 )
 
@@ -50,6 +51,7 @@ add_command(app, "simulate", simulate.simulate)
 add_command(app, "compare", simulate.compare)
 app.add_typer(synergy.app, name="synergy")
 add_command(app, "who-has", cluster.who_has)
+add_command(app, "explain", cluster.explain)
 add_command(app, "sizes", cluster.sizes)
 add_command(app, "queue", cluster.queue)
 add_command(app, "doctor", cluster.doctor)

@@ -4,7 +4,14 @@ from typing import Annotated
 
 import typer
 
-from gputopo_cli.shared.options import NEGATIVE_RESULT, ClusterContext, Namespace, TableOrJson
+from gputopo_cli.shared.options import (
+    NEGATIVE_RESULT,
+    ClusterContext,
+    Namespace,
+    TableOrJson,
+    complete,
+    complete_topologies,
+)
 
 
 def who_has(
@@ -31,6 +38,54 @@ def who_has(
     from gputopo_cli.cluster.who_has import UserQuery, write_users
 
     write_users(UserQuery(node, gpu, pod), context, form)
+
+
+def explain(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[pod/|gpujob/]NAME",
+            help="A pod or GPUJob; a plain NAME is looked up as a pod, then as a GPUJob.",
+            show_default=False,
+            autocompletion=complete(("pod/", "gpujob/")),
+        ),
+    ] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the object.")
+    ] = "default",
+    filename: Annotated[
+        str,
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="FILE",
+            help="Read the pod from this file (kubectl get pod -o yaml) instead of the cluster.",
+        ),
+    ] = "",
+    topology: Annotated[
+        str,
+        typer.Option(
+            "--topology",
+            metavar="NAME|FILE",
+            autocompletion=complete_topologies,
+            help="With -f: the topology of the pod's node, from a file or the catalogue.",
+        ),
+    ] = "",
+    context: ClusterContext = None,
+    form: TableOrJson = "table",
+) -> None:
+    """Explain why a pod has its GPUs, and check that the decision can be repeated.
+
+    Shows the request and where each part came from, the chosen GPUs and the next best sets with
+    their predicted bandwidth in GB/s, the node against the other nodes when it was chosen, and
+    whether kubelet gave the pod these GPUs. The decision is computed again from what the pod's
+    annotation recorded. Exit status 3: this gives another choice than the recorded one.
+    """
+    from gputopo_cli.cluster.explain.report import ExplainQuery, write_explanation
+
+    query = ExplainQuery(name, namespace, filename, topology, context)
+    if not write_explanation(query, form):
+        raise typer.Exit(NEGATIVE_RESULT)
 
 
 def sizes(

@@ -12,7 +12,7 @@ from gputopo.api.replay import RecordedNodes
 from gputopo.topology.model import GpuUuid
 from gputopo_explain.placed.choices import Choices, choices
 from gputopo_explain.placed.recorded import RecordedPlacement, recorded_placement
-from gputopo_explain.placed.replay import Replay, Verdict, replay
+from gputopo_explain.placed.replay import Replay, ReplayVerdict, replay
 from gputopo_explain.placed.request import RequestPart, request_parts
 from gputopo_kube.pods import PodView, parse_pod
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
@@ -68,7 +68,7 @@ class PlacedExplanation:
     @property
     def differs(self) -> bool:
         """Whether the replay gives another choice than the one that was recorded."""
-        return self.replay.verdict is Verdict.DIFFERENT
+        return self.replay.verdict is ReplayVerdict.DIFFERENT
 
 
 def explain_placed(
@@ -76,7 +76,6 @@ def explain_placed(
     topology: Mapping[str, Any] | GpuNode | None,
     *,
     resource: str = RESOURCE,
-    same_gpus: bool = True,
 ) -> PlacedExplanation:
     """Explain the placement of a pod that is bound to a node.
 
@@ -84,7 +83,6 @@ def explain_placed(
         document: the pod object.
         topology: the GPUTopology object of its node, or the parsed object; None if there is none.
         resource: extended resource that counts the GPUs.
-        same_gpus: whether the UUIDs in the topology are those of the node.
 
     Raises:
         PodError: if the object is not a valid pod.
@@ -92,7 +90,11 @@ def explain_placed(
     pod = parse_pod(document, resource)
     node = _node(topology)
     recorded = recorded_placement(pod)
-    again = replay(recorded, node, same_gpus=same_gpus)
+    again = replay(
+        recorded,
+        node,
+        same_gpus=not isinstance(topology, GpuNode) or _has_uuids(topology, recorded),
+    )
     job = str((document["metadata"].get("labels") or {}).get(JOB_LABEL) or "")
     known = again.input if isinstance(node, GpuNode) and again.match else None
     return PlacedExplanation(
@@ -106,6 +108,11 @@ def explain_placed(
         choices=choices(node.topology, known) if known and isinstance(node, GpuNode) else None,
         gpus=tuple(_gpus(pod, recorded, node if isinstance(node, GpuNode) else None)),
     )
+
+
+def _has_uuids(node: GpuNode, recorded: RecordedPlacement) -> bool:
+    """Return whether a topology of a file has the UUIDs of the pod's node."""
+    return any(GpuUuid(uuid) in node.topology.index_of for uuid in recorded.uuids)
 
 
 def _node(topology: Mapping[str, Any] | GpuNode | None) -> GpuNode | UnreadableTopology | None:

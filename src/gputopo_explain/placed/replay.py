@@ -28,7 +28,7 @@ from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
 NO_TOPOLOGY: Final = "the node has no GPUTopology any more"
 
 
-class Verdict(StrEnum):
+class ReplayVerdict(StrEnum):
     """Whether a replay gives the same choice."""
 
     SAME = "Same"
@@ -46,7 +46,7 @@ class Replay:
         match: the choice of the replay; None if there is none.
     """
 
-    verdict: Verdict
+    verdict: ReplayVerdict
     reasons: tuple[str, ...] = ()
     input: DecisionInput | None = None
     match: Match | None = None
@@ -72,12 +72,12 @@ def replay(
         decision = decision_input(figures, record)
         chosen = _place(topology, decision)
     except UnknownInputError as error:
-        return Replay(Verdict.UNKNOWN, (str(error),))
+        return Replay(ReplayVerdict.UNKNOWN, (str(error),))
     except RecordError as error:
-        return Replay(Verdict.DIFFERENT, (str(error),))
+        return Replay(ReplayVerdict.DIFFERENT, (str(error),))
     if reasons := tuple(_differences(figures, decision, chosen, topology)):
-        return Replay(Verdict.DIFFERENT, reasons, decision, chosen)
-    same = Replay(Verdict.SAME, (), decision, chosen)
+        return Replay(ReplayVerdict.DIFFERENT, reasons, decision, chosen)
+    same = Replay(ReplayVerdict.SAME, (), decision, chosen)
     return _compare_uuids(recorded, node, same) if same_gpus and isinstance(node, GpuNode) else same
 
 
@@ -137,9 +137,9 @@ def _compare_uuids(recorded: RecordedPlacement, node: GpuNode, same: Replay) -> 
     text = f"UUIDs: recorded {_join(uuids)}; GPUs {_join(chosen)} of the node have {_join(now)}"
     generation = recorded.gpus.generation if recorded.gpus else node.generation
     if generation == node.generation:
-        return Replay(Verdict.DIFFERENT, (text,), same.input, same.match)
+        return Replay(ReplayVerdict.DIFFERENT, (text,), same.input, same.match)
     changed = f"the node's GPUs changed since: generation {generation}, now {node.generation}"
-    return Replay(Verdict.UNKNOWN, (f"{changed}; {text}",), same.input, same.match)
+    return Replay(ReplayVerdict.UNKNOWN, (f"{changed}; {text}",), same.input, same.match)
 
 
 def _join(items: Sequence[GpuIndex] | Sequence[GpuUuid]) -> str:

@@ -17,7 +17,7 @@ from gputopo.placement.place import place
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo.topology.model import GpuIndex, mask_of
 from gputopo_explain.placed.recorded import recorded_placement
-from gputopo_explain.placed.replay import Replay, Verdict, replay
+from gputopo_explain.placed.replay import Replay, ReplayVerdict, replay
 from gputopo_kube.pods import parse_pod
 from gputopo_scheduling.topologies import GpuNode, parse_node
 from gputopo_topologies.catalogue import named
@@ -197,7 +197,7 @@ async def test_replay_gives_the_same_choice_for_200_placements_and_reports_alter
     placed = await churned(start, api)
     assert len(placed) >= PLACEMENTS
     verdicts = Counter(replayed(each, node_of(api, each)).verdict for each in placed)
-    assert verdicts == {Verdict.SAME: len(placed)}
+    assert verdicts == {ReplayVerdict.SAME: len(placed)}
 
     changed = Counter[str]()
     for document in placed:
@@ -207,9 +207,9 @@ async def test_replay_gives_the_same_choice_for_200_placements_and_reports_alter
             other = alteration(document)
             if choice(other, node) != before:
                 changed[name] += 1
-                assert replayed(other, node).verdict is Verdict.DIFFERENT, name
+                assert replayed(other, node).verdict is ReplayVerdict.DIFFERENT, name
         if figures_of(document)["replay"]["size"] > 1:
             changed["other UUIDs"] += 1
-            assert replayed(_with_other_uuids(document), node).verdict is Verdict.DIFFERENT
+            assert replayed(_with_other_uuids(document), node).verdict is ReplayVerdict.DIFFERENT
     assert set(changed) == {*ALTERATIONS, "other UUIDs"}
     assert min(changed.values()) >= 3, changed

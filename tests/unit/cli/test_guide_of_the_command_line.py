@@ -1,4 +1,4 @@
-"""The examples of ``docs/use/cli.md`` and the README show the real output."""
+"""The examples of ``docs/use/cli.md``, other pages and the README show the real output."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,12 @@ from support.cli.command_line import Command
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs/use/cli.md"
-PAGES = [GUIDE, ROOT / "docs/index.md", ROOT / "docs/start/install.md"]
+PAGES = [
+    GUIDE,
+    ROOT / "docs/use/explain.md",
+    ROOT / "docs/index.md",
+    ROOT / "docs/start/install.md",
+]
 EXAMPLE = re.compile(r"```console\n\$ gputopo ?(?P<line>[^\n]*)\n(?P<said>.*?)```", re.DOTALL)
 
 

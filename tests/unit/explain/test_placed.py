@@ -11,7 +11,7 @@ from gputopo.api.replay import RecordedNodes
 from gputopo.topology.model import GpuIndex
 from gputopo_explain.placed.explanation import PlacedExplanation, PodGpu, explain_placed
 from gputopo_explain.placed.nodes import node_sentences
-from gputopo_explain.placed.replay import Verdict
+from gputopo_explain.placed.replay import ReplayVerdict
 from gputopo_explain.placed.request import UNKNOWN_SOURCE, RequestPart
 from support.builders.objects import Document, container, topology_object
 from support.explain.placed import DGX1, altered, of_an_older_version, placed_pod
@@ -169,7 +169,7 @@ def test_one_gpu_has_no_effective_bandwidth_to_compare() -> None:
 
 def test_choices_are_shown_if_the_replay_differs() -> None:
     found = explained(altered(PAIR, aggregateMBps=1))
-    assert (found.differs, found.replay.verdict) == (True, Verdict.DIFFERENT)
+    assert (found.differs, found.replay.verdict) == (True, ReplayVerdict.DIFFERENT)
     assert found.choices is not None
 
 
@@ -187,7 +187,7 @@ def test_intended_and_observed_gpus_are_compared() -> None:
 def test_without_topology_the_intended_gpus_are_known_and_the_replay_is_not() -> None:
     found = explain_placed(PAIR, None)
     assert [gpu.index for gpu in found.gpus] == [None, None]
-    assert found.replay.verdict is Verdict.UNKNOWN
+    assert found.replay.verdict is ReplayVerdict.UNKNOWN
     assert found.choices is None
 
 

@@ -10,7 +10,7 @@ from gputopo.api.annotations import FactsAnnotation, KnownSlowdown
 from gputopo.api.names import FACTS_ANNOTATION, GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.topology.model import GpuUuid
 from gputopo_explain.placed.recorded import NO_RECORD, recorded_placement
-from gputopo_explain.placed.replay import NO_TOPOLOGY, Replay, Verdict, replay
+from gputopo_explain.placed.replay import NO_TOPOLOGY, Replay, ReplayVerdict, replay
 from gputopo_kube.pods import parse_pod
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
 from gputopo_topologies.catalogue import named
@@ -65,7 +65,7 @@ def replayed(
 )
 def test_replay_of_the_recorded_input_gives_the_same_choice(document: Document) -> None:
     found = replayed(document)
-    assert (found.verdict, found.reasons) == (Verdict.SAME, ())
+    assert (found.verdict, found.reasons) == (ReplayVerdict.SAME, ())
     assert found.match is not None
     assert found.input is not None
     assert found.match.gpus == found.input.chosen
@@ -73,7 +73,7 @@ def test_replay_of_the_recorded_input_gives_the_same_choice(document: Document) 
 
 def test_chosen_gpus_that_the_replay_does_not_choose_are_reported() -> None:
     found = replayed(altered(PAIR, replay={"gpus": [1, 6]}))
-    assert found.verdict is Verdict.DIFFERENT
+    assert found.verdict is ReplayVerdict.DIFFERENT
     [reason] = found.reasons
     assert reason.startswith("GPUs: recorded 1, 6; the replay chooses ")
 
@@ -100,18 +100,18 @@ def test_chosen_gpus_that_the_replay_does_not_choose_are_reported() -> None:
 )
 def test_altered_input_is_reported(change: dict[str, Any], reason: str) -> None:
     found = replayed(altered(PAIR, **change))
-    assert found.verdict is Verdict.DIFFERENT
+    assert found.verdict is ReplayVerdict.DIFFERENT
     assert found.reasons[0].startswith(reason)
 
 
 def test_altered_edges_are_reported() -> None:
     found = replayed(altered(CUSTOM, replay={"edges": [[0, 2, 9], [1, 2, 1]]}))
-    assert found.verdict is Verdict.DIFFERENT
+    assert found.verdict is ReplayVerdict.DIFFERENT
 
 
 def test_altered_fact_that_changes_the_sensitivity_is_reported() -> None:
     found = replayed(altered(MEASURED, replay={"fact": FACT}))
-    assert found.verdict is Verdict.DIFFERENT
+    assert found.verdict is ReplayVerdict.DIFFERENT
     assert found.reasons == (
         (
             "sensitivity: recorded Sensitive (Profile); from the recorded declaration and fact it "
@@ -123,7 +123,7 @@ def test_altered_fact_that_changes_the_sensitivity_is_reported() -> None:
 def test_model_of_a_node_that_it_does_not_support_is_reported() -> None:
     a100 = named("dgx-a100", node="n1")
     found = replayed(altered(placed_pod(2, topology=a100), model="eq2"), gpu_node(a100))
-    assert found.verdict is Verdict.DIFFERENT
+    assert found.verdict is ReplayVerdict.DIFFERENT
     assert found.reasons[0].startswith("model: eq2 cannot be used here")
 
 
@@ -138,7 +138,7 @@ def with_uuids(document: Document, uuids: list[str], generation: int = 1) -> Doc
 def test_altered_uuids_are_reported() -> None:
     other = with_uuids(PAIR, [DGX1.gpus[5].uuid, DGX1.gpus[0].uuid])
     found = replayed(other)
-    assert found.verdict is Verdict.DIFFERENT
+    assert found.verdict is ReplayVerdict.DIFFERENT
     assert found.reasons[0].startswith(f"UUIDs: recorded {DGX1.gpus[5].uuid}, ")
 
 
@@ -146,7 +146,7 @@ def test_replaced_gpu_of_the_node_makes_the_comparison_of_uuids_unknown() -> Non
     gpus = [dataclasses.replace(gpu, uuid=GpuUuid(f"GPU-new-{gpu.index}")) for gpu in DGX1.gpus]
     replaced = dataclasses.replace(DGX1, gpus=tuple(gpus))
     found = replayed(PAIR, gpu_node(replaced, generation=2))
-    assert found.verdict is Verdict.UNKNOWN
+    assert found.verdict is ReplayVerdict.UNKNOWN
     assert found.match is not None
     assert found.reasons[0].startswith(
         "the node's GPUs changed since: generation 1, now 2; UUIDs: recorded "
@@ -154,14 +154,16 @@ def test_replaced_gpu_of_the_node_makes_the_comparison_of_uuids_unknown() -> Non
 
 
 def test_topology_of_a_file_without_uuids_is_enough_for_a_replay() -> None:
-    assert replayed(PAIR, gpu_node(named("dgx1-v100", node="file"))).verdict is Verdict.DIFFERENT
+    assert (
+        replayed(PAIR, gpu_node(named("dgx1-v100", node="file"))).verdict is ReplayVerdict.DIFFERENT
+    )
     found = replayed(PAIR, gpu_node(named("dgx1-v100", node="file")), same_gpus=False)
-    assert found.verdict is Verdict.SAME
+    assert found.verdict is ReplayVerdict.SAME
 
 
 def test_changed_structure_makes_the_result_unknown() -> None:
     found = replayed(PAIR, gpu_node(named("pcie-8gpu", node="n1")))
-    assert found.verdict is Verdict.UNKNOWN
+    assert found.verdict is ReplayVerdict.UNKNOWN
     assert found.reasons[0].startswith(
         "the GPUs or links of the node have changed since: fingerprint "
     )
@@ -169,7 +171,7 @@ def test_changed_structure_makes_the_result_unknown() -> None:
 
 def test_missing_topology_makes_the_result_unknown() -> None:
     found = replay(recorded_placement(parse_pod(PAIR)), None)
-    assert (found.verdict, found.reasons) == (Verdict.UNKNOWN, (NO_TOPOLOGY,))
+    assert (found.verdict, found.reasons) == (ReplayVerdict.UNKNOWN, (NO_TOPOLOGY,))
 
 
 def test_invalid_topology_makes_the_result_unknown() -> None:
@@ -182,7 +184,7 @@ def test_invalid_topology_makes_the_result_unknown() -> None:
 def test_pod_of_an_older_version_has_no_known_input() -> None:
     older = of_an_older_version(PAIR)
     found = replayed(older)
-    assert (found.verdict, found.reasons) == (Verdict.UNKNOWN, (NO_RECORD,))
+    assert (found.verdict, found.reasons) == (ReplayVerdict.UNKNOWN, (NO_RECORD,))
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,7 @@ def test_values_of_a_newer_version_make_the_result_unknown(
     change: dict[str, Any], reason: str
 ) -> None:
     found = replayed(altered(PAIR, **change))
-    assert found.verdict is Verdict.UNKNOWN
+    assert found.verdict is ReplayVerdict.UNKNOWN
     assert found.reasons[0].startswith(reason)
 
 
@@ -209,12 +211,12 @@ def test_pod_without_annotation_was_not_placed_by_gputopo(missing: str) -> None:
     kept = {key: text for key, text in PAIR["metadata"]["annotations"].items() if key != missing}
     document = {**PAIR, "metadata": {**PAIR["metadata"], "annotations": kept}}
     found = replayed(document)
-    assert found.verdict is Verdict.UNKNOWN
+    assert found.verdict is ReplayVerdict.UNKNOWN
     assert found.reasons == (f"the pod has no annotation {missing}: gputopo did not place the pod",)
 
 
 def test_annotation_of_another_pod_is_not_used() -> None:
     copied = {**PAIR, "metadata": {**PAIR["metadata"], "uid": "uid-other"}}
     found = replayed(copied)
-    assert found.verdict is Verdict.UNKNOWN
+    assert found.verdict is ReplayVerdict.UNKNOWN
     assert found.reasons[0].startswith("gputopo.io/gpus: uid is uid-train, but ")

@@ -1,0 +1,90 @@
+"""Read a pod, explain its placement, and write the explanation (``gputopo explain``)."""
+
+from dataclasses import dataclass
+
+from gputopo.runtime.messages import quoted
+from gputopo_cli.cluster.explain.documents import placed_document
+from gputopo_cli.cluster.explain.files import read_node, read_pod
+from gputopo_cli.cluster.explain.placed import placed_lines
+from gputopo_cli.cluster.explain.target import find_pod, find_topology, parse_target
+from gputopo_cli.shared import output
+from gputopo_cli.shared.connection import connect
+from gputopo_cli.shared.errors import InputError
+from gputopo_explain.placed.explanation import PlacedExplanation, explain_placed
+from gputopo_kube.document import Document
+from gputopo_scheduling.topologies import GpuNode
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainQuery:
+    """What to explain, and where to read it.
+
+    Attributes:
+        name: ``NAME``, ``pod/NAME`` or ``gpujob/NAME``; with ``filename`` it may be empty.
+        filename: file with the pod; empty to read the cluster.
+        topology: topology for the pod of a file; empty to read the cluster.
+    """
+
+    name: str
+    namespace: str
+    filename: str
+    topology: str
+    context: str | None
+
+
+def write_explanation(query: ExplainQuery, form: str) -> bool:
+    """Write the explanation, and return whether the replay does not differ."""
+    found = _explain(query)
+    if form == "json":
+        output.write_json(placed_document(found))
+    else:
+        output.show(placed_lines(found))
+    return not found.differs
+
+
+def _explain(query: ExplainQuery) -> PlacedExplanation:
+    if query.topology and not query.filename:
+        raise InputError("topology: is allowed with --filename only")
+    if query.filename:
+        return _explain_file(query)
+    if not query.name:
+        raise InputError("name: is required: NAME, pod/NAME or gpujob/NAME")
+    with connect(query.context) as cluster:
+        pod = find_pod(cluster, parse_target(query.name), query.namespace)
+        node = _require_node(pod)
+        return explain_placed(pod, find_topology(cluster, node))
+
+
+def _explain_file(query: ExplainQuery) -> PlacedExplanation:
+    """Explain the pod of a file with the topology of a file, or of the cluster."""
+    pod = read_pod(query.filename, parse_target(query.name).name if query.name else "")
+    node = _require_node(pod)
+    if not query.topology:
+        with connect(query.context) as cluster:
+            return explain_placed(pod, find_topology(cluster, node))
+    found = read_node(query.topology, node)
+    if not isinstance(found, GpuNode):
+        raise InputError(f"topology: {quoted(query.topology)}: {found.reason}")
+    return explain_placed(pod, found)
+
+
+def _require_node(pod: Document) -> str:
+    """Return the node of the pod.
+
+    Raises:
+        InputError: if the pod is not placed yet.
+    """
+    spec, metadata = pod.get("spec") or {}, pod.get("metadata") or {}
+    if node := spec.get("nodeName"):
+        return str(node)
+    name = f"{metadata.get('namespace')}/{metadata.get('name')}"
+    raise InputError(f"pod: {name} is not placed yet{_why_pending(pod)}")
+
+
+def _why_pending(pod: Document) -> str:
+    """Return the message of the condition PodScheduled, with a colon before it."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    for condition in conditions:
+        if condition.get("type") == "PodScheduled" and condition.get("message"):
+            return f": {condition['message']}"
+    return ""
