@@ -71,7 +71,7 @@ class Helm:
 
     def exists(self) -> bool:
         """Return whether the release is installed."""
-        return RELEASE in self.run("list", "--all", "--short").split()
+        return RELEASE in self.run("list", "--short").split()
 
 
 def wait_until_replaced(kubectl: Kubectl, version: Version) -> None:
