@@ -1,7 +1,7 @@
 """Causes of the alerts about scheduling and the operator; each ends with its block."""
 
 import json
-import time
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -9,7 +9,8 @@ from typing import Final
 
 from faulttest import pods
 from gputopo.api.names import GPUS_ANNOTATION, SENSITIVITY_ANNOTATION
-from monitortest.site import DEPLOYMENTS, JOBS, NAMESPACE, PODS, Site
+from localcluster import containers
+from monitortest.site import DEPLOYMENTS, JOBS, NAMESPACE, PODS, SYSTEM_PODS, Site, repeating
 from resizetest import faultpods
 from resizetest.faultpods import Worker
 from showcase.install import NAMESPACE as SYSTEM
@@ -26,9 +27,10 @@ _QUOTAS: Final = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
 _NO_NODE: Final = {"kubernetes.io/hostname": "no-such-node"}
 _MOST_GPUS: Final = 16
 _FAILING_JOBS: Final = 6
-_PROBE_SECONDS: Final = 4.0
-_STALE_SECONDS: Final = 900.0
-"""The extender lists again after 10 minutes at the latest, and rejects requests 180 s later."""
+_REQUEST_SECONDS: Final = 0.5
+_EXTENDER: Final = "gputopo-extender"
+_FILTER: Final = "http://127.0.0.1:8888/filter"
+_SCHEDULER_PODS: Final = "app.kubernetes.io/component=scheduler"
 
 
 @contextmanager
@@ -59,15 +61,19 @@ def no_leader(site: Site) -> Iterator[None]:
 
 @contextmanager
 def extender_without_rights(site: Site) -> Iterator[None]:
-    """Remove the right to list GPUTopologies, and create a pod when the extenders are stale."""
+    """Remove the right to list GPUTopologies, restart the standby, and send requests to it."""
+    identity = str(site.get(_LEASE)["spec"]["holderIdentity"])
+    standby = next(
+        pod["metadata"]["name"]
+        for pod in site.get(SYSTEM_PODS, labelSelector=_SCHEDULER_PODS)["items"]
+        if not identity.startswith(pod["metadata"]["name"])
+    )
+    before = set(_extenders())
     with _without_rule(site, "gputopo-extender", "gputopologies"):
-        wait_for(
-            "a pod is not placed",
-            lambda: _waits(site),
-            timeout_s=_STALE_SECONDS,
-            interval_s=_PROBE_SECONDS,
-        )
-        yield
+        site.client.delete(f"{SYSTEM_PODS}/{standby}")
+        started = wait_for("the extender of a new standby runs", lambda: _extenders() - before)
+        with repeating(_REQUEST_SECONDS, lambda _: _request_filter(min(started))):
+            yield
 
 
 @contextmanager
@@ -150,12 +156,19 @@ def resizes_rejected(site: Site) -> Iterator[None]:
         site.client.delete(own)
 
 
-def _waits(site: Site) -> bool:
-    """Create a pod; return whether it is not placed at once."""
-    site.remove_pods()
-    site.create(pods.pod("probe", 1, site.image))
-    time.sleep(_PROBE_SECONDS)
-    return "nodeName" not in site.get(f"{PODS}/probe")["spec"]
+def _extenders() -> set[int]:
+    """Return the processes of the extenders."""
+    return {
+        process.pid
+        for process in containers.processes()
+        if _EXTENDER in containers.read(process.pid, "cmdline")
+    }
+
+
+def _request_filter(extender: int) -> None:
+    """Call filter in the network namespace of an extender, which is on loopback only."""
+    wget = ("busybox", "wget", "-q", "-O", "/dev/null", "--post-data={}", _FILTER)
+    subprocess.run(["nsenter", "-t", str(extender), "-n", *wget], capture_output=True, check=False)
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Jobs that give data to every query of the dashboard."""
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from faulttest import pods
@@ -10,13 +10,12 @@ from gputopo.api.measuring import MeasuringRequest
 from learntest import laws
 from learntest.manifests import Run
 from monitortest.component_causes import queued
-from monitortest.site import JOBS, NAMESPACE, PODS, Site
+from monitortest.site import JOBS, NAMESPACE, PODS, Site, repeating
 from resizetest import manifests
 from resizetest.manifests import Sizing
 from resizetest.soaking import facts
 from showcase.kubectl import wait_for
 from soaktest import manifests as plain
-from soaktest.client import RejectedError, UnavailableError
 
 _PROFILES: Final = f"/apis/gputopo.io/v1alpha1/namespaces/{NAMESPACE}/gpuprofiles"
 _PROFILE: Final = "hungry"
@@ -29,7 +28,7 @@ _FILLER_MILLI_CPU: Final = 500
 @contextmanager
 def busy(site: Site) -> Iterator[None]:
     """Run a queue, a job that was resized while it was measured, and pods that come and go."""
-    with queued(site), _churning(site):
+    with queued(site), repeating(_CHURN_SECONDS, partial(_churn, site)):
         _measure_and_resize(site)
         yield
 
@@ -53,25 +52,11 @@ def _rate(site: Site) -> int:
     return int(status.get("throughput", {}).get("microStepsPerSecond", 0))
 
 
-@contextmanager
-def _churning(site: Site) -> Iterator[None]:
-    """Create and delete a pod and a GPUJob every few seconds, in a thread."""
-    ended = threading.Event()
-    thread = threading.Thread(target=_churn, args=(site, ended), name="churn")
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-def _churn(site: Site, ended: threading.Event) -> None:
-    number = 0
-    while not ended.wait(_CHURN_SECONDS):
-        number += 1
-        with suppress(RejectedError, UnavailableError):
-            site.create(pods.pod(f"churn-{number}", 2, site.image, site.node))
-            site.client.create(JOBS, plain.job(f"job-{number}", 2, site.image, 2.0, "Ring"))
-        with suppress(RejectedError, UnavailableError):
-            site.client.delete(f"{PODS}/churn-{number - 1}")
+def _churn(site: Site, number: int) -> None:
+    """Create a pod and a GPUJob, and delete the pod before."""
+    if number > 1:
+        site.client.delete(f"{PODS}/churn-{number - 1}")
+    site.create(pods.pod(f"churn-{number}", 2, site.image, site.node))
+    job = plain.job(f"job-{number}", 2, site.image, 2.0, "Ring")
+    job["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": site.node}
+    site.client.create(JOBS, job)

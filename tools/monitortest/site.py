@@ -1,7 +1,8 @@
 """The cluster in which the checks cause alerts."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +21,27 @@ SYSTEM_PODS: Final = f"/api/v1/namespaces/{SYSTEM}/pods"
 DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments"
 
 _START_SECONDS: Final = 90.0
+
+
+@contextmanager
+def repeating(seconds: float, action: Callable[[int], None]) -> Iterator[None]:
+    """Call ``action`` with 1, 2, ... in a thread, with pauses; the API server may reject it."""
+    ended = threading.Event()
+
+    def run() -> None:
+        number = 0
+        while not ended.wait(seconds):
+            number += 1
+            with suppress(RejectedError, UnavailableError):
+                action(number)
+
+    thread = threading.Thread(target=run, name="repeating")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @dataclass(frozen=True, slots=True)
