@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -19,10 +19,7 @@ _AGENT: Final = "gputopo-deviceplugin"
 _DRIVER_FILE: Final = "/run/nvidia/driver/lib/topology.conf"
 _LOST_GPU: Final = "fault 3 15"
 _OTHER_RESOURCE: Final = "nvidia.com/gpu.shared"
-_BINDINGS: Final = (
-    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-    "/gputopo-placement-annotations"
-)
+_BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _NO_NODE: Final = "gputopo-monitoring"
 """Name of a GPUTopology without a node."""
 
@@ -98,7 +95,7 @@ def allocations_rejected(site: Site) -> Iterator[None]:
     """Create a pod that names its node, so that no scheduler chooses its GPUs."""
     pod = pods.pod("unplaced", 1, site.image)
     pod["spec"]["nodeName"] = site.node
-    site.create(pod)
+    _without_policy(site, "gputopo-scheduler-name", lambda: site.create(pod))
     yield
 
 
@@ -119,20 +116,31 @@ def _annotation(pod: Object) -> Object:
 
 
 def _forge(site: Site, pod: str, annotation: Object) -> None:
-    """Write an annotation that an admission policy forbids; the policy is off meanwhile."""
-    kept = site.get(_BINDINGS)
-    kept["metadata"] = {name: kept["metadata"][name] for name in ("name", "labels", "annotations")}
+    """Write an annotation that only the extender may write."""
     change = {"metadata": {"annotations": {GPUS_ANNOTATION: json.dumps(annotation)}}}
+    _without_policy(
+        site, "gputopo-placement-annotations", lambda: site.client.patch(f"{PODS}/{pod}", change)
+    )
+
+
+def _without_policy(site: Site, policy: str, write: Callable[[], object]) -> None:
+    """Do what an admission policy forbids; the policy has no binding meanwhile."""
+    kept = site.get(f"{_BINDINGS}/{policy}")
+    kept["metadata"] = {
+        name: kept["metadata"][name]
+        for name in ("name", "labels", "annotations")
+        if name in kept["metadata"]
+    }
 
     def written() -> bool:
         try:
-            site.client.patch(f"{PODS}/{pod}", change)
-        except RejectedError:  # the API server still knows the policy
+            write()
+        except RejectedError:  # the API server still knows the binding
             return False
         return True
 
-    site.client.delete(_BINDINGS)
+    site.client.delete(f"{_BINDINGS}/{policy}")
     try:
-        wait_for(f"the annotation of pod {pod} is written", written)
+        wait_for(f"a write that {policy} forbids", written)
     finally:
-        site.client.create(_BINDINGS.rpartition("/")[0], kept)
+        site.client.create(_BINDINGS, kept)
