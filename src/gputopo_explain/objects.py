@@ -3,8 +3,8 @@
 The command line reads lists, the web page watches. Both fill ``ClusterObjects``.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -63,11 +63,13 @@ class ClusterObjects:
         documents: the objects by kind.
         unread: for each kind that could not be read, the reason.
         now: time of the lists, with a time zone.
+        ended: UIDs of pods of which it is assumed that they have ended and left no process.
     """
 
     documents: Mapping[LiveKind, Sequence[Document]]
     now: datetime
     unread: Mapping[LiveKind, str] = field(default_factory=dict)
+    ended: frozenset[str] = frozenset()
 
     def __getitem__(self, kind: LiveKind) -> Sequence[Document]:
         return self.documents.get(kind, ())
@@ -82,17 +84,31 @@ class ClusterObjects:
     @cached_property
     def snapshot(self) -> ClusterSnapshot:
         """The GPUs and their users."""
-        return snapshot_of(
+        found = snapshot_of(
             self[LiveKind.TOPOLOGIES],
             self[LiveKind.PODS],
             self[LiveKind.LEASES],
             resource=self.installation.resource,
         )
+        return found.without_pods(self.ended) if self.ended else found
 
     @cached_property
     def machines(self) -> Mapping[str, Machine]:
         """The Nodes by name; empty if they could not be read."""
-        return machines_of(self[LiveKind.NODES], self[LiveKind.PODS])
+        pods = (pod for pod in self[LiveKind.PODS] if pod["metadata"].get("uid") not in self.ended)
+        return machines_of(self[LiveKind.NODES], pods)
+
+    def after(
+        self, ended: Iterable[str] = (), without_nodes: Collection[str] = ()
+    ) -> "ClusterObjects":
+        """Return the objects as if these pods had ended and these nodes did not exist."""
+        documents = dict(self.documents)
+        for kind in (LiveKind.TOPOLOGIES, LiveKind.NODES):
+            if kind in documents:
+                names = (each["metadata"]["name"] for each in documents[kind])
+                pairs = zip(documents[kind], names, strict=True)
+                documents[kind] = [each for each, name in pairs if name not in without_nodes]
+        return replace(self, documents=documents, ended=self.ended | frozenset(ended))
 
     @cached_property
     def pod_documents(self) -> Mapping[ObjectKey, Document]:

@@ -15,6 +15,7 @@ from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error, quoted
+from gputopo_explain.manifest_rules import ManifestRules
 from gputopo_kube.document import Document
 
 GPU_JOB: Final = "GPUJob"
@@ -27,6 +28,10 @@ _TEMPLATES: Final = {
     "Job": ("template",),
     "CronJob": ("jobTemplate", "spec", "template"),
 }
+
+
+WORKLOADS: Final = ("Pod", GPU_JOB, *_TEMPLATES)
+"""The kinds of objects for which :func:`pod_of` makes a pod."""
 
 
 class ManifestError(InvalidInputError):
@@ -62,7 +67,7 @@ def pod_of(
         for part in ("spec", *_TEMPLATES[str(kind)]):
             template = _mapping(template, part)
     else:
-        known = ", ".join(("Pod", GPU_JOB, *_TEMPLATES))
+        known = ", ".join(WORKLOADS)
         raise ManifestError(f"kind: {quoted(kind)} is not one of {known}")
     return _named_pod(template, metadata, priorities or {})
 
@@ -79,6 +84,10 @@ def priorities_of(classes: Iterable[Document]) -> dict[str, int]:
 
 def _named_pod(template: Document, metadata: Document, priorities: Mapping[str, int]) -> Document:
     own, spec = _mapping(template, "metadata"), _mapping(template, "spec")
+    try:
+        ManifestRules.model_validate(spec)
+    except ValidationError as error:
+        raise ManifestError(first_error(error, prefix="spec")) from None
     name = str(own.get("name") or metadata.get("name") or own.get("generateName") or "pod")
     identity = {
         "name": name,

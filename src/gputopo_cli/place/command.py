@@ -2,19 +2,30 @@
 
 import typer
 
-from gputopo_cli.place.options import PlaceOptions
+from gputopo_cli.place.options import LiveOptions, PlaceOptions
 from gputopo_cli.shared.options import NEGATIVE_RESULT, OutputFile, TableJsonOrSvg
 
 
 def place(
-    options: PlaceOptions, form: TableJsonOrSvg = "table", output_file: OutputFile = None
+    options: PlaceOptions,
+    live: LiveOptions,
+    form: TableJsonOrSvg = "table",
+    output_file: OutputFile = None,
 ) -> None:
     """Choose GPUs for one job, as the scheduler would on this node.
 
-    GPUs are listed in rank order: the first is rank 0. Bandwidths are in GB/s in one direction.
-    Exit status 3: nothing fits.
+    With --topology, the node is idle but for --busy. With --live, all nodes of the cluster are
+    considered with their pods of this moment, and the job is --gpus or the pod of --filename. GPUs
+    are listed in rank order: the first is rank 0. Bandwidths are in GB/s in one direction. Exit
+    status 3: nothing fits.
     """
-    from gputopo_cli.place.place import write_placement
+    if live.live:
+        from gputopo_cli.place.live import write_live_placement
 
-    if not write_placement(options, form, output_file):
+        fits = write_live_placement(options, live, form, output_file)
+    else:
+        from gputopo_cli.place.place import write_placement
+
+        fits = write_placement(options, live, form, output_file)
+    if not fits:
         raise typer.Exit(NEGATIVE_RESULT)

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternKind
-from gputopo.placement.model import PolicyName
 from gputopo_cli.shared import options
 from gputopo_cli.shared.arguments import parse_pattern
 
@@ -15,13 +14,13 @@ from gputopo_cli.shared.arguments import parse_pattern
 class PlaceOptions:
     """The job to place, the node, and how to choose the GPUs."""
 
-    topology: options.TopologyOption
+    topology: options.TopologyOption = ""
     gpus: Annotated[
-        int,
+        int | None,
         typer.Option(
             metavar="N", min=1, max=MAX_GPUS_PER_POD, help="Number of GPUs that the job requests."
         ),
-    ]
+    ] = None
     pattern: Annotated[
         PatternKind | None,
         typer.Option(
@@ -47,10 +46,51 @@ class PlaceOptions:
         ),
     ] = None
     busy: Annotated[str, typer.Option(metavar="LIST", help="GPUs that are not free: 0,1,4.")] = ""
-    policy: options.PolicyOption = PolicyName.PRESERVE
+    policy: options.AnyPolicyOption = None
     model: options.ModelOption = None
     runners_up: Annotated[
         int,
         typer.Option(metavar="N", min=0, max=1000, help="How many next best GPU sets to show."),
     ] = 3
     context: options.ClusterContext = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOptions:
+    """A question about the nodes of a cluster as they are used now."""
+
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live", help="Choose a node of the cluster and GPUs that are free there now."
+        ),
+    ] = False
+    manifest: Annotated[
+        str | None,
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="FILE",
+            help="With --live: a Pod, a GPUJob or an object with a pod template; - is standard"
+            " input.",
+        ),
+    ] = None
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="NAME", help="With --live: only this node.")
+    ] = None
+    after_end: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--after-end",
+            metavar="NAMESPACE/POD",
+            help="With --live: as if this pod had ended. Can be repeated.",
+        ),
+    ] = None
+    without_node: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without-node",
+            metavar="NAME",
+            help="With --live: as if the cluster did not have this node. Can be repeated.",
+        ),
+    ] = None

@@ -9,13 +9,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge, PatternKind, build
-from gputopo.placement.model import Match, NoFit, PlacementRequest
+from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place, ranking
 from gputopo.runtime.messages import quoted
 from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
 from gputopo.topology.model import GpuMask, indices_of, mask_of
 from gputopo_cli.bandwidth.models import find_model
-from gputopo_cli.place.options import PlaceOptions
+from gputopo_cli.place.options import LiveOptions, PlaceOptions
 from gputopo_cli.shared import output
 from gputopo_cli.shared.arguments import parse_gpus, parse_integer, to_word
 from gputopo_cli.shared.errors import InputError
@@ -42,8 +42,16 @@ class PlaceResult:
     reason: str | None
 
 
-def write_placement(options: PlaceOptions, form: str, output_file: str | None) -> bool:
-    """Write the GPUs for a job, and return whether the job fits."""
+def write_placement(
+    options: PlaceOptions, live: LiveOptions, form: str, output_file: str | None
+) -> bool:
+    """Write the GPUs for a job, and return whether the job fits.
+
+    Raises:
+        InputError: if a required option is missing, or an option is only valid with --live.
+    """
+    if live != LiveOptions():
+        raise InputError("live: --filename, --node, --after-end and --without-node need --live")
     result = _place(options)
     if form == "json":
         output.write_json(_document(result), output_file)
@@ -55,14 +63,9 @@ def write_placement(options: PlaceOptions, form: str, output_file: str | None) -
 
 
 def _place(options: PlaceOptions) -> PlaceResult:
-    edges = [
-        _parse_edge(part.strip()) for part in options.edges.split(",") if options.edges.strip()
-    ]
-    kind = options.pattern or (PatternKind.CUSTOM if edges else PatternKind.RING)
-    sensitive = options.sensitive
-    if sensitive is None:
-        sensitive = resolve_sensitivity(Sensitivity.AUTO, gpus=options.gpus).sensitive
-    request = PlacementRequest(build(kind, options.gpus, edges), sensitive, options.policy)
+    if not options.topology:
+        raise InputError("topology: is required without --live")
+    request = _parse_request(options)
     model = find_model(options.model)
     loaded = load_topology(options.topology, options.context)
     topology = loaded.topology
@@ -73,6 +76,23 @@ def _place(options: PlaceOptions) -> PlaceResult:
         return PlaceResult(loaded, busy, request, (), choice.reason)
     matches = ranking(topology, free, request, model, most=1 + options.runners_up)
     return PlaceResult(loaded, busy, request, matches, None)
+
+
+def _parse_request(options: PlaceOptions) -> PlacementRequest:
+    if options.gpus is None:
+        raise InputError("gpus: is required: state how many GPUs the job requests")
+    edges = parse_edges(options.edges)
+    kind = options.pattern or (PatternKind.CUSTOM if edges else PatternKind.RING)
+    sensitive = options.sensitive
+    if sensitive is None:
+        sensitive = resolve_sensitivity(Sensitivity.AUTO, gpus=options.gpus).sensitive
+    policy = options.policy or PolicyName.PRESERVE
+    return PlacementRequest(build(kind, options.gpus, edges), sensitive, policy)
+
+
+def parse_edges(text: str) -> list[PatternEdge]:
+    """Parse a list of edges such as ``0-1:2,1-2``. An empty text gives no edges."""
+    return [_parse_edge(part.strip()) for part in text.split(",") if text.strip()]
 
 
 def _parse_edge(text: str) -> PatternEdge:
@@ -93,11 +113,11 @@ def _document(result: PlaceResult) -> dict[str, object]:
         return {"gpus": None, "reason": result.reason, **_request_document(result)}
     best, *runners_up = result.matches
     return {
-        **_match_document(best),
+        **match_document(best),
         **_request_document(result),
         "model": best.model,
         "aggregateBoundGBps": output.to_gb_per_s(best.bound_mb_per_s),
-        "runnersUp": [_match_document(match) for match in runners_up],
+        "runnersUp": [match_document(match) for match in runners_up],
     }
 
 
@@ -111,7 +131,8 @@ def _request_document(result: PlaceResult) -> dict[str, object]:
     }
 
 
-def _match_document(match: Match) -> dict[str, object]:
+def match_document(match: Match) -> dict[str, object]:
+    """Return GPUs and bandwidths as JSON."""
     return {
         "gpus": list(match.gpus),
         "aggregateBandwidthGBps": output.to_gb_per_s(match.aggregate_mb_per_s),
@@ -134,35 +155,42 @@ def _lines(result: PlaceResult) -> Iterator[RenderableType]:
         return
     best = result.matches[0]
     noun = "GPU" if len(best.gpus) == 1 else "GPUs"
-    yield Text(f"{noun} {_join(best.gpus)} of {result.loaded.name}", "bold")
+    yield Text(f"{noun} {join_gpus(best.gpus)} of {result.loaded.name}", "bold")
     model = f", effective bandwidth by {best.model}" if best.model else ""
     yield Text(
-        f"{_describe_request(result.request)}, policy {to_word(result.request.policy)}{model}"
+        f"{describe_request(result.request)}, policy {to_word(result.request.policy)}{model}"
     )
     if not best.exact:
         bound = output.format_gb_per_s(best.bound_mb_per_s)
         yield Text(f"a better rank order of these GPUs may exist, of up to {bound} GB/s aggregate")
     yield Text()
+    yield matches_table(result.matches)
+
+
+def matches_table(matches: Sequence[Match]) -> RenderableType:
+    """Return a table of the chosen GPUs and the next best sets."""
     columns = ("", "GPUS IN RANK ORDER", "AGGREGATE>", "EFFECTIVE>", "PRESERVED GB/s>")
-    yield output.table(*columns, rows=map(_row, range(len(result.matches)), result.matches))
+    return output.table(*columns, rows=map(_row, range(len(matches)), matches))
 
 
 def _row(position: int, match: Match) -> tuple[str, ...]:
     return (
         "chosen" if position == 0 else f"{position + 1}.",
-        _join(match.gpus),
+        join_gpus(match.gpus),
         output.format_gb_per_s(match.aggregate_mb_per_s),
         output.format_gb_per_s(match.effective_mb_per_s),
         output.format_gb_per_s(match.preserved_mb_per_s),
     )
 
 
-def _describe_request(request: PlacementRequest) -> str:
+def describe_request(request: PlacementRequest) -> str:
+    """Return sensitivity, pattern and size in words."""
     if request.pattern.size == 1:
         return "one GPU"
     kind = "sensitive" if request.sensitive else "insensitive"
     return f"{kind} {to_word(request.pattern.kind)} of {request.pattern.size}"
 
 
-def _join(gpus: Sequence[int]) -> str:
+def join_gpus(gpus: Sequence[int]) -> str:
+    """Return the indices of GPUs as text."""
     return ", ".join(map(str, gpus))

@@ -112,17 +112,19 @@ Namespace = Annotated[
 PATTERN_WORDS: Final = tuple(map(to_word, PatternKind))
 POLICY_WORDS: Final = tuple(map(to_word, PolicyName))
 
-PolicyOption = Annotated[
-    PolicyName,
-    typer.Option(
-        "--policy",
-        metavar="POLICY",
-        parser=parse_policy,
-        show_default="preserve",
-        autocompletion=complete(POLICY_WORDS),
-        help=f"{', '.join(POLICY_WORDS[:-1])} or {POLICY_WORDS[-1]}.",
-    ),
-]
+_POLICY: Final[Any] = typer.Option(
+    "--policy",
+    metavar="POLICY",
+    parser=parse_policy,
+    show_default="preserve",
+    autocompletion=complete(POLICY_WORDS),
+    help=f"{', '.join(POLICY_WORDS[:-1])} or {POLICY_WORDS[-1]}.",
+)
+
+PolicyOption = Annotated[PolicyName, _POLICY]
+
+AnyPolicyOption = Annotated[PolicyName | None, _POLICY]
+"""The same; None if the user names no policy."""
 
 ModelOption = Annotated[
     str | None,

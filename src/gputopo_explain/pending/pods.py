@@ -1,6 +1,7 @@
 """Explains why one pod is pending."""
 
 from dataclasses import replace
+from typing import Final
 
 from gputopo.placement.model import PlacementRequest
 from gputopo_explain.machines import requests_of, unchecked_rules
@@ -15,6 +16,11 @@ from gputopo_kube.pods import PodView, view_of
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.request import placement_request
 
+_TRIES_AGAIN: Final = (
+    "wait: kube-scheduler tries the pod again after a change in the cluster, at the latest after "
+    "5 minutes"
+)
+
 
 def explain_pod(pod: Document, objects: ClusterObjects) -> PodExplanation:
     """Explain why a pod is not bound to a node.
@@ -24,7 +30,10 @@ def explain_pod(pod: Document, objects: ClusterObjects) -> PodExplanation:
     """
     parsed = parse_pod_object(pod)
     found = _explained(view_of(parsed, objects.installation.resource), pod, objects)
-    return replace(found, message=_message(parsed))
+    message = _message(parsed)
+    if message is not None and found.state is PendingState.FITS:
+        found = replace(found, remedy=_TRIES_AGAIN)
+    return replace(found, message=message)
 
 
 def _message(pod: PodObject) -> SchedulerMessage | None:
@@ -117,4 +126,4 @@ def _by_nodes(
 
 def _fits_text(nodes: int) -> str:
     count = "1 node" if nodes == 1 else f"{nodes} nodes"
-    return f"the pod fits {count} now, and kube-scheduler has not bound it yet"
+    return f"the pod fits {count} now"

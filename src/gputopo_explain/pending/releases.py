@@ -137,7 +137,7 @@ class NodeUsers:
             for other, (theirs, *_) in held.items():
                 others |= 0 if other == uid else theirs
             freed = GpuMask(mask & usage.used & usage.healthy & ~others)
-            if uid and (count := freed.bit_count() + unknown):
+            if uid not in {"", *self._snapshot.without} and (count := freed.bit_count() + unknown):
                 yield NodeUser(uid, name, count, self._views.get(uid))
 
     def _with_amounts(

@@ -18,7 +18,7 @@ from support.builders.live import (
     owned,
     with_cpu,
 )
-from support.builders.objects import Document, container, pod, topology_object
+from support.builders.objects import Document, condition, container, pod, topology_object
 
 TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
 FULL = [gpu_user("a", "n1", 0, 8), gpu_user("b", "n2", 0, 4), gpu_user("c", "n2", 4, 4)]
@@ -42,8 +42,13 @@ def test_pod_that_fits_now_names_the_nodes() -> None:
     found = explain_pod(waiting(), cluster([gpu_user("a", "n1", 0, 7)]))
     assert (found.state, found.fitting) == (PendingState.FITS, ["n2"])
     assert reasons(found) == {"too few free GPUs": ["n1"]}
-    assert found.summary.startswith("the pod fits 1 node now")
-    assert explain_pod(waiting(), cluster()).summary.startswith("the pod fits 2 nodes now")
+    assert (found.summary, found.remedy) == ("the pod fits 1 node now", None)
+    tried = waiting()
+    tried["status"]["conditions"] = [condition("PodScheduled", "False", "Unschedulable")]
+    again = explain_pod(tried, cluster())
+    assert again.summary == "the pod fits 2 nodes now"
+    assert again.remedy is not None
+    assert again.remedy.startswith("wait: kube-scheduler tries the pod again")
 
 
 def test_pod_without_gpus_or_of_another_scheduler_is_not_placed_by_gputopo() -> None:
