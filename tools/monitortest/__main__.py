@@ -17,14 +17,14 @@ from monitortest import checks
 from monitortest.catalogue import CAUSES
 from monitortest.configuration import THRESHOLDS, configuration, quick_rules
 from monitortest.prometheus import Prometheus, running
-from monitortest.queries import dashboard_queries, rule_queries, rules
+from monitortest.queries import Query, dashboard_queries, rule_queries, rules
 from monitortest.reference import PAGE
 from monitortest.site import NAMESPACE, TOPOLOGIES, Site
 from showcase import install
 from showcase.kubectl import wait_for
 from soaktest import namespace
 from soaktest.client import Client
-from soaktest.trial import trial, write
+from soaktest.trial import FAILURES, trial, write
 
 _QUERIES: Final = "queries"
 _ALL: Final = "all"
@@ -68,13 +68,21 @@ def _check(
     queries: list[checks.QueryResult] = []
     for name in names:
         _say(name)
-        if name == _QUERIES:
-            dashboard = dashboard_queries(json.loads(_DASHBOARD.read_text()))
-            recorded = [each for each in rule_queries(groups) if ":" in each.place]
-            queries = checks.check_queries(site, prometheus, [*dashboard, *recorded], _say)
-        else:
-            alerts += checks.check_alerts(site, prometheus, CAUSES[name], _say)
+        try:
+            if name == _QUERIES:
+                queries = checks.check_queries(site, prometheus, _queries(groups), _say)
+            else:
+                alerts += checks.check_alerts(site, prometheus, CAUSES[name], _say)
+        except FAILURES as error:  # the other checks still have results
+            _say(f"{name}: {error}")
+            problems.append(f"{name}: {error}")
     return alerts, queries, [*problems, *prometheus.failed_rules()]
+
+
+def _queries(groups: Sequence[dict[str, Any]]) -> list[Query]:
+    """Return the queries of the dashboard and of the recording rules."""
+    dashboard = dashboard_queries(json.loads(_DASHBOARD.read_text()))
+    return [*dashboard, *(each for each in rule_queries(groups) if ":" in each.place)]
 
 
 def _rules(installed: install.Installed) -> list[dict[str, Any]]:

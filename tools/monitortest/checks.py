@@ -17,8 +17,13 @@ _FIRE_SECONDS: Final = 180.0
 _END_SECONDS: Final = 120.0
 _DATA_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 1.0
-_PROMETHEUS_WINDOW: Final = ("GputopoAllocationsRejected", "GputopoResizesRejected")
-"""These alerts look back for 15 minutes and more, so they do not end with their cause."""
+_LOOK_BACK: Final = (
+    "GputopoAllocationsRejected",
+    "GputopoExtenderErrors",
+    "GputopoOperatorErrors",
+    "GputopoResizesRejected",
+)
+"""These alerts look back for 5 minutes and more, so they do not end with their cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +165,7 @@ def _result(prometheus: Prometheus, query: Query) -> QueryResult:
 
 
 def _seconds_to_end(prometheus: Prometheus, alert: str, ended: float) -> float | None:
-    if alert in _PROMETHEUS_WINDOW:
+    if alert in _LOOK_BACK:
         return None
     while prometheus.firing(alert):
         if time.monotonic() - ended > _END_SECONDS:

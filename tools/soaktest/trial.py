@@ -11,7 +11,7 @@ from showcase import install
 from showcase.kubectl import KubectlError
 from soaktest.client import RejectedError, UnavailableError
 
-_FAILURES = (
+FAILURES = (
     UnavailableError,
     ClusterError,
     KubectlError,
@@ -34,7 +34,7 @@ def trial(*, keep_cluster: bool = False) -> Iterator[None]:
     keep = keep_cluster or install.cluster_is_running()
     try:
         yield
-    except _FAILURES as error:
+    except FAILURES as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
