@@ -11,7 +11,7 @@ from showcase import install
 from showcase.kubectl import KubectlError
 from soaktest.client import RejectedError, UnavailableError
 
-FAILURES = (
+FAILURES = (  # what ends a trial with a message
     UnavailableError,
     ClusterError,
     KubectlError,
