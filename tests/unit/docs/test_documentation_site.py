@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[3]
 SITE_PAGES = sorted(
     [*(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")), *PAGES]
 )
+NAMING = {"", ".md", ".py", ".tpl", ".txt", ".yaml", ".yml"}
 STRUCTURE = {"ul", "ol", "li", "pre", "table", "tr", "h1", "h2", "h3", "h4", "img", "blockquote"}
 
 
@@ -105,6 +106,21 @@ def test_links_of_pages_lead_to_files(path: str) -> None:
         each for each in find_links((ROOT / path).read_text(), path) if not (ROOT / each).is_file()
     ]
     assert not missing
+
+
+def test_pages_that_code_chart_and_examples_name_exist() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    named = {
+        (path, page)
+        for path in listed.stdout.splitlines()
+        if not path.startswith("tests/data/") and Path(path).suffix in NAMING
+        if (ROOT / path).is_file()
+        for page in re.findall(r"(?<![\w/.-])docs/[\w./-]+\.md", (ROOT / path).read_text())
+    }
+    assert len(named) > 50
+    assert [each for each in sorted(named) if not (ROOT / each[1]).is_file()] == []
 
 
 @pytest.mark.parametrize(
