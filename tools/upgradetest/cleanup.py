@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from showcase.install import NAMESPACE
 from showcase.kubectl import Kubectl
-from upgradetest.helm import RELEASE, Helm
+from upgradetest.helm import Helm
 
-_DEFINITIONS = ("gpujobs.gputopo.io", "gpuprofiles.gputopo.io", "gputopologies.gputopo.io")
+DEFINITIONS = ("gpujobs.gputopo.io", "gpuprofiles.gputopo.io", "gputopologies.gputopo.io")
 _CLUSTER_KINDS = (
     *("customresourcedefinitions", "clusterroles", "clusterrolebindings"),
     *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
@@ -18,9 +18,10 @@ _OURS = "app.kubernetes.io/part-of=gputopo"
 def remove(kubectl: Kubectl, helm: Helm) -> None:
     """Remove GPUJobs, the release, the CRDs and the namespace."""
     kubectl.run("delete", "gpujobs", "--all", "--all-namespaces", "--ignore-not-found")
-    helm.run("uninstall", RELEASE, "--wait", "--timeout=120s")
-    kubectl.run("delete", "customresourcedefinition", *_DEFINITIONS, "--ignore-not-found")
-    kubectl.run("delete", "namespace", NAMESPACE, "--ignore-not-found", timeout_s=180)
+    helm.uninstall()
+    kubectl.run("delete", "customresourcedefinition", *DEFINITIONS, "--ignore-not-found")
+    waiting = f"--wait={str(helm.waits).lower()}"
+    kubectl.run("delete", "namespace", NAMESPACE, waiting, "--ignore-not-found", timeout_s=180)
 
 
 def leftovers(kubectl: Kubectl) -> Sequence[str]:
@@ -33,6 +34,6 @@ def leftovers(kubectl: Kubectl) -> Sequence[str]:
     definitions = [
         f"CRD {each['metadata']['name']}"
         for each in kubectl.list("customresourcedefinitions")
-        if each["metadata"]["name"] in _DEFINITIONS
+        if each["metadata"]["name"] in DEFINITIONS
     ]
     return [*labelled, *definitions]

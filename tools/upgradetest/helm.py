@@ -25,9 +25,14 @@ class HelmFailedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Helm:
-    """helm, for one release on one cluster."""
+    """helm, for one release on one cluster.
+
+    Attributes:
+        waits: whether a command waits until the pods are ready.
+    """
 
     kubectl: Kubectl
+    waits: bool = True
 
     def run(self, *words: str) -> str:
         """Return the output of a helm command.
@@ -57,13 +62,18 @@ class Helm:
 
     def _upgrade(self, version: Version, *options: str) -> None:
         images = image_options(version.images)
-        waiting = ("--wait", f"--timeout={_TIMEOUT_SECONDS}s")
-        self.run("upgrade", RELEASE, str(version.chart), *options, *images, *waiting)
+        self.run("upgrade", RELEASE, str(version.chart), *options, *images, *self._waiting())
 
     def rollback(self, revision: int) -> None:
         """Return to a revision of the release."""
-        waiting = ("--wait", f"--timeout={_TIMEOUT_SECONDS}s")
-        self.run("rollback", RELEASE, str(revision), *waiting)
+        self.run("rollback", RELEASE, str(revision), *self._waiting())
+
+    def uninstall(self) -> None:
+        """Remove the release."""
+        self.run("uninstall", RELEASE, *self._waiting())
+
+    def _waiting(self) -> Sequence[str]:
+        return ("--wait", f"--timeout={_TIMEOUT_SECONDS}s") if self.waits else ()
 
     def test(self) -> str:
         """Run ``helm test``; return the log of its pod."""
