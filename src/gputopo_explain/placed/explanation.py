@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gputopo.api.names import JOB_LABEL, RESOURCE
 from gputopo.api.replay import RecordedNodes
-from gputopo.topology.model import GpuUuid
+from gputopo.topology.model import GpuIndex, GpuUuid
 from gputopo_explain.placed.choices import Choices, choices
 from gputopo_explain.placed.recorded import RecordedPlacement, recorded_placement
 from gputopo_explain.placed.replay import Replay, ReplayVerdict, replay
@@ -20,6 +20,7 @@ from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_nod
 AS_INTENDED: Final = "as intended"
 NOT_OBSERVED: Final = "not observed"
 NOT_INTENDED: Final = "not intended"
+UNKNOWN_STATE: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,11 @@ class PodGpu:
 
     Attributes:
         rank: rank of the GPU; None if the GPU was not intended for the pod.
-        index: index on the node now; None if the node has no such GPU.
+        index: index on the node now; None if the node has no such GPU. If the UUIDs of the node are
+            unknown, the recorded index.
         container: the container for which the GPU was intended; None if it was not intended.
-        state: ``as intended``, ``not observed`` or ``not intended``.
+        state: ``as intended``, ``not observed``, ``not intended``, or ``unknown`` if the topology
+            comes from a file without UUIDs.
     """
 
     uuid: str
@@ -81,7 +84,8 @@ def explain_placed(
 
     Args:
         document: the pod object.
-        topology: the GPUTopology object of its node, or the parsed object; None if there is none.
+        topology: the GPUTopology object of its node; None if there is none. A parsed node may come
+            from a file that lacks the UUIDs of the GPUs.
         resource: extended resource that counts the GPUs.
 
     Raises:
@@ -90,11 +94,8 @@ def explain_placed(
     pod = parse_pod(document, resource)
     node = _node(topology)
     recorded = recorded_placement(pod)
-    again = replay(
-        recorded,
-        node,
-        same_gpus=not isinstance(topology, GpuNode) or _has_uuids(topology, recorded),
-    )
+    same_gpus = not isinstance(topology, GpuNode) or _has_uuids(topology, recorded)
+    again = replay(recorded, node, same_gpus=same_gpus)
     job = str((document["metadata"].get("labels") or {}).get(JOB_LABEL) or "")
     known = again.input if isinstance(node, GpuNode) and again.match else None
     return PlacedExplanation(
@@ -106,7 +107,9 @@ def explain_placed(
         nodes=recorded.record.nodes if recorded.record else None,
         replay=again,
         choices=choices(node.topology, known) if known and isinstance(node, GpuNode) else None,
-        gpus=tuple(_gpus(pod, recorded, node if isinstance(node, GpuNode) else None)),
+        gpus=tuple(
+            _gpus(pod, recorded, node if isinstance(node, GpuNode) else None, same_gpus=same_gpus)
+        ),
     )
 
 
@@ -119,14 +122,20 @@ def _node(topology: Mapping[str, Any] | GpuNode | None) -> GpuNode | UnreadableT
     return parse_node(topology) if isinstance(topology, Mapping) else topology
 
 
-def _gpus(pod: PodView, recorded: RecordedPlacement, node: GpuNode | None) -> Iterator[PodGpu]:
+def _gpus(
+    pod: PodView, recorded: RecordedPlacement, node: GpuNode | None, *, same_gpus: bool
+) -> Iterator[PodGpu]:
     index_of = node.topology.index_of if node else {}
     uuid_of = node.topology.uuid_of if node else {}
     observed = {uuid_of[user.gpu] for user in node.users if user.uid == pod.uid} if node else set()
     containers = recorded.gpus.containers.items() if recorded.gpus else ()
     intended = [(uuid, name) for name, uuids in containers for uuid in uuids]
+    chosen = recorded.record.gpus if recorded.record else ()
     for rank, (uuid, container) in enumerate(intended):
         state = AS_INTENDED if uuid in observed else NOT_OBSERVED
-        yield PodGpu(uuid, rank, index_of.get(GpuUuid(uuid)), container, state)
+        index = index_of.get(GpuUuid(uuid))
+        if not same_gpus:
+            state, index = UNKNOWN_STATE, next(map(GpuIndex, chosen[rank : rank + 1]), None)
+        yield PodGpu(uuid, rank, index, container, state)
     for uuid in sorted(observed - set(recorded.uuids), key=lambda each: index_of[each]):
         yield PodGpu(uuid, None, index_of[uuid], None, NOT_INTENDED)

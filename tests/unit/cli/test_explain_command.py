@@ -175,6 +175,20 @@ def test_observed_gpus_that_differ_are_listed(api: StaticApi, gputopo: Command) 
     assert "kubelet      GPU 5: not intended\n" in out
 
 
+def test_pod_that_has_ended_is_explained(api: StaticApi, gputopo: Command) -> None:
+    api.objects[f"{PODS}/train"] = placed_pod(3, phase="Succeeded")
+    assert "pod          has ended: Succeeded\n" in gputopo("explain train").out
+
+
+def test_pod_that_kubelet_rejected_has_kubelets_message(api: StaticApi, gputopo: Command) -> None:
+    document = placed_pod(3, phase="Failed")
+    document["status"] |= {"reason": "UnexpectedAdmissionError", "message": "GPU 4 is unhealthy"}
+    api.objects[f"{PODS}/train"] = document
+    shown = "UnexpectedAdmissionError: GPU 4 is unhealthy"
+    assert gputopo("explain train -o json").document["rejected"] == shown
+    assert f"pod          kubelet rejected the pod: {shown}\n" in gputopo("explain train").out
+
+
 def test_pod_of_one_gpu_has_no_bandwidth(api: StaticApi, gputopo: Command) -> None:
     api.objects[f"{PODS}/train"] = placed_pod(1)
     out = gputopo("explain train").out
@@ -247,18 +261,27 @@ def test_missing_permission_is_reported(api: StaticApi, gputopo: Command) -> Non
     assert gputopo("explain train") == Done(2, "", "gputopo: API server: 403: pods is forbidden\n")
 
 
-@pytest.mark.parametrize("topology", ["object", "list", "dgx1-v100"])
+@pytest.mark.parametrize("topology", ["object", "list"])
 def test_saved_pod_is_explained_without_a_cluster(
     gputopo: Command, save: Save, topology: str
 ) -> None:
     node = topology_object("n1", DGX1, used_by=dict.fromkeys(CHOSEN, "uid-train"))
     listed = {"kind": "List", "items": [topology_object("n2", DGX1), node]}
-    files = {"object": node, "list": listed}
-    chosen = save("topology.json", files[topology]) if topology in files else topology
+    chosen = save("topology.json", {"object": node, "list": listed}[topology])
     done = gputopo(f"explain -f {save('pod.json', TRAIN)} --topology {chosen} -o json")
     assert done.status == 0
     assert done.document["replay"]["verdict"] == "Same"
     assert done.document["choices"]["chosen"]["gpus"] == CHOSEN
+    assert [gpu["index"] for gpu in done.document["gpus"]] == CHOSEN
+    assert {gpu["state"] for gpu in done.document["gpus"]} == {"as intended"}
+
+
+def test_topology_without_uuids_leaves_the_observed_gpus_unknown(
+    gputopo: Command, save: Save
+) -> None:
+    out = gputopo(f"explain -f {save('pod.json', TRAIN)} --topology dgx1-p100").out
+    assert "kubelet      GPUs 4, 6, 7: unknown\n" in out
+    assert out.startswith("pod default/train: GPUs 4, 6, 7 of node n1\n")
 
 
 def test_pod_of_a_saved_list_is_selected_by_its_name(

@@ -29,8 +29,11 @@ def objects() -> dict[str, Document]:
     annotations = {FACTS_ANNOTATION: FACTS.dump()}
     train = placed_pod(3, busy=[0, 3, 6], topology=TOPOLOGY, annotations=annotations, nodes=NODES)
     node = topology_object("n1", TOPOLOGY, used_by=dict.fromkeys([4, 5, 7], "uid-train"))
+    message = "Allocate failed: GPU 4 of the annotation is unhealthy: XID 79"
+    rejected = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": message}
     return {
         "train.json": train,
+        "rejected.json": train | {"status": rejected},
         "node.json": node,
         "older.json": of_an_older_version(train),
         "altered.json": altered(train, replay={"free": [1, 2, 4, 6, 7]}),

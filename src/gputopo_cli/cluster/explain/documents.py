@@ -13,6 +13,8 @@ def placed_document(found: PlacedExplanation) -> dict[str, object]:
     return {
         "kind": "Placed",
         "pod": {"namespace": found.pod.namespace, "name": found.pod.name, "uid": found.pod.uid},
+        "phase": found.pod.phase,
+        "rejected": found.pod.rejected,
         "gpuJob": found.job or None,
         "node": found.node,
         "request": [_part(part) for part in found.request],

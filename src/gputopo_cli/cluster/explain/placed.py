@@ -12,6 +12,7 @@ from gputopo_explain.placed.explanation import AS_INTENDED, PlacedExplanation, P
 from gputopo_explain.placed.nodes import UNKNOWN_NODES, node_sentences
 from gputopo_explain.placed.replay import Replay, ReplayVerdict
 from gputopo_explain.placed.request import RequestPart
+from gputopo_kube.pods import PodView
 from gputopo_view.text import format_gb_per_s, one_line
 
 _VERDICTS: Final = {
@@ -94,6 +95,8 @@ def _difference(mb_per_s: int | None, percent: float | None) -> str:
 
 
 def _checks(found: PlacedExplanation) -> Iterator[tuple[str, str]]:
+    if not found.pod.live:
+        yield "pod", one_line(_how_ended(found.pod))
     idle = found.choices.idle if found.choices and not found.differs else None
     if found.choices and idle and idle.reached_percent is not None:
         most = format_gb_per_s(idle.most_effective)
@@ -110,6 +113,12 @@ def _checks(found: PlacedExplanation) -> Iterator[tuple[str, str]]:
         yield "replay", one_line(line)
     for line in _gpu_lines(found.gpus):
         yield "kubelet", line
+
+
+def _how_ended(pod: PodView) -> str:
+    if pod.rejected is None:
+        return f"has ended: {pod.phase}"
+    return f"kubelet rejected the pod: {pod.rejected}"
 
 
 def _node_lines(found: PlacedExplanation) -> Sequence[str]:

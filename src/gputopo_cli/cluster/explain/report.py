@@ -6,6 +6,12 @@ from gputopo.runtime.messages import quoted
 from gputopo_cli.cluster.explain.documents import placed_document
 from gputopo_cli.cluster.explain.files import read_node, read_pod
 from gputopo_cli.cluster.explain.placed import placed_lines
+from gputopo_cli.cluster.explain.sized import (
+    PodSizing,
+    read_sizing,
+    sizing_document,
+    sizing_lines,
+)
 from gputopo_cli.cluster.explain.target import find_pod, find_topology, parse_target
 from gputopo_cli.shared import output
 from gputopo_cli.shared.connection import connect
@@ -34,25 +40,26 @@ class ExplainQuery:
 
 def write_explanation(query: ExplainQuery, form: str) -> bool:
     """Write the explanation, and return whether the replay does not differ."""
-    found = _explain(query)
+    found, sizing = _explain(query)
     if form == "json":
-        output.write_json(placed_document(found))
+        output.write_json(placed_document(found) | {"sizing": sizing_document(sizing)})
     else:
-        output.show(placed_lines(found))
+        output.show([*placed_lines(found), *(sizing_lines(sizing) if sizing else ())])
     return not found.differs
 
 
-def _explain(query: ExplainQuery) -> PlacedExplanation:
+def _explain(query: ExplainQuery) -> tuple[PlacedExplanation, PodSizing | None]:
     if query.topology and not query.filename:
         raise InputError("topology: is allowed with --filename only")
     if query.filename:
-        return _explain_file(query)
+        return _explain_file(query), None
     if not query.name:
         raise InputError("name: is required: NAME, pod/NAME or gpujob/NAME")
     with connect(query.context) as cluster:
         pod = find_pod(cluster, parse_target(query.name), query.namespace)
         node = _require_node(pod)
-        return explain_placed(pod, find_topology(cluster, node))
+        topology = find_topology(cluster, node)
+        return explain_placed(pod, topology), read_sizing(cluster, pod, node, topology)
 
 
 def _explain_file(query: ExplainQuery) -> PlacedExplanation:

@@ -1,33 +1,15 @@
 """Read the objects of a cluster that ``gputopo sizes`` needs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gputopo.api.names import GROUP, VERSION
-from gputopo_cli.cluster.operator_arguments import OperatorArguments, read_operator_arguments
+from gputopo_cli.cluster.operator_arguments import read_operator_arguments
 from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
+from gputopo_explain.sizes.node_sizes import NodeSizes, SizedCluster, list_sizes
 from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError
-
-
-@dataclass(frozen=True, slots=True)
-class SizedCluster:
-    """The objects of a cluster at one moment.
-
-    Attributes:
-        pods: the pods of all namespaces.
-        operator: the settings of the operator.
-        now: time at which the objects were read, in UTC.
-    """
-
-    nodes: Sequence[Document]
-    pods: Sequence[Document]
-    profiles: Sequence[Document]
-    topologies: Sequence[Document]
-    operator: OperatorArguments
-    now: datetime
+from gputopo_kube.sync import SyncApi
 
 
 def read_sized_cluster(context: str | None) -> SizedCluster:
@@ -49,6 +31,23 @@ def read_sized_cluster(context: str | None) -> SizedCluster:
             pods=cluster.list("api", "v1", "pods"),
             profiles=profiles,
             topologies=topologies,
-            operator=read_operator_arguments(cluster),
+            settings=read_operator_arguments(cluster).values,
             now=datetime.now(UTC),
         )
+
+
+def read_node_sizes(cluster: SyncApi, node: str, topology: Document | None) -> NodeSizes | None:
+    """Return the sized pods of one node; None if it has none.
+
+    Raises:
+        ApiError: a request failed, for instance because of a missing permission.
+    """
+    objects = SizedCluster(
+        nodes=[cluster.get("api", "v1", "nodes", node)],
+        pods=cluster.list("api", "v1", "pods", fields=f"spec.nodeName={node}"),
+        profiles=cluster.list("apis", GROUP, VERSION, "gpuprofiles"),
+        topologies=[topology] if topology else [],
+        settings=read_operator_arguments(cluster).values,
+        now=datetime.now(UTC),
+    )
+    return next(iter(list_sizes(objects)), None)

@@ -10,10 +10,10 @@ from gputopo.api.quantity import format_bytes
 from gputopo.api.tuning import Amounts
 from gputopo.runtime.messages import quoted
 from gputopo_cli.cluster.sizes.bars import LEGEND, draw_bar
-from gputopo_cli.cluster.sizes.node_sizes import NodeSizes, PodSizes, list_sizes
-from gputopo_cli.cluster.sizes.read import SizedCluster, read_sized_cluster
+from gputopo_cli.cluster.sizes.read import read_sized_cluster
 from gputopo_cli.shared import output
 from gputopo_cli.shared.errors import InputError
+from gputopo_explain.sizes.node_sizes import NodeSizes, PodSizes, SizedCluster, list_sizes
 
 _COLUMNS = ("POD", "MODE", "GPUS>", "CPUS>", "FLOOR>", "SHARE>", "MAX>", "MEMORY>", "GAIN>")
 _NONE = "no sized pods; docs/use/live-sizing.md shows how gputopo sizes a pod"
@@ -51,11 +51,12 @@ def _document(sizes: NodeSizes) -> dict[str, object]:
         "allocatable": _amounts(sizes.allocatable),
         "forSizedPods": _amounts(sizes.capacity),
         "sharePerGPU": _amounts(sizes.share_per_gpu),
-        "pods": [_pod_document(pod) for pod in sizes.pods],
+        "pods": [pod_document(pod) for pod in sizes.pods],
     }
 
 
-def _pod_document(pod: PodSizes) -> dict[str, object]:
+def pod_document(pod: PodSizes) -> dict[str, object]:
+    """Return the amounts of a pod as JSON."""
     return {
         "namespace": pod.view.namespace,
         "name": pod.view.name,

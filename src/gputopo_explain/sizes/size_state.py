@@ -1,6 +1,8 @@
 """Decides the state of a sized pod. Its name is a reason of the condition ``Sized``."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from gputopo.api.tuning import TunedRecord
 from gputopo.tuning.model import Target, TunedPod
@@ -51,3 +53,23 @@ def _why_not(pod: TunedPod, target: Target) -> str:
     if target.amounts == amounts_of(pod):
         return target.reason
     return f"the operator has not resized the pod yet; planned: {target.reason}"
+
+
+STATE_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Resized": "kubelet has applied the newest resize",
+        "Rejected": "the API server or kubelet rejected the newest resize; the pod keeps its "
+        "former amounts",
+        "NotResized": "the pod has the amounts with which it was created",
+        "Measuring": "gputopo measures the pod with several CPU limits",
+        "Resizing": "kubelet has not yet carried out the newest resize",
+        "Deferred": "the node has too little CPU or memory for the raise now; after 60 s the "
+        "operator withdraws it",
+        "Infeasible": "the node can never carry out the newest resize",
+        "Error": "kubelet failed to carry out the newest resize",
+        "Pinned": "gputopo does not resize the pod any more",
+        "NotPossible": "the pod cannot be resized",
+        "NotRunning": "the pod does not run yet",
+    }
+)
+"""What each reason of the condition ``Sized`` means, in words."""

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from gputopo.api.names import RESOURCE
 from gputopo.api.profile import Measurement
-from gputopo.api.tuning import Amounts
+from gputopo.api.tuning import Amounts, ResourcesMode
 from gputopo.sizing.marginal import marginal
 from gputopo.tuning.gain import gain_percent
-from gputopo.tuning.model import TunedNode, TunedPod
+from gputopo.tuning.matrix import CurvePoint
+from gputopo.tuning.model import Target, TunedNode, TunedPod
 from gputopo.tuning.pods import amounts_of, floor_of
 from gputopo.tuning.sized import SizedPod, kept_for_measured, sized_node, total
 from gputopo.tuning.targets import MECHANISMS, targets
-from gputopo_cli.cluster.sizes.read import SizedCluster
-from gputopo_cli.cluster.sizes.size_state import SizeState, state_of
+from gputopo_explain.sizes.size_state import SizeState, state_of
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.measurements import parse_measured
 from gputopo_kube.podmodel import parse_pod_object
@@ -29,6 +30,24 @@ from gputopo_kube.tuned_node import (
 
 
 @dataclass(frozen=True, slots=True)
+class SizedCluster:
+    """The objects of a cluster at one moment.
+
+    Attributes:
+        pods: the pods of all namespaces; at least those of ``nodes``.
+        settings: arguments of the operator by flag, without ``--``.
+        now: time at which the objects were read, in UTC.
+    """
+
+    nodes: Sequence[Document]
+    pods: Sequence[Document]
+    profiles: Sequence[Document]
+    topologies: Sequence[Document]
+    settings: Mapping[str, str]
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class PodSizes:
     """CPU and memory of one sized pod, as limits of its container; 0 without a limit.
 
@@ -40,6 +59,11 @@ class PodSizes:
         most: the most that it may get; None while gputopo does not resize it.
         gain_percent: how much faster the pod is than before its last resize; None if unknown.
         since: RFC 3339 time of its last resize; None before the first.
+        planned: limits that the operator's function chooses from the state of the node now. Pending
+            pods, for which the operator keeps capacity free, are not considered.
+        planned_reason: why it chooses them, in words.
+        as_planned: whether the spec of the pod has these amounts.
+        curve: measured rate by CPU limit from which the amounts were computed; empty if unknown.
     """
 
     view: PodView
@@ -52,6 +76,10 @@ class PodSizes:
     state: SizeState
     gain_percent: int | None
     since: str | None
+    planned: Amounts
+    planned_reason: str
+    as_planned: bool
+    curve: tuple[CurvePoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +120,7 @@ def _of_node(
     facts: Mapping[ObjectKey, SizingFacts],
     measured: Mapping[str, Measurement],
 ) -> Iterator[NodeSizes]:
-    name, settings = node["metadata"]["name"], cluster.operator.values
+    name, settings = node["metadata"]["name"], cluster.settings
     resource = settings.get("resource", RESOURCE)
     namespaces = [each for each in settings.get("namespaces", "").split(",") if each]
     bound = [pod for pod in cluster.pods if pod["spec"].get("nodeName") == name]
@@ -118,14 +146,14 @@ def _sizes(node: TunedNode, pods: Sequence[NodePod], mechanism: str) -> NodeSize
                 documents[pod.uid],
                 pod,
                 bounds.get(pod.uid),
-                state_of(pod, chosen[pod.uid], running=documents[pod.uid].view.running),
+                chosen[pod.uid],
             )
             for pod in sorted(node.pods, key=lambda pod: documents[pod.uid].view.key)
         ),
     )
 
 
-def _pod(document: NodePod, pod: TunedPod, bounds: SizedPod | None, state: SizeState) -> PodSizes:
+def _pod(document: NodePod, pod: TunedPod, bounds: SizedPod | None, target: Target) -> PodSizes:
     record = pod.record
     limits = runtime_of(parse_pod_object(document.raw)).containers[document.container]
     in_flight = record is not None and not record.done and not pod.obstacle
@@ -137,9 +165,23 @@ def _pod(document: NodePod, pod: TunedPod, bounds: SizedPod | None, state: SizeS
         floor=_limits(pod, _floor(pod)),
         share=_limits(pod, bounds.share) if bounds else None,
         most=_limits(pod, bounds.most) if bounds else None,
-        state=state,
+        state=state_of(pod, target, running=document.view.running),
         gain_percent=gain_percent(record, pod.measured_micro_steps_per_second or None),
         since=record.since if record else None,
+        planned=_limits(pod, target.amounts),
+        planned_reason=target.reason,
+        as_planned=target.amounts in {amounts_of(pod), pod.spec.request},
+        curve=_curve(pod),
+    )
+
+
+def _curve(pod: TunedPod) -> tuple[CurvePoint, ...]:
+    """Return the measured rates of the pod's workload with its number of GPUs."""
+    facts = pod.facts.cpus if pod.facts and pod.mode is ResourcesMode.AUTO else ()
+    points = next((fact.points for fact in facts if fact.gpus == pod.gpus), ())
+    return tuple(
+        CurvePoint(point.milli_cpu, point.micro_steps_per_second / 1e6)
+        for point in sorted(points, key=lambda point: point.milli_cpu)
     )
 
 

@@ -1,0 +1,1 @@
+"""Explains the CPU and memory of the running pods that gputopo sizes."""
