@@ -80,6 +80,8 @@ def explain(
     their predicted bandwidth in GB/s, the node against the other nodes when it was chosen, and
     whether kubelet gave the pod these GPUs. The decision is computed again from what the pod's
     annotation recorded. Exit status 3: this gives another choice than the recorded one.
+
+    For a pending pod or GPUJob, shows the reason of each node now, and what would have to end.
     """
     from gputopo_cli.cluster.explain.report import ExplainQuery, write_explanation
 

@@ -32,16 +32,22 @@ def live_cluster() -> StaticApi:
     batch = gpu_user(
         "batch", "n3", 0, 5, started=started, of=nodes["n3"], activeDeadlineSeconds=7200
     )
+    large, namespaced = waiting("large", 8), f"{PODS.removesuffix('/pods')}/namespaces/default/pods"
     return StaticApi(
+        objects={
+            f"{namespaced}/large": large,
+            f"{OWN}/namespaces/default/gpujobs/finetune": queued_job(),
+        },
         lists={
+            namespaced: [],
             TOPOLOGIES: [topology_object(name, each) for name, each in nodes.items()],
-            PODS: [train, serve, batch, waiting("large", 8), web()],
+            PODS: [train, serve, batch, large, web()],
             NODES: [kube_node("n1"), kube_node("n2", unschedulable=True), kube_node("n3")],
-            GPU_JOBS: [gpu_job()],
+            GPU_JOBS: [gpu_job(), queued_job()],
             JOBS: [],
             DEPLOYMENTS: [installed("--default-policy=Preserve")],
             PRIORITY_CLASSES: [{"metadata": {"name": "high"}, "value": 1000}],
-        }
+        },
     )
 
 
@@ -49,6 +55,17 @@ def gpu_job() -> Document:
     return {
         "metadata": {"namespace": "default", "name": "train", "uid": "uid-job"},
         "spec": {"gpusPerReplica": 4, "expected": {"durationSeconds": 7200}, "template": {}},
+    }
+
+
+def queued_job() -> Document:
+    queued = condition("Suspended", "True", "Queued")
+    reason = "waiting for 4 free GPUs on one node"
+    template = {"spec": {"containers": [{"name": "main"}]}}
+    return {
+        "metadata": {"namespace": "default", "name": "finetune", "uid": "uid-finetune"},
+        "spec": {"gpusPerReplica": 4, "template": template},
+        "status": {"conditions": [queued], "queue": {"position": 1, "reason": reason}},
     }
 
 

@@ -253,7 +253,9 @@ def test_wrong_arguments_have_exit_status_2(
 def test_gpujob_without_pod_is_reported(api: StaticApi, gputopo: Command) -> None:
     api.objects[f"{JOBS}/bert"] = {"metadata": {"namespace": "default", "name": "bert"}}
     api.lists[PODS] = [TRAIN]
-    assert gputopo("explain bert").err.startswith("gputopo: gpujob: 'bert' has no pod; ")
+    done = gputopo("explain bert")
+    assert done.status == 0
+    assert done.out.startswith("gpujob default/bert\nno pod exists yet: ")
 
 
 def test_missing_permission_is_reported(api: StaticApi, gputopo: Command) -> None:

@@ -1,10 +1,11 @@
-"""Read a pod, explain its placement, and write the explanation (``gputopo explain``)."""
+"""Read a pod or GPUJob, explain it, and write the explanation (``gputopo explain``)."""
 
 from dataclasses import dataclass
 
 from gputopo.runtime.messages import quoted
 from gputopo_cli.cluster.explain.documents import placed_document
 from gputopo_cli.cluster.explain.files import read_node, read_pod
+from gputopo_cli.cluster.explain.pending import PendingTarget, write_pending
 from gputopo_cli.cluster.explain.placed import placed_lines
 from gputopo_cli.cluster.explain.sized import (
     PodSizing,
@@ -12,10 +13,16 @@ from gputopo_cli.cluster.explain.sized import (
     sizing_document,
     sizing_lines,
 )
-from gputopo_cli.cluster.explain.target import find_pod, find_topology, parse_target
+from gputopo_cli.cluster.explain.target import (
+    POD,
+    find_object,
+    find_topology,
+    parse_target,
+)
 from gputopo_cli.shared import output
 from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
+from gputopo_cli.shared.live import read_objects
 from gputopo_explain.placed.explanation import PlacedExplanation, explain_placed
 from gputopo_kube.document import Document
 from gputopo_scheduling.topologies import GpuNode
@@ -40,15 +47,20 @@ class ExplainQuery:
 
 def write_explanation(query: ExplainQuery, form: str) -> bool:
     """Write the explanation, and return whether the replay does not differ."""
-    found, sizing = _explain(query)
+    found = _explain(query)
+    if isinstance(found, PendingTarget):
+        write_pending(found, form)
+        return True
+    placed, sizing = found
     if form == "json":
-        output.write_json(placed_document(found) | {"sizing": sizing_document(sizing)})
+        output.write_json(placed_document(placed) | {"sizing": sizing_document(sizing)})
     else:
-        output.show([*placed_lines(found), *(sizing_lines(sizing) if sizing else ())])
-    return not found.differs
+        output.show([*placed_lines(placed), *(sizing_lines(sizing) if sizing else ())])
+    return not placed.differs
 
 
-def _explain(query: ExplainQuery) -> tuple[PlacedExplanation, PodSizing | None]:
+def _explain(query: ExplainQuery) -> tuple[PlacedExplanation, PodSizing | None] | PendingTarget:
+    """Return the explanation of a placed pod, or a pending pod or GPUJob with its cluster."""
     if query.topology and not query.filename:
         raise InputError("topology: is allowed with --filename only")
     if query.filename:
@@ -56,10 +68,12 @@ def _explain(query: ExplainQuery) -> tuple[PlacedExplanation, PodSizing | None]:
     if not query.name:
         raise InputError("name: is required: NAME, pod/NAME or gpujob/NAME")
     with connect(query.context) as cluster:
-        pod = find_pod(cluster, parse_target(query.name), query.namespace)
-        node = _require_node(pod)
-        topology = find_topology(cluster, node)
-        return explain_placed(pod, topology), read_sizing(cluster, pod, node, topology)
+        kind, found = find_object(cluster, parse_target(query.name), query.namespace)
+        node = (found.get("spec") or {}).get("nodeName")
+        if kind == POD and node:
+            topology = find_topology(cluster, node)
+            return explain_placed(found, topology), read_sizing(cluster, found, node, topology)
+    return PendingTarget(kind, found, read_objects(query.context))
 
 
 def _explain_file(query: ExplainQuery) -> PlacedExplanation:

@@ -6,6 +6,7 @@ from gputopo.api.names import GROUP, JOB_LABEL, VERSION
 from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
 from gputopo_kube.document import Document
+from gputopo_kube.podstatus import ENDED_PHASES
 from gputopo_kube.sync import SyncApi
 
 POD: Final = "pod"
@@ -38,19 +39,27 @@ def parse_target(text: str) -> ExplainTarget:
     return ExplainTarget(_KINDS.get(kind.lower(), ""), name)
 
 
-def find_pod(cluster: SyncApi, target: ExplainTarget, namespace: str) -> Document:
-    """Return the pod. A plain name is looked up as a pod, then as a GPUJob.
+def find_object(cluster: SyncApi, target: ExplainTarget, namespace: str) -> tuple[str, Document]:
+    """Return ``pod`` and a pod, or ``gpujob`` and a GPUJob that has no live or placed pod.
+
+    A plain name is looked up as a pod, then as a GPUJob. For a GPUJob, the result is its newest
+    pod. If this pod has ended and the GPUJob has not, the result is the GPUJob.
 
     Raises:
-        InputError: if there is no such object, or the GPUJob has no pod.
+        InputError: if there is no such object.
     """
     core, group = ("api", "v1"), ("apis", GROUP, VERSION)
     if target.kind != GPUJOB:
         pod = cluster.find(*core, "namespaces", namespace, "pods", target.name)
         if pod is not None:
-            return pod
-    if target.kind != POD and cluster.find(*group, "namespaces", namespace, "gpujobs", target.name):
-        return _newest_pod(cluster, target.name, namespace)
+            return POD, pod
+    if target.kind != POD:
+        job = cluster.find(*group, "namespaces", namespace, "gpujobs", target.name)
+        if job is not None:
+            pod = _newest_pod(cluster, target.name, namespace)
+            if pod is None or (_has_ended(pod) and not _is_finished(job)):
+                return GPUJOB, job
+            return POD, pod
     raise InputError(
         f"name: {quoted(target.name)} is not the name of {_DESCRIBED[target.kind]} in namespace "
         f"{namespace}; use --namespace for another namespace"
@@ -62,12 +71,20 @@ def find_topology(cluster: SyncApi, node: str) -> Document | None:
     return cluster.find("apis", GROUP, VERSION, "gputopologies", node)
 
 
-def _newest_pod(cluster: SyncApi, job: str, namespace: str) -> Document:
+def _newest_pod(cluster: SyncApi, job: str, namespace: str) -> Document | None:
     path = ("api", "v1", "namespaces", namespace, "pods")
     pods = cluster.list(*path, selector=f"{JOB_LABEL}={job}")
-    if not pods:
-        raise InputError(
-            f"gpujob: {quoted(job)} has no pod; the conditions of the GPUJob state what it waits "
-            "for, and `gputopo queue` shows its position"
-        )
-    return max(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp") or ""))
+    created = "creationTimestamp"
+    return max(pods, key=lambda pod: str(pod["metadata"].get(created) or ""), default=None)
+
+
+def _has_ended(pod: Document) -> bool:
+    return (pod.get("status") or {}).get("phase") in ENDED_PHASES
+
+
+def _is_finished(job: Document) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(
+        each.get("type") in {"Complete", "Failed"} and each.get("status") == "True"
+        for each in conditions
+    )
