@@ -309,6 +309,29 @@ def test_file_without_a_pod_is_rejected(gputopo: Command, tmp_path: Path, text: 
     assert done.err.startswith(f"gputopo: filename: {str(path)!r} ")
 
 
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("metadata", {"name": "train"}, "pod metadata.uid: is required"),
+        ("spec", [], "pod spec: []: "),
+        ("status", {"conditions": 3}, "pod status.conditions: 3: "),
+    ],
+)
+def test_file_with_an_invalid_pod_is_rejected_with_the_field(
+    gputopo: Command, save: Save, part: str, value: object, message: str
+) -> None:
+    path = save("pod.json", TRAIN | {part: value})
+    done = gputopo(f"explain -f {path} --topology dgx1-v100")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(f"gputopo: {message}")
+
+
+def test_labels_of_another_form_name_no_gpujob(gputopo: Command, save: Save) -> None:
+    strange = TRAIN | {"metadata": TRAIN["metadata"] | {"labels": ["gputopo.io/job"]}}
+    done = gputopo(f"explain -f {save('pod.json', strange)} --topology dgx1-v100 -o json")
+    assert done.document["gpuJob"] is None
+
+
 def test_pending_pod_of_a_file_is_reported_with_the_schedulers_message(
     gputopo: Command, save: Save
 ) -> None:

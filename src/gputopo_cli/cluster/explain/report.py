@@ -24,7 +24,8 @@ from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.live import read_objects
 from gputopo_explain.placed.explanation import PlacedExplanation, explain_placed
-from gputopo_kube.document import Document
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.podmodel import parse_pod_object
 from gputopo_scheduling.topologies import GpuNode
 
 
@@ -89,23 +90,17 @@ def _explain_file(query: ExplainQuery) -> PlacedExplanation:
     return explain_placed(pod, found)
 
 
-def _require_node(pod: Document) -> str:
+def _require_node(document: Document) -> str:
     """Return the node of the pod.
 
     Raises:
         InputError: if the pod is not placed yet.
+        PodError: if the object is not a valid pod.
     """
-    spec, metadata = pod.get("spec") or {}, pod.get("metadata") or {}
-    if node := spec.get("nodeName"):
-        return str(node)
-    name = f"{metadata.get('namespace')}/{metadata.get('name')}"
-    raise InputError(f"pod: {name} is not placed yet{_why_pending(pod)}")
-
-
-def _why_pending(pod: Document) -> str:
-    """Return the message of the condition PodScheduled, with a colon before it."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    for condition in conditions:
-        if condition.get("type") == "PodScheduled" and condition.get("message"):
-            return f": {condition['message']}"
-    return ""
+    pod = parse_pod_object(document)
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    scheduled = pod.status.condition("PodScheduled")
+    why = f": {scheduled.message}" if scheduled and scheduled.message else ""
+    name = ObjectKey(pod.metadata.namespace, pod.metadata.name)
+    raise InputError(f"pod: {name} is not placed yet{why}")
