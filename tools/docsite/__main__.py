@@ -1,12 +1,12 @@
 """Writes the generated pages of ``docs/reference/``."""
 
-from docsite.reference import ROOT, generated_pages
+from docsite.reference import GENERATED, ROOT
 
 
 def main() -> None:
     """Write each page."""
-    for path, text in generated_pages().items():
-        (ROOT / path).write_text(text)
+    for path, make in GENERATED.items():
+        (ROOT / path).write_text(make())
         print(path)
 
 

@@ -5,13 +5,13 @@ import yaml
 
 from docsite.fields import fields_page
 from docsite.permissions import parse_roles
-from docsite.reference import ROOT, generated_pages
+from docsite.reference import GENERATED, ROOT
 from docsite.values import Value, parse_values
 
 
-@pytest.mark.parametrize("path", generated_pages())
+@pytest.mark.parametrize("path", GENERATED)
 def test_generated_page_is_current(path: str) -> None:
-    current = (ROOT / path).read_text() == generated_pages()[path]
+    current = (ROOT / path).read_text() == GENERATED[path]()
     assert current, f"{path} differs from its source: run `tools/docs generate`"
 
 
@@ -106,7 +106,7 @@ def test_no_role_of_the_chart_reads_secrets_or_runs_commands_in_pods() -> None:
 
 
 def test_commands_page_has_the_help_of_every_command() -> None:
-    page = generated_pages()["docs/reference/commands.md"]
+    page = GENERATED["docs/reference/commands.md"]()
     for command in ("place", "topology show", "synergy compare", "doctor"):
         assert f"## gputopo {command}\n\n```text\nUsage: gputopo {command} " in page
 
