@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -410,3 +411,17 @@ def test_facts_of_the_soak_have_the_speed_of_their_law() -> None:
         assert rates[100] == pytest.approx(2.5e6, rel=0.01)
         assert rates[800] == pytest.approx(1e7, rel=0.01)
     assert [fact.gpus for fact in status.facts.cpus] == [1, 2]
+
+
+def test_cgroup_of_a_failed_creation_is_not_in_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubelet, "_CGROUPS", tmp_path)
+    pods = tmp_path / "gputopo-n1" / "kubepods" / "burstable"
+    for container, processes, weight in (("a" * 64, "12\n", "102"), ("b" * 64, "", "1024")):
+        folder = pods / f"pod{UID}" / container
+        folder.mkdir(parents=True)
+        files = {"cpu.shares": weight, "cpu.cfs_quota_us": "10000", "cpu.cfs_period_us": "100000"}
+        for name, value in (files | {"cgroup.procs": processes}).items():
+            (folder / name).write_text(value)
+    assert [(each.request, each.limit) for each in kubelet.in_effect("n1")] == [(100, 100)]

@@ -51,11 +51,14 @@ def parse_checkpoint(text: str) -> dict[str, int]:
 
 
 def in_effect(node: str) -> Iterator[InEffect]:
-    """Yield each running container of a node."""
+    """Yield each running container of a node.
+
+    A failed creation can leave a cgroup without processes, which has the default weight of 1 CPU.
+    """
     for folder, _, _ in os.walk(_CGROUPS / f"gputopo-{node}" / "kubepods"):
         place = parse_cgroup(folder)
-        if place is not None:
-            with suppress(OSError):  # the container ends meanwhile
+        with suppress(OSError):  # the container ends meanwhile
+            if place is not None and Path(folder, "cgroup.procs").read_text():
                 yield parse_group(place[1], *(_number(folder, name) for name in _FILES))
 
 
