@@ -24,6 +24,7 @@ from gputopo.api.names import (
     RESOURCES_MODE_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
+from gputopo.api.replay import ReplayRecord, parse_replay
 from gputopo.api.tuning import TunedRecord, parse_tuned_record, parse_tuning_request
 from gputopo_deviceplugin.admit.placement import PlacementError, candidate_gpus, intended_gpus
 from gputopo_kube.pods import PodView, parse_pod
@@ -40,7 +41,19 @@ NAMES = (
 WORDS = (
     *("v", "uid", "node", "generation", "containers", "main", "uid-a", "n1", "GPU-1", "from"),
     *("to", "weight", "policy", "pattern", "sensitive", "reason", "aggregateMBps", "Ring"),
-    *("Custom", "Preserve", "Auto", "floor", "milliCPU", "cpu=8", "memory=1Gi"),
+    *(
+        "replay",
+        "free",
+        "gpus",
+        "fingerprint",
+        "Custom",
+        "Preserve",
+        "Auto",
+        "floor",
+        "milliCPU",
+        "cpu=8",
+        "memory=1Gi",
+    ),
 )
 EXTREMES = (
     0,
@@ -123,8 +136,17 @@ def parse_record(annotations: Mapping[str, str]) -> TunedRecord | None:
     return parse_tuned_record(annotations, "uid-a")
 
 
+def parse_replayed(annotations: Mapping[str, str]) -> ReplayRecord | None:
+    placement = parse_placement(annotations)
+    return None if placement is None else parse_replay(placement)
+
+
 @pytest.mark.parametrize(
-    "parse", [parse_request, parse_gpus, parse_placement, parse_record, parse_tuning_request]
+    "parse",
+    [
+        *(parse_request, parse_gpus, parse_placement, parse_record, parse_tuning_request),
+        parse_replayed,
+    ],
 )
 @fuzzed
 @given(annotations=Annotations)

@@ -87,6 +87,7 @@ def test_exact_gpus_are_equal_after_a_round_trip(gpus: GpusAnnotation) -> None:
         preserved_mb_per_s=bandwidths,
         exact=st.booleans(),
         aggregate_bound_mb_per_s=st.none() | bandwidths,
+        replay=st.none() | st.dictionaries(names, st.lists(bandwidths)),
     )
 )
 def test_a_placement_is_equal_after_a_round_trip(placement: PlacementAnnotation) -> None:
