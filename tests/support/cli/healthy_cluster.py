@@ -152,7 +152,7 @@ def installation() -> StaticApi:
             }
             for part in (
                 *("own-leases", "own-topology", "placement-annotations", "scheduler-name"),
-                *("environment", "measured-pods", "resources-annotations"),
+                *("environment", "measured-pods", "resources-annotations", "own-dry-runs"),
             )
         ],
     }

@@ -22,6 +22,7 @@ DEFINITIONS: Final = tuple(
 )
 
 POLICIES: Final = (
+    "own-dry-runs",
     "own-leases",
     "own-topology",
     "placement-annotations",
