@@ -13,11 +13,12 @@ from gputopo_cli.shared.options import (
     SeedOption,
     TableOrJson,
 )
-from gputopo_cli.simulate.options import SimulationOptions
+from gputopo_cli.simulate.options import LiveSimulationOptions, SimulationOptions
 
 
 def simulate(
     options: SimulationOptions,
+    live: LiveSimulationOptions,
     seed: SeedOption = 1,
     policy: PolicyOption = PolicyName.PRESERVE,
     form: TableOrJson = "table",
@@ -27,10 +28,16 @@ def simulate(
 
     Jobs queue in the order of their arrival. The list is JSON or CSV. CSV without a header has
     the columns gpus, pattern, arrival, service, sensitive, workload (docs/simulate/simulator.md).
+    With --live, the jobs run on the nodes of a cluster, after the pods that run there now.
     """
-    from gputopo_cli.simulate.simulate import write_simulation
+    if live.live:
+        from gputopo_cli.simulate.live import write_live_simulation
 
-    write_simulation(options, seed, policy, form, output_file)
+        write_live_simulation(options, live, seed, policy, form, output_file)
+    else:
+        from gputopo_cli.simulate.simulate import write_simulation
+
+        write_simulation(options, live, seed, policy, form, output_file)
 
 
 def compare(

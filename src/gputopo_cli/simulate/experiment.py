@@ -1,6 +1,6 @@
 """Load the inputs of MAPA's simulator, and simulate the jobs under any policy."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,7 +14,12 @@ from gputopo_cli.simulate.options import SimulationOptions
 from gputopo_cli.topology.load import LoadedTopology, load_topology
 from gputopo_simulate.mapa.generate import generate
 from gputopo_simulate.mapa.joblists import parse_jobs
-from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationResult
+from gputopo_simulate.mapa.model import (
+    GpusInUse,
+    Queueing,
+    SimulatedJob,
+    SimulationResult,
+)
 from gputopo_simulate.mapa.profiles import MeasuredWorkload, measured_time, parse_profiles
 from gputopo_simulate.mapa.released.program import run_as_released
 from gputopo_simulate.mapa.run import MapaSettings, run
@@ -50,12 +55,17 @@ def prepare_experiment(
     """Load topology, jobs, models and curves; ``seeds`` are ignored with ``--jobs``.
 
     ``judge`` is the bandwidth model that evaluates the results; default: the model in ``options``.
+
+    Raises:
+        InputError: if an option is missing, or cannot be combined with another.
     """
+    if not options.topology:
+        raise InputError("topology: is required")
     if options.as_released:
-        _reject_options_of_our_simulator(options, judge)
+        _reject_options_of_ourmake_simulator(options, judge)
     loaded = load_topology(options.topology)
-    profiles = _load_profiles(options)
-    lists, jobs = _load_jobs(options, seeds, profiles or {})
+    profiles = load_profiles(options)
+    lists, jobs = load_jobs(options, seeds, profiles or {})
     if options.as_released:
         return Experiment(
             loaded,
@@ -67,13 +77,14 @@ def prepare_experiment(
     return Experiment(
         loaded,
         lists,
-        f"{jobs} on {options.nodes} x {loaded.name}, {_describe_rules(options)}",
+        f"{jobs} on {options.nodes} x {loaded.name}, {describe_rules(options)}",
         times_vary=options.time != "fixed",
-        run=_simulator(options, judge, _name_nodes(loaded, options.nodes), profiles),
+        run=make_simulator(options, judge, _name_nodes(loaded, options.nodes), profiles),
     )
 
 
-def _load_profiles(options: SimulationOptions) -> Profiles | None:
+def load_profiles(options: SimulationOptions) -> Profiles | None:
+    """Return the measured workloads of ``--profiles``, or None."""
     if options.profiles is None:
         return None
     if options.time != "bandwidth":
@@ -81,9 +92,10 @@ def _load_profiles(options: SimulationOptions) -> Profiles | None:
     return parse_profiles(read_text(options.profiles, "profiles"))
 
 
-def _load_jobs(
+def load_jobs(
     options: SimulationOptions, seeds: tuple[int, ...], profiles: Profiles
 ) -> tuple[tuple[JobList, ...], str]:
+    """Return the job lists, one for each seed, and a text about them."""
     if options.jobs is not None and options.generate is None:
         jobs = parse_jobs(read_text(options.jobs, "jobs"), profiles)
         return (jobs,), f"{len(jobs)} jobs of {options.jobs}"
@@ -102,12 +114,14 @@ def _name_nodes(loaded: LoadedTopology, count: int) -> dict[str, NodeTopology]:
     return {f"{name}-{number:0{digits}}": loaded.topology for number in range(count)}
 
 
-def _simulator(
+def make_simulator(
     options: SimulationOptions,
     judge: str | None,
-    nodes: dict[str, NodeTopology],
+    nodes: Mapping[str, NodeTopology],
     profiles: Profiles | None,
+    in_use: Sequence[GpusInUse] = (),
 ) -> Callable[[JobList, PolicyName, ProgressCallback | None], SimulationResult]:
+    """Return a function that simulates one job list on these nodes under one policy."""
     model, judge_model = find_model(options.model), find_model(judge)
     if profiles is None:
         time_law = _find_time_law(options.time)
@@ -127,7 +141,7 @@ def _simulator(
             waiting=WaitingRule() if options.wait else None,
             judge=judge_model,
         )
-        return run(nodes, jobs, settings, report)
+        return run(nodes, jobs, settings, report, in_use)
 
     return simulate
 
@@ -140,7 +154,8 @@ def _find_time_law(time: str) -> TimeLaw:
     return parse_curves(read_text(time, "time"))
 
 
-def _describe_rules(options: SimulationOptions) -> str:
+def describe_rules(options: SimulationOptions) -> str:
+    """Return in words how jobs queue and how long they run."""
     source = options.profiles or options.time
     times = "fixed times" if source == "fixed" else f"times by {source}"
     queueing = "jobs that fit may overtake" if options.backfill else "first come, first served"
@@ -148,7 +163,7 @@ def _describe_rules(options: SimulationOptions) -> str:
     return f"{times}, {queueing}{waiting}"
 
 
-def _reject_options_of_our_simulator(options: SimulationOptions, judge: str | None) -> None:
+def _reject_options_of_ourmake_simulator(options: SimulationOptions, judge: str | None) -> None:
     for field, given in (
         ("nodes", options.nodes != 1),
         ("model", options.model not in {None, "eq2"}),

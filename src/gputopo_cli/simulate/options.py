@@ -12,7 +12,7 @@ from gputopo_cli.shared import options
 class SimulationOptions:
     """The jobs, the nodes, and how jobs queue and run."""
 
-    topology: options.TopologyOption
+    topology: options.TopologyOption = ""
     jobs: options.JobsOption = None
     generate: Annotated[
         int | None,
@@ -60,3 +60,28 @@ class SimulationOptions:
         ),
     ] = None
     as_released: options.AsReleasedOption = False
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSimulationOptions:
+    """A simulation that starts with the pods that a cluster runs now."""
+
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Simulate the nodes of the cluster, from the GPUs that are in use now. Times are"
+            " seconds from now.",
+        ),
+    ] = False
+    assume_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--assume-seconds",
+            metavar="SECONDS",
+            min=0,
+            show_default="they never end",
+            help="With --live: remaining time of running pods without a known end.",
+        ),
+    ] = None
+    context: options.ClusterContext = None

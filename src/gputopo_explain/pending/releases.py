@@ -12,6 +12,7 @@ other two pods together are two.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputopo.topology.model import GpuMask, mask_of
 from gputopo_explain.machines import Machine, shortages
@@ -77,6 +78,34 @@ def smallest_set(users: Iterable[NodeUser], missing: int) -> Chosen | None:
     return best.get(missing) if missing > 0 else ()
 
 
+class HeldGpus(NamedTuple):
+    """GPUs of a node that one pod has, or will have by a claim.
+
+    Attributes:
+        unknown: number of further GPUs that the agent has not identified yet.
+        name: namespace and name of the pod.
+    """
+
+    gpus: GpuMask
+    unknown: int
+    name: str
+
+
+def held_gpus(snapshot: ClusterSnapshot, node: GpuNode) -> Mapping[str, HeldGpus]:
+    """Return the GPUs of each pod on a node by UID; the UID is empty if the agent knows no pod."""
+    held: dict[str, HeldGpus] = {}
+    for pod in snapshot.pods_on(node.node):
+        held[pod.uid] = HeldGpus(*gpus_in_use(node, pod), str(pod.key))
+    for claim in snapshot.claims:
+        for mask in reserved_gpus([claim], node):
+            held[claim.uid] = HeldGpus(mask, 0, str(claim.pod))
+    for user in node.users:
+        if (uid := user.uid or "") not in held:
+            own = mask_of(each.gpu for each in node.users if each.uid == user.uid)
+            held[uid] = HeldGpus(own, 0, user.pod)
+    return held
+
+
 class NodeUsers:
     """The users of GPUs by node; pods without GPUs are users only where CPU or memory lacks."""
 
@@ -121,24 +150,15 @@ class NodeUsers:
 
     def _users(self, node: GpuNode, usage: NodeUsage) -> Iterator[NodeUser]:
         """Yield the users of GPUs that would become free, also those without a pod object."""
-        held: dict[str, tuple[GpuMask, int, str]] = {}
-        for pod in self._snapshot.pods_on(node.node):
-            held[pod.uid] = (*gpus_in_use(node, pod), str(pod.key))
-        for claim in self._snapshot.claims:
-            for mask in reserved_gpus([claim], node):
-                held[claim.uid] = (mask, 0, str(claim.pod))
-        for user in node.users:
-            uid = user.uid or ""
-            if uid not in held:
-                own = mask_of(each.gpu for each in node.users if each.uid == user.uid)
-                held[uid] = (own, 0, user.pod)
-        for uid, (mask, unknown, name) in held.items():
+        held = held_gpus(self._snapshot, node)
+        for uid, each in held.items():
             others = 0
-            for other, (theirs, *_) in held.items():
-                others |= 0 if other == uid else theirs
-            freed = GpuMask(mask & usage.used & usage.healthy & ~others)
-            if uid not in {"", *self._snapshot.without} and (count := freed.bit_count() + unknown):
-                yield NodeUser(uid, name, count, self._views.get(uid))
+            for other, theirs in held.items():
+                others |= 0 if other == uid else theirs.gpus
+            freed = GpuMask(each.gpus & usage.used & usage.healthy & ~others)
+            count = freed.bit_count() + each.unknown
+            if uid and uid not in self._snapshot.without and count:
+                yield NodeUser(uid, each.name, count, self._views.get(uid))
 
     def _with_amounts(
         self,

@@ -7,7 +7,7 @@ from typing import Final
 
 from gputopo.patterns.model import Pattern
 from gputopo.placement.model import PolicyName
-from gputopo.topology.model import GpuIndex
+from gputopo.topology.model import GpuIndex, GpuMask
 from gputopo_simulate.errors import SimulationError
 
 MAX_TIME: Final = 1e15
@@ -48,6 +48,19 @@ class SimulatedJob:
     service: float
     sensitive: bool
     workload: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpusInUse:
+    """GPUs that are not free when a simulation starts.
+
+    Attributes:
+        until: time at which the GPUs become free; infinite if they never do.
+    """
+
+    node: str
+    gpus: GpuMask
+    until: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Simulated nodes: their free GPUs, and the choice of a node for each job."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from gputopo.bandwidth.model import BandwidthModel
 from gputopo.bandwidth.preserved import preserved_mb_per_s
@@ -11,7 +12,7 @@ from gputopo.placement.place import place, ranking
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
 from gputopo_simulate.errors import SimulationError
-from gputopo_simulate.mapa.model import SimulatedJob
+from gputopo_simulate.mapa.model import GpusInUse, SimulatedJob
 
 StateKey = tuple[str, GpuMask]
 """Fingerprint and free GPUs of a node. Nodes with equal keys are equivalent."""
@@ -43,9 +44,13 @@ class SimulatedNodes:
     """
 
     def __init__(
-        self, nodes: Mapping[str, NodeTopology], policy: PolicyName, model: BandwidthModel | None
+        self,
+        nodes: Mapping[str, NodeTopology],
+        policy: PolicyName,
+        model: BandwidthModel | None,
+        in_use: Sequence[GpusInUse] = (),
     ) -> None:
-        """Start with all GPUs free.
+        """Start with all GPUs free, except those ``in_use``.
 
         Raises:
             SimulationError: there is no node, or a node has too many GPUs.
@@ -58,12 +63,19 @@ class SimulatedNodes:
         self._keys: list[StateKey] = []
         self._positions: dict[StateKey, set[int]] = {}
         self._candidates: dict[tuple[StateKey, PlacementRequest], Candidate] = {}
+        never_free = _masks(use for use in in_use if use.until == inf)
+        now_in_use = _masks(in_use)
+        self._usable = {
+            (topology.fingerprint, GpuMask(topology.mask & ~never_free.get(name, 0)))
+            for name, topology in nodes.items()
+        }
         for position, name in enumerate(self._names):
             if (count := len(nodes[name].gpus)) > MAX_NODE_GPUS:
                 raise SimulationError(
                     f"node {name!r}: gpus: {count}; at most {MAX_NODE_GPUS} are supported"
                 )
-            self._keys.append((nodes[name].fingerprint, nodes[name].mask))
+            free = GpuMask(nodes[name].mask & ~now_in_use.get(name, 0))
+            self._keys.append((nodes[name].fingerprint, free))
             self._positions.setdefault(self._keys[-1], set()).add(position)
 
     def max_free(self) -> int:
@@ -71,15 +83,16 @@ class SimulatedNodes:
         return max(free.bit_count() for _, free in self._positions)
 
     def check_fits(self, job: SimulatedJob) -> None:
-        """Check that a job fits on some idle node.
+        """Check that a job fits on some node when all other jobs have ended.
 
         Raises:
             SimulationError: the job would never start.
             ModelError: the bandwidth model cannot be used for the job.
         """
         reasons = set()
-        for topology in self._topologies.values():
-            result = place(topology, topology.mask, request_of(job, self._policy), self._model)
+        for fingerprint, usable in sorted(self._usable):
+            topology = self._topologies[fingerprint]
+            result = place(topology, usable, request_of(job, self._policy), self._model)
             if not isinstance(result, NoFit):
                 return
             reasons.add(result.reason)
@@ -104,8 +117,14 @@ class SimulatedNodes:
 
     def release(self, placement: NodePlacement) -> None:
         """Make the GPUs of a job free again."""
-        free = self._keys[placement.position][1]
-        self._set_free(placement.position, GpuMask(free | mask_of(placement.match.gpus)))
+        self._free(placement.position, mask_of(placement.match.gpus))
+
+    def release_use(self, use: GpusInUse) -> None:
+        """Make GPUs free that were in use at the start."""
+        self._free(self._names.index(use.node), use.gpus)
+
+    def _free(self, position: int, gpus: GpuMask) -> None:
+        self._set_free(position, GpuMask(self._keys[position][1] | gpus))
 
     def _fitting(self, request: PlacementRequest) -> Iterator[tuple[StateKey, Candidate]]:
         for key in self._positions:
@@ -127,6 +146,14 @@ class SimulatedNodes:
             del self._positions[before]
         self._keys[position] = after = before[0], free
         self._positions.setdefault(after, set()).add(position)
+
+
+def _masks(uses: Iterable[GpusInUse]) -> dict[str, int]:
+    """Return all GPUs of these uses by node."""
+    masks: dict[str, int] = {}
+    for use in uses:
+        masks[use.node] = masks.get(use.node, 0) | use.gpus
+    return masks
 
 
 def request_of(job: SimulatedJob, policy: PolicyName) -> PlacementRequest:

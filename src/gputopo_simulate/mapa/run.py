@@ -1,8 +1,10 @@
 """Simulate a list of jobs on nodes, event by event, without randomness."""
 
 import heapq
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from gputopo.bandwidth.model import BandwidthModel, require_supported
 from gputopo.placement.model import Match, PolicyName
@@ -11,6 +13,7 @@ from gputopo.topology.model import NodeTopology, mask_of
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.model import (
     FinishedSimulatedJob,
+    GpusInUse,
     Queueing,
     SimulatedJob,
     SimulationResult,
@@ -48,8 +51,9 @@ def run(
     jobs: Sequence[SimulatedJob],
     settings: MapaSettings,
     progress: ProgressCallback | None = None,
+    in_use: Sequence[GpusInUse] = (),
 ) -> SimulationResult:
-    """Simulate ``jobs`` on ``nodes``.
+    """Simulate ``jobs`` on ``nodes``; ``in_use`` are GPUs that other pods have at time 0.
 
     Jobs join the queue in the order of their arrival times, and at equal times in the order of the
     list. When a job ends, another job can start at the same time on the same GPUs.
@@ -60,7 +64,7 @@ def run(
     """
     check_jobs(jobs)
     _check_waiting(nodes, settings)
-    simulation = _MapaSimulation(nodes, settings)
+    simulation = _MapaSimulation(nodes, settings, in_use)
     simulation.check_fits(jobs)
     finished = simulation.finish(jobs, progress or (lambda _done, _total: None))
     return SimulationResult(
@@ -87,17 +91,25 @@ def _check_waiting(nodes: Mapping[str, NodeTopology], settings: MapaSettings) ->
 
 
 class _MapaSimulation:
-    def __init__(self, nodes: Mapping[str, NodeTopology], settings: MapaSettings) -> None:
+    def __init__(
+        self,
+        nodes: Mapping[str, NodeTopology],
+        settings: MapaSettings,
+        in_use: Sequence[GpusInUse],
+    ) -> None:
         self._topologies = nodes
         self._settings = settings
-        self._nodes = SimulatedNodes(nodes, settings.policy, settings.model)
+        self._nodes = SimulatedNodes(nodes, settings.policy, settings.model, in_use)
+        self._uses = deque(
+            sorted((use for use in in_use if use.until < inf), key=lambda use: use.until)
+        )
         self._queue = JobQueue(settings.queueing)
         self._running: list[tuple[float, int, RunningJob]] = []
         self._finished: dict[object, FinishedSimulatedJob] = {}
         self._waiting = WaitingState(settings.waiting, settings.time_law, self._nodes)
 
     def check_fits(self, jobs: Sequence[SimulatedJob]) -> None:
-        """Check that the jobs fit on idle nodes; check equal placement requests only once."""
+        """Check that the jobs can start at some time; check equal placement requests only once."""
         topologies = {topology.fingerprint: topology for topology in self._topologies.values()}
         for job in {(job.pattern, job.sensitive): job for job in reversed(jobs)}.values():
             self._nodes.check_fits(job)
@@ -113,6 +125,8 @@ class _MapaSimulation:
         arrived = ended = 0
         while ended < len(jobs):
             now = self._next_time(by_arrival[arrived : arrived + 1])
+            while self._uses and self._uses[0].until <= now:
+                self._nodes.release_use(self._uses.popleft())
             while self._running and self._running[0][0] <= now:
                 self._end_first()
                 ended += 1
@@ -125,6 +139,7 @@ class _MapaSimulation:
 
     def _next_time(self, next_to_arrive: Sequence[SimulatedJob]) -> float:
         times = [job.arrival for job in next_to_arrive] + [end for end, _, _ in self._running[:1]]
+        times += [self._uses[0].until] if self._uses else []
         if self._waiting.until is not None:
             times.append(self._waiting.until)
         return min(times)

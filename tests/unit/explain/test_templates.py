@@ -107,6 +107,10 @@ def test_gpujob_names_container_and_priority_class() -> None:
         ({"kind": "Service"}, "kind: 'Service' is not one of Pod, GPUJob"),
         ({}, "kind: None is not one of"),
         ({"kind": "Pod", "metadata": []}, r"metadata: \[\] is not an object"),
+        (
+            {"kind": "Pod", "spec": {"containers": [], "tolerations": ["x"]}},
+            r"spec.tolerations\[0\]: 'x'",
+        ),
         ({"kind": "Job", "spec": {"template": 3}}, "template: 3 is not an object"),
         ({"kind": "GPUJob", "spec": {}}, "spec.gpusPerReplica: is required"),
         (

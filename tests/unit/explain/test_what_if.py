@@ -3,7 +3,7 @@
 import pytest
 
 from gputopo.placement.model import PolicyName
-from gputopo_explain.objects import ClusterObjects
+from gputopo_explain.objects import ClusterObjects, LiveKind
 from gputopo_explain.pending.model import PendingState
 from gputopo_explain.whatif import WhatIf, place_live
 from gputopo_kube.document import ObjectKey
@@ -87,6 +87,11 @@ def test_nodes_can_be_left_out() -> None:
     found = place_live(requested(), cluster().after(without_nodes={"n1"}))
     assert chosen_node(found) == "n2"
     assert [group.nodes for group in found.explanation.groups] == []
+
+
+def test_nodes_can_be_left_out_if_the_node_objects_are_not_readable() -> None:
+    objects = cluster(unread={LiveKind.NODES: "no permission"}).after(without_nodes={"n1"})
+    assert chosen_node(place_live(requested(), objects)) == "n2"
 
 
 def test_only_nodes_that_the_scheduler_permits_are_considered() -> None:
