@@ -90,7 +90,8 @@ def running(
         f"--web.listen-address={_ADDRESS}",
     )
     with (folder / "prometheus.log").open("wb") as log:
-        server = subprocess.Popen([program, *options], stdout=log, stderr=log)
+        # Without the proxies of this environment: the cluster is on this machine.
+        server = subprocess.Popen([program, *options], stdout=log, stderr=log, env={})
     try:
         with httpx2.Client(base_url=f"http://{_ADDRESS}", trust_env=False, timeout=10) as http:
             wait_for("Prometheus is ready", lambda: _is_ready(http), timeout_s=_START_SECONDS)
