@@ -15,11 +15,12 @@ from localcluster.progress import Progress
 from localcluster.settings import CLONE, current_paths
 from monitortest import checks
 from monitortest.catalogue import CAUSES
-from monitortest.configuration import THRESHOLDS, configuration, quick_rules
+from monitortest.configuration import SCRAPE_SECONDS, THRESHOLDS, configuration, quick_rules
+from monitortest.discovery import targets
 from monitortest.prometheus import Prometheus, running
 from monitortest.queries import Query, dashboard_queries, rule_queries, rules
 from monitortest.reference import PAGE
-from monitortest.site import NAMESPACE, TOPOLOGIES, Site
+from monitortest.site import NAMESPACE, SYSTEM_PODS, TOPOLOGIES, Site, repeating
 from showcase import install
 from showcase.kubectl import wait_for
 from soaktest import namespace
@@ -47,9 +48,10 @@ def main(arguments: Sequence[str]) -> int:
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="gputopo-prometheus-"))
         )
-        settings = configuration(
-            PAGE.read_text(), current_paths().kubeconfig, folder / "rules.yaml"
-        )
+        pods = folder / "targets.json"
+        _write_targets(site, pods)
+        stack.enter_context(repeating(SCRAPE_SECONDS, lambda _: _write_targets(site, pods)))
+        settings = configuration(PAGE.read_text(), pods, folder / "rules.yaml")
         prometheus = stack.enter_context(running(folder, settings, groups))
         results = _check(site, prometheus, groups, names)
     write(options.output, checks.document(*results), checks.table(*results))
@@ -77,6 +79,12 @@ def _check(
             _say(f"{name}: {error}")
             problems.append(f"{name}: {error}")
     return alerts, queries, [*problems, *prometheus.failed_rules()]
+
+
+def _write_targets(site: Site, file: Path) -> None:
+    new = file.with_suffix(".new.json")
+    new.write_text(json.dumps(targets(site.client.get(SYSTEM_PODS)["items"])))
+    new.replace(file)
 
 
 def _queries(groups: Sequence[dict[str, Any]]) -> list[Query]:

@@ -31,12 +31,14 @@ def scrape_configs(page: str) -> list[dict[str, Any]]:
     return configs
 
 
-def configuration(page: str, kubeconfig: Path, rules: Path) -> dict[str, Any]:
-    """Return prometheus.yml: the example of the docs, from outside the cluster and more often."""
+def configuration(page: str, targets: Path, rules: Path) -> dict[str, Any]:
+    """Return prometheus.yml: the example of the docs, with targets of a file, read more often."""
     configs = scrape_configs(page)
     for config in configs:
-        for discovery in config["kubernetes_sd_configs"]:
-            discovery["kubeconfig_file"] = str(kubeconfig)
+        del config["kubernetes_sd_configs"]
+        config["file_sd_configs"] = [
+            {"files": [str(targets)], "refresh_interval": f"{SCRAPE_SECONDS}s"}
+        ]
     interval = f"{SCRAPE_SECONDS}s"
     return {
         "global": {

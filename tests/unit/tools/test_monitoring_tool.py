@@ -8,6 +8,7 @@ import yaml
 from monitortest.catalogue import CAUSES
 from monitortest.checks import AlertResult, QueryResult, document, table
 from monitortest.configuration import configuration, quick_rules, scrape_configs
+from monitortest.discovery import targets
 from monitortest.queries import Selector, dashboard_queries, rule_queries, selectors
 from monitortest.reference import BEGIN, END, PAGE, Family, with_table
 from monitortest.reference import table as metrics_table
@@ -67,15 +68,37 @@ def test_alerts_fire_quickly_and_those_without_a_delay_at_once() -> None:
 
 def test_prometheus_uses_the_configuration_that_the_docs_show() -> None:
     page = PAGE.read_text()
-    made = configuration(page, Path("/k"), Path("/r.yaml"))
+    made = configuration(page, Path("/t.json"), Path("/r.yaml"))
     (shown,), (used,) = scrape_configs(page), made["scrape_configs"]
     assert made["rule_files"] == ["/r.yaml"]
     assert used["honor_labels"] is True
-    assert used["kubernetes_sd_configs"] == [{"role": "pod", "kubeconfig_file": "/k"}]
+    assert shown["kubernetes_sd_configs"] == [{"role": "pod"}]
+    assert used["file_sd_configs"] == [{"files": ["/t.json"], "refresh_interval": "2s"}]
     assert used["relabel_configs"] == shown["relabel_configs"]
     assert {"source_labels": ["__meta_kubernetes_pod_node_name"], "target_label": "node"} in used[
         "relabel_configs"
     ]
+
+
+def test_targets_are_the_ports_of_all_pods_with_the_labels_that_the_example_uses() -> None:
+    pod = {
+        "metadata": {"name": "a", "labels": {"app.kubernetes.io/part-of": "gputopo"}},
+        "spec": {
+            "nodeName": "n1",
+            "initContainers": [{"ports": [{"name": "metrics", "containerPort": 8889}]}],
+            "containers": [{"ports": [{"containerPort": 10259}]}, {}],
+        },
+        "status": {"podIP": "10.0.0.1"},
+    }
+    found = targets([pod, {**pod, "status": {}}])
+    assert [each["targets"] for each in found] == [["10.0.0.1:8889"], ["10.0.0.1:10259"]]
+    assert [each["labels"]["__meta_kubernetes_pod_container_port_name"] for each in found] == [
+        "metrics",
+        "",
+    ]
+    (example,) = scrape_configs(PAGE.read_text())
+    sources = {name for rule in example["relabel_configs"] for name in rule["source_labels"]}
+    assert sources == found[0]["labels"].keys()
 
 
 def test_page_without_an_example_is_an_error() -> None:
