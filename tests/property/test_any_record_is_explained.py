@@ -71,8 +71,9 @@ def altered_pods(draw: st.DrawFn) -> Document:
         name = draw(st.sampled_from([PLACEMENT_ANNOTATION] * 4 + [GPUS_ANNOTATION]))
         value: Any = json.loads(annotations[name])
         target = value
-        if name == PLACEMENT_ANNOTATION and isinstance(value.get("replay"), dict):
-            target = draw(st.sampled_from([value, value["replay"], value["replay"]]))
+        record = value.get("replay")
+        if record and isinstance(record, dict):
+            target = draw(st.sampled_from([value, record, record]))
         target[draw(st.sampled_from(sorted(target)))] = draw(Values)
         annotations[name] = json.dumps(value)
     return document
