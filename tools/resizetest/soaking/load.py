@@ -116,9 +116,15 @@ class Load:
         self._repeat(lambda: self._bench.client.delete(f"{path}/{expected.name}"))
 
     def _resize(self, present: _Present) -> None:
-        """Resize a running pod as another client."""
-        present.resize_at = None
+        """Resize a running pod as another client.
+
+        What a pod has when the operator sees it for the first time, is its floor. So the resize
+        waits for the operator's record, which may be late after a kill.
+        """
         pod = self._watch.running(present.item.expected.name)
+        if pod is not None and not pod.record:
+            return
+        present.resize_at = None
         if pod is None:
             return
         raw = self._bench.client.get(f"{self._bench.pods}/{pod.name}")
