@@ -1,5 +1,9 @@
-"""Helm, and a real API server with the chart on it: built once, cached outside the clone."""
+"""Helm, and a real API server with the chart on it: built once, cached outside the clone.
 
+``GPUTOPO_KUBERNETES`` chooses the version of Kubernetes, as `tools/cluster up --kubernetes` does.
+"""
+
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,12 +15,14 @@ from localcluster.settings import current_paths
 from support.control_plane import api_server
 from support.control_plane.api_server import ApiServer
 from support.control_plane.scheduler_pairs import put_nodes
+from support.features import MUTATING_POLICIES, why_skipped
 from support.helm_chart import Helm
 
 
 @pytest.fixture(scope="session")
 def kubernetes_binaries() -> Path:
-    release = releases.choose(None, None, releases.supported())
+    requested = os.environ.get("GPUTOPO_KUBERNETES")
+    release = releases.choose(requested, None, releases.supported())
     return binaries.ensure(release, current_paths(), Progress())
 
 
@@ -39,6 +45,14 @@ def server(bare_server: ApiServer, helm: Helm) -> ApiServer:
     helm.install(bare_server.kubeconfig)
     api_server.wait_for_policies(bare_server)
     return bare_server
+
+
+@pytest.fixture
+def mutating_policies(server: ApiServer) -> None:
+    """Skip the test if the API server has no MutatingAdmissionPolicies."""
+    if not server.serves(MUTATING_POLICIES):
+        version = server.get("/version").body["gitVersion"]
+        pytest.skip(why_skipped(version, MUTATING_POLICIES, served=False))
 
 
 @pytest.fixture(scope="session")

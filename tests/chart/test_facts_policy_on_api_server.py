@@ -12,6 +12,8 @@ from gputopo.api.annotations import FactsAnnotation
 from gputopo.api.names import API_VERSION, FACTS_ANNOTATION, PROFILE_ANNOTATION
 from support.control_plane.api_server import START_SECONDS, ApiServer, User
 
+pytestmark = pytest.mark.usefixtures("mutating_policies")
+
 ALICE = User("alice", ("system:masters",))
 OPERATOR = User("operator", ("system:masters",))
 _number = itertools.count()

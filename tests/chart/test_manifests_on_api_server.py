@@ -16,6 +16,7 @@ from support.control_plane import api_server
 from support.control_plane.api_server import ApiServer
 from support.control_plane.openapi import PublishedSchemas
 from support.control_plane.scheduler_pairs import wait_until
+from support.features import MUTATING_POLICIES
 from support.helm_chart import Helm, Object
 
 DEFINITIONS = Path(__file__).parents[1] / "data" / "prometheus-operator"
@@ -59,11 +60,12 @@ def collection(server: ApiServer, manifest: Object) -> str:
     return f"{where}/{plurals(server, group)[manifest['kind']]}"
 
 
-def objects(helm: Helm, values: str) -> list[Object]:
+def objects(helm: Helm, server: ApiServer, values: str) -> list[Object]:
+    served = SERVED if server.serves(MUTATING_POLICIES) else []
     return [
         each
         for hooks in (False, True)
-        for each in helm.render(VALUE_SETS[values], served=SERVED, hooks=hooks)
+        for each in helm.render(VALUE_SETS[values], served=served, hooks=hooks)
     ]
 
 
@@ -74,7 +76,7 @@ def test_every_object_has_the_fields_and_types_of_its_schema(
     schemas = PublishedSchemas(empty)
     errors = {
         f"{each['kind']} {each['metadata']['name']}": found
-        for each in objects(helm, values)
+        for each in objects(helm, empty, values)
         if (found := schemas.errors(each))
     }
     assert errors == {}
@@ -86,7 +88,7 @@ def test_api_server_accepts_every_object_in_a_strict_dry_run(
 ) -> None:
     rejected = {
         f"{each['kind']} {each['metadata']['name']}": response.message
-        for each in objects(helm, values)
+        for each in objects(helm, empty, values)
         for response in [
             empty.request(
                 "POST", f"{collection(empty, each)}?dryRun=All&fieldValidation=Strict", each
@@ -99,7 +101,7 @@ def test_api_server_accepts_every_object_in_a_strict_dry_run(
 
 def test_schemas_reject_misspelt_and_mistyped_fields(helm: Helm, empty: ApiServer) -> None:
     schemas = PublishedSchemas(empty)
-    manifests = {each["kind"]: each for each in objects(helm, "queue and services")}
+    manifests = {each["kind"]: each for each in objects(helm, empty, "queue and services")}
     deployment, monitor = manifests["Deployment"], manifests["ServiceMonitor"]
     deployment["spec"]["template"]["spec"]["containers"][0]["imagePullPolicies"] = "Always"
     deployment["spec"]["replicas"] = "two"

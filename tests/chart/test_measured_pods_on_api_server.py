@@ -16,6 +16,7 @@ from gputopo.api.names import (
     RESOURCES_ANNOTATION,
     RESOURCES_MAX_ANNOTATION,
     RESOURCES_MODE_ANNOTATION,
+    TUNED_LABEL,
 )
 from gputopo.api.profiling import ProfilingState
 from support.builders.gpujobs import gpu_job
@@ -160,7 +161,10 @@ def test_operator_changes_only_pods_that_request_a_measurement(pods: ApiServer) 
 
 @pytest.mark.parametrize("mode", ["Auto", "Proportional", "Fixed"])
 def test_operator_changes_pods_that_it_should_resize(nodes: ApiServer, mode: str) -> None:
-    metadata = {"name": "tuned", "annotations": {RESOURCES_MODE_ANNOTATION: mode}}
+    metadata: dict[str, Any] = {"name": "tuned", "annotations": {RESOURCES_MODE_ANNOTATION: mode}}
+    if mode != "Fixed":
+        # Kubernetes before 1.36 has no policy that sets the label.
+        metadata["labels"] = {TUNED_LABEL: "true"}
     container = measured_container(cpu="4")
     spec = {"schedulerName": "gputopo", "containers": [container]}
     assert nodes.create(PODS, {"metadata": metadata, "spec": spec}).accepted

@@ -57,6 +57,7 @@ def publish(server: ApiServer, **report: Any) -> None:
     assert written.body["status"]["samples"] == topology["status"]["samples"]
 
 
+@pytest.mark.usefixtures("mutating_policies")
 def test_pod_of_a_measured_workload_gets_the_facts_of_all_its_runs(server: ApiServer) -> None:
     publish(server, **runs_of("fast-links"))
     status = wait_status(server, "fast-links")

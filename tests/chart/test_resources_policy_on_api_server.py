@@ -21,6 +21,7 @@ from support.control_plane.api_server import (
     service_account,
 )
 from support.control_plane.scheduler_pairs import wait_until
+from support.features import MUTATING_POLICIES
 
 MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
 OPERATOR = service_account("gputopo-operator")
@@ -39,6 +40,9 @@ def create(
     labels: dict[str, str] | None = None,
 ) -> ApiResponse:
     name = f"sized-{next(_number)}"
+    mode = annotations.get(RESOURCES_MODE_ANNOTATION, "Fixed")
+    if labels is None and mode != "Fixed" and not server.serves(MUTATING_POLICIES):
+        labels = {TUNED_LABEL: "true"}  # no policy adds it
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -138,6 +142,7 @@ def test_binding_adds_no_annotation(server: ApiServer, annotation: str, user: Us
     server.delete(f"{PODS}/{name}")
 
 
+@pytest.mark.usefixtures("mutating_policies")
 @pytest.mark.parametrize("mode", ["Auto", "Proportional"])
 def test_new_pod_gets_the_label_by_which_the_operator_finds_it(
     server: ApiServer, mode: str
@@ -168,6 +173,7 @@ def test_label_stays(server: ApiServer, sized: str, value: str | None) -> None:
     assert server.merge(sized, {"metadata": {"labels": {"a": "b"}}}).accepted
 
 
+@pytest.mark.usefixtures("mutating_policies")
 def test_pod_without_the_label_is_rejected_where_no_policy_adds_it(server: ApiServer) -> None:
     path = f"{MUTATING}/gputopo-tuned-label"
     kept = server.get(path).body

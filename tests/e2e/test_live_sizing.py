@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 import workloads
-from features import MUTATING_POLICIES, is_served, require_none
+from features import is_served, require_none
 from gputopo.api.names import (
     JOB_LABEL,
     PROFILE_ANNOTATION,
@@ -28,6 +28,7 @@ from resizetest.soaking import facts
 from sandbox import Sandbox
 from showcase.install import Installed
 from showcase.kubectl import KubectlError, Object, wait_for
+from support.features import MUTATING_POLICIES
 
 pytestmark = pytest.mark.e2e
 

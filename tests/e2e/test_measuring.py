@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from features import MUTATING_POLICIES, require
+from features import require
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint
 from gputopo.api.names import FACTS_ANNOTATION
 from gputopo.api.profile import Sample
@@ -26,6 +26,7 @@ from showcase.install import Installed
 from showcase.kubectl import KubectlError, Object, wait_for
 from soaktest.client import Client
 from soaktest.final_check import scheduler_metrics
+from support.features import MUTATING_POLICIES
 
 pytestmark = pytest.mark.e2e
 
