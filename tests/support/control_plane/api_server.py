@@ -166,7 +166,7 @@ class ApiServer:
         return self.request("GET", path, user=user)
 
     def serves(self, feature: Feature) -> bool:
-        """Ask for a feature that not every version of Kubernetes has."""
+        """Return whether the server has a feature that only newer versions of Kubernetes have."""
         version = self.get("/version").body["gitVersion"]
         kinds = {each["kind"] for each in self.get(feature.path).body.get("resources", [])}
         return features.is_served(version, kinds, feature)
