@@ -74,14 +74,14 @@ def check_alerts(
     site: Site, prometheus: Prometheus, cause: Cause, say: Callable[[str], None]
 ) -> list[AlertResult]:
     """Cause a fault and return what its alerts did."""
-    before = {alert: prometheus.firing(alert) is not None for alert in cause.alerts}
+    before = {alert: prometheus.firing(alert, site.node) is not None for alert in cause.alerts}
     fired: dict[str, tuple[float, str]] = {}
     began = time.monotonic()
     with cause.carry_out(site):
         caused = time.monotonic()
         while len(fired) < len(cause.alerts) and time.monotonic() - caused < _FIRE_SECONDS:
             for alert in cause.alerts:
-                if alert not in fired and (found := prometheus.firing(alert)):
+                if alert not in fired and (found := prometheus.firing(alert, site.node)):
                     text = str(found["annotations"]["description"])
                     fired[alert] = (round(time.monotonic() - began, 1), text)
             time.sleep(_POLL_SECONDS)
@@ -90,7 +90,7 @@ def check_alerts(
     results = []
     for alert in cause.alerts:
         after, text = fired.get(alert, (None, ""))
-        end = None if after is None else _seconds_to_end(prometheus, alert, ended)
+        end = None if after is None else _seconds_to_end(prometheus, alert, site.node, ended)
         results.append(AlertResult(alert, cause.summary, before[alert], after, end, text))
         say(f"{alert}: fired after {after} s, ended {end} s after its cause: {text}")
     return results
@@ -164,10 +164,10 @@ def _result(prometheus: Prometheus, query: Query) -> QueryResult:
     return QueryResult(query.place, query.expression, len(values), example)
 
 
-def _seconds_to_end(prometheus: Prometheus, alert: str, ended: float) -> float | None:
+def _seconds_to_end(prometheus: Prometheus, alert: str, node: str, ended: float) -> float | None:
     if alert in _LOOK_BACK:
         return None
-    while prometheus.firing(alert):
+    while prometheus.firing(alert, node):
         if time.monotonic() - ended > _END_SECONDS:
             return None
         time.sleep(_POLL_SECONDS)

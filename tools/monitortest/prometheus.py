@@ -38,13 +38,18 @@ class Prometheus:
         """Return the largest value of a query, or None if there is no number."""
         return max((each for each in self.values(expression) if not math.isnan(each)), default=None)
 
-    def firing(self, alert: str) -> Mapping[str, Any] | None:
-        """Return an alert that fires, with labels and annotations; None if it does not fire."""
+    def firing(self, alert: str, node: str | None = None) -> Mapping[str, Any] | None:
+        """Return an alert that fires, with labels and annotations; None if it does not fire.
+
+        With ``node``, alerts about other nodes do not count.
+        """
         return next(
             (
                 each
                 for each in self._get("alerts")["alerts"]
-                if each["labels"]["alertname"] == alert and each["state"] == "firing"
+                if each["labels"]["alertname"] == alert
+                and each["state"] == "firing"
+                and (node is None or each["labels"].get("node", node) == node)
             ),
             None,
         )

@@ -92,13 +92,16 @@ class Site:
 
     def remove_pods(self) -> None:
         """Delete all pods and GPUJobs of the checks, and wait until they are gone."""
-        self.client.delete(JOBS)
-        self.client.delete(PODS)
-        wait_for(
-            "the pods of the checks are gone",
-            lambda: not self.get(PODS)["items"],
-            timeout_s=_START_SECONDS,
-        )
+
+        def gone() -> bool:
+            try:
+                self.client.delete(JOBS)
+                self.client.delete(PODS)
+                return not self.client.get(PODS)["items"]
+            except (UnavailableError, RejectedError):
+                return False
+
+        wait_for("the pods of the checks are gone", gone, timeout_s=_START_SECONDS, interval_s=1)
 
     def agent(self) -> Object:
         """Return the pod of the agent of ``node``."""
