@@ -1,7 +1,7 @@
 # The image of one component. Build with the repository root as context:
 #   docker build --build-arg COMPONENT=extender -t gputopo-extender .
 # COMPONENT is operator, extender or deviceplugin. BASE may be any image with Python 3.11 or later
-# and its venv module.
+# and its venv module. No step depends on the architecture: --platform linux/arm64 builds for arm64.
 ARG BASE=python:3.13-slim
 ARG COMPONENT
 
@@ -14,7 +14,13 @@ WORKDIR /build
 # Dependencies come from uv.lock, in a layer of their own, before the sources.
 COPY pyproject.toml uv.lock ./
 ARG COMPONENT
-RUN /opt/uv/bin/uv sync --locked --no-dev --compile-bytecode --extra ${COMPONENT} --no-install-project
+RUN /opt/uv/bin/uv sync --locked --no-default-groups --compile-bytecode --extra ${COMPONENT} --no-install-project
+# The SBOM (CycloneDX) lists exactly the installed packages, with the hashes of the lock file.
+COPY tools/images/sbom.py ./
+RUN /opt/uv/bin/uv export --quiet --preview-features sbom-export --format cyclonedx1.5 --locked \
+    --no-default-groups --extra ${COMPONENT} > locked.json \
+    && python3 sbom.py ${COMPONENT} /opt/venv/lib/python3.*/site-packages < locked.json \
+    > /opt/venv/sbom.cdx.json
 # The wheel is built from the packages that the component imports: no command line, no simulator,
 # no other component. Commands whose package is missing are removed.
 COPY README.md LICENSE ./

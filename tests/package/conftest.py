@@ -29,7 +29,7 @@ def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Install:
     def install_extra(extra: str) -> Path:
         folder = tmp_path_factory.mktemp(extra)
         constraints = folder / "constraints.txt"
-        locked = ("--frozen", "--quiet", "--no-hashes", "--no-emit-project", "--no-dev")
+        locked = ("--frozen", "--quiet", "--no-hashes", "--no-emit-project", "--no-default-groups")
         uv("export", *locked, "--extra", extra, "--output-file", constraints)
         base = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
         uv("venv", "--quiet", "--python", base, folder / "venv")

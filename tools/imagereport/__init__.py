@@ -1,0 +1,1 @@
+"""``tools/sbom``: sizes and SBOMs of the built images of the components."""

@@ -1,0 +1,103 @@
+"""Run buildah and mmdebstrap: build, save and delete images."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localcluster import files
+from localcluster.commands import run, succeeds
+from localcluster.settings import Paths
+
+if TYPE_CHECKING:
+    from localcluster.images import Image
+
+DEBIAN = "bookworm"
+BASE_PACKAGES = (
+    *("base-files", "ca-certificates", "coreutils", "dash", "libc-bin"),
+    *("libstdc++6", "python3", "python3-venv"),
+)
+BASE_WITHOUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
+_CERTIFICATES = "/etc/ssl/certs"
+_KEPT_STEPS = 400
+
+
+class Builder:
+    """buildah with a separate store, so that the user's images do not change."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        store = paths.cache / "buildah"
+        self._buildah = [
+            # What a build mounts, and leaves mounted when it is interrupted, goes with this.
+            *("unshare", "--mount", "--propagation=private"),
+            *("buildah", "--storage-driver=overlay"),
+            *(f"--root={store}/images", f"--runroot={store}/run"),
+        ]
+        # Like an unprivileged container engine, chroot isolation needs no daemon and no cgroups.
+        self._environment = {**os.environ, "BUILDAH_ISOLATION": "chroot"}
+
+    def has(self, image: "Image") -> bool:
+        """Whether the store has the image."""
+        return succeeds([*self._buildah, "inspect", "--type=image", image.reference])
+
+    def build_base(self, base: "Image") -> None:
+        """Build the image of Python from Debian packages."""
+        with tempfile.TemporaryDirectory(dir=self._paths.cache) as folder:
+            rootfs = Path(folder) / "rootfs.tar"
+            run(
+                ["mmdebstrap", "--variant=extract", f"--include={','.join(BASE_PACKAGES)}"]
+                + [f"--dpkgopt=path-exclude={pattern}" for pattern in BASE_WITHOUT]
+                + [DEBIAN, str(rootfs)]
+            )
+            with_rootfs = {**base.added, "rootfs.tar": rootfs}
+            self._build(base, with_rootfs, [])
+
+    def build(self, image: "Image") -> None:
+        """Build an image with its Dockerfile."""
+        # A network that needs a certificate authority of its own has it on this machine.
+        mounting = [f"--volume={_CERTIFICATES}:{_CERTIFICATES}:ro"]
+        arguments = [f"--build-arg={name}={value}" for name, value in image.arguments.items()]
+        self._build(image, image.added, [*mounting, *arguments])
+
+    def _build(self, image: "Image", added: Mapping[str, Path], options: list[str]) -> None:
+        with tempfile.TemporaryDirectory(dir=self._paths.cache) as folder:
+            for name, source in added.items():
+                _link_or_copy(source, Path(folder) / name)
+            run(
+                [
+                    *(*self._buildah, "build", "--layers", f"--file={image.dockerfile}", *options),
+                    *(f"--tag={image.reference}", folder if added else str(image.context)),
+                ],
+                env=self._environment,
+            )
+
+    def save(self, image: "Image") -> None:
+        """Write the archive of an image."""
+        archive = image.archive(self._paths)
+        unfinished = archive.with_suffix(".unfinished")
+        files.remove(unfinished)
+        target = f"docker-archive:{unfinished}:{image.reference}"
+        run([*self._buildah, "push", image.reference, target], env=self._environment)
+        unfinished.rename(archive)
+
+    def prune(self, current: list["Image"]) -> None:
+        """Delete replaced images and failed builds; if they are many, also the cached steps."""
+        run([*self._buildah, "rm", "--all"])
+        listed = run([*self._buildah, "images", "--format", "{{.Name}}:{{.Tag}}"]).split()
+        wanted = {image.reference for image in current}
+        for reference in listed:
+            if reference not in wanted and not reference.startswith("<none>"):
+                run([*self._buildah, "rmi", reference])
+        steps = run([*self._buildah, "images", "--all", "--quiet"]).split()
+        if len(steps) > _KEPT_STEPS:
+            run([*self._buildah, "rmi", "--prune"])
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copy(source, target)
