@@ -14,6 +14,7 @@ PAGES = [
     ROOT / "docs/use/explain.md",
     ROOT / "docs/index.md",
     ROOT / "docs/start/install.md",
+    ROOT / "docs/studies/public-topologies.md",
 ]
 EXAMPLE = re.compile(r"```console\n\$ gputopo ?(?P<line>[^\n]*)\n(?P<said>.*?)```", re.DOTALL)
 
