@@ -1,6 +1,7 @@
 """How near facts from samples are to the laws of simulated workloads (docs/studies/facts.md)."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from benchmarks.options import Options
@@ -10,6 +11,7 @@ from benchmarks.workloads.samples import SampleNoise
 from benchmarks.workloads.score import (
     RESULTS,
     ClassScore,
+    Fleets,
     FleetScore,
     ValueScore,
     fleet_scores,
@@ -49,29 +51,29 @@ _Scores: TypeAlias = Mapping[tuple[str, int], FleetScore]
 
 def run(options: Options) -> None:
     """Simulate fleets of 20 workloads, and print how near their facts are to the truth."""
-    fleets = 1 if options.quick else _FLEETS
+    fleets = Fleets(1 if options.quick else _FLEETS, options.seed, 1 if options.quick else None)
     noises = {f"{100 * noise:.0f} %": Scenario(SampleNoise(noise)) for noise in NOISES}
-    scores = _scores(noises, fleets, options.seed)
+    scores = _scores(noises, fleets)
     _show_classes(
-        f"Sensitive to links or not; {fleets} fleets, seed {options.seed}", _links(scores)
+        f"Sensitive to links or not; {fleets.count} fleets, seed {fleets.seed}", _links(scores)
     )
     near = {key: each.near for key, each in scores.items()}
     _show_classes("The same, slowdowns within 3 points of the limit", near)
     for title, find in _VALUES.items():
         _show_values(title, {key: find(each) for key, each in scores.items()})
-    few = max(1, fleets // _FEWER)
-    others = _scores(_SCENARIOS, few, options.seed)
-    _show_classes(f"Sensitive to links or not; {few} fleets", _links(others))
+    few = replace(fleets, count=max(1, fleets.count // _FEWER))
+    others = _scores(_SCENARIOS, few)
+    _show_classes(f"Sensitive to links or not; {few.count} fleets", _links(others))
     _show_demands({key: each for key, each in others.items() if "purpose" in key[0]})
-    show_wrong_starts(few, options.seed)
-    show_lies(few, options.seed)
+    show_wrong_starts(few)
+    show_lies(few)
 
 
-def _scores(scenarios: Mapping[str, Scenario], fleets: int, seed: int) -> _Scores:
+def _scores(scenarios: Mapping[str, Scenario], fleets: Fleets) -> _Scores:
     return {
         (name, runs): score
         for name, scenario in scenarios.items()
-        for runs, score in fleet_scores(scenario, fleets, seed).items()
+        for runs, score in fleet_scores(scenario, fleets).items()
     }
 
 

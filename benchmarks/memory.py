@@ -37,7 +37,8 @@ class Grown:
 def run(options: Options) -> None:
     """Build the tables of all sizes, each time in a process of its own, and print their memory."""
     topologies = TOPOLOGIES[:1] if options.quick else TOPOLOGIES
-    tasks = [(name, [kind]) for name in topologies for kind in PatternKind]
+    single = [PatternKind.RING_TREE] if options.quick else PatternKind
+    tasks = [(name, [kind]) for name in topologies for kind in single]
     tasks += [(name, list(PatternKind)) for name in topologies]
     with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         found = pool.starmap(grown, tasks, chunksize=1)

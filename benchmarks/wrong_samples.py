@@ -9,7 +9,7 @@ from benchmarks.workloads.draw import LIMIT, SimulatedWorkload
 from benchmarks.workloads.law import RunConditions
 from benchmarks.workloads.learn import Scenario, Sets
 from benchmarks.workloads.samples import Distortion, SampleNoise, honest
-from benchmarks.workloads.score import RESULTS, FleetScore, fleet_scores, percentage
+from benchmarks.workloads.score import RESULTS, Fleets, FleetScore, fleet_scores, percentage
 
 WRONG_RUNS: Final = 4
 _HONEST_RUNS: Final = (0, 2, 4, 8, 16, 32)
@@ -43,7 +43,7 @@ def low_on_bad_sets(workload: SimulatedWorkload, _: int, conditions: RunConditio
     return 1.0 if _is_good(workload, conditions) else 0.7
 
 
-def show_wrong_starts(fleets: int, seed: int) -> None:
+def show_wrong_starts(fleets: Fleets) -> None:
     """Print the classes after wrong first runs and some honest runs."""
     starts = {
         "throttled": Scenario(SampleNoise(0), Sets.PROFILED, throttled),
@@ -53,7 +53,7 @@ def show_wrong_starts(fleets: int, seed: int) -> None:
     for name, scenario in starts.items():
         for noise in _NOISES:
             noisy = replace(scenario, noise=SampleNoise(noise))
-            scores = fleet_scores(noisy, fleets, seed, [WRONG_RUNS + runs for runs in _HONEST_RUNS])
+            scores = fleet_scores(noisy, fleets, [WRONG_RUNS + runs for runs in _HONEST_RUNS])
             for sensitive, result in product((True, False), ("right", "wrong")):
                 found = [each.links.percent(result, [sensitive]) for each in scores.values()]
                 truth = "Sensitive" if sensitive else "Insensitive"
@@ -63,7 +63,7 @@ def show_wrong_starts(fleets: int, seed: int) -> None:
     show("Class after wrong first runs and more runs, percent of workloads", head, rows)
 
 
-def show_lies(fleets: int, seed: int) -> None:
+def show_lies(fleets: Fleets) -> None:
     """Print the classes of workloads whose users report rates that are too low."""
     lies: dict[str, Distortion] = {
         "none": honest,
@@ -75,7 +75,7 @@ def show_lies(fleets: int, seed: int) -> None:
     for name, distortion in lies.items():
         for noise in _NOISES:
             scenario = Scenario(SampleNoise(noise), distortion=distortion)
-            for runs, score in fleet_scores(scenario, fleets, seed, (8, 16)).items():
+            for runs, score in fleet_scores(scenario, fleets, (8, 16)).items():
                 results = [f"{score.links.percent(result):.1f}" for result in RESULTS]
                 rows.append([name, f"{100 * noise:.0f} %", str(runs), *results, *_values(score)])
     head = ["reported", "noise", "runs", *RESULTS, "error", "covered"]

@@ -170,14 +170,27 @@ class FleetScore:
                 score.add_rate(workload.alone_seconds(fact.gpus) / checkpoint.drift, fact)
 
 
+@dataclass(frozen=True, slots=True)
+class Fleets:
+    """Which fleets are simulated.
+
+    Attributes:
+        workloads: of each fleet; None for all of them.
+    """
+
+    count: int
+    seed: int
+    workloads: int | None = None
+
+
 def fleet_scores(
-    scenario: Scenario, fleets: int, seed: int, checkpoints: Sequence[int] = CHECKPOINTS
+    scenario: Scenario, fleets: Fleets, checkpoints: Sequence[int] = CHECKPOINTS
 ) -> dict[int, FleetScore]:
     """Return the scores of random fleets after each number of runs in ``checkpoints``."""
     scores = {runs: FleetScore() for runs in checkpoints}
-    for number in range(fleets):
-        draw = random.Random(f"fleet {number} of seed {seed}")  # noqa: S311 - a simulation
-        for workload in fleet(draw):
+    for number in range(fleets.count):
+        draw = random.Random(f"fleet {number} of seed {fleets.seed}")  # noqa: S311 - a simulation
+        for workload in fleet(draw)[: fleets.workloads]:
             for checkpoint in learn(workload, scenario, draw, checkpoints):
                 scores[checkpoint.runs].add(checkpoint, scenario.noise)
     return scores

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.workloads.learn import Scenario, Sets
 from benchmarks.workloads.samples import SampleNoise
-from benchmarks.workloads.score import FleetScore, fleet_scores, percentage
+from benchmarks.workloads.score import Fleets, FleetScore, fleet_scores, percentage
 from benchmarks.wrong_samples import always_half, sometimes_half, throttled
 
 NOISES = (0.05, 0.15, 0.30)
@@ -22,7 +22,7 @@ RUNS = 8
 @cache
 def score(noise: float) -> FleetScore:
     """Return the scores of 120 workloads after eight runs on good, middling and bad GPU sets."""
-    return fleet_scores(Scenario(SampleNoise(noise)), FLEETS, SEED, [RUNS])[RUNS]
+    return fleet_scores(Scenario(SampleNoise(noise)), Fleets(FLEETS, SEED), [RUNS])[RUNS]
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -67,14 +67,16 @@ def test_extrapolated_rates_are_of_the_right_size() -> None:
 
 def test_two_runs_on_purpose_find_most_sensitive_workloads() -> None:
     scenario = Scenario(SampleNoise(0.02), Sets.PROFILED)
-    links = fleet_scores(scenario, 3, SEED, [2])[2].links
+    links = fleet_scores(scenario, Fleets(3, SEED), [2])[2].links
     assert links.percent("right", [True]) >= 75
     assert links.percent("wrong") <= 2
 
 
 def test_a_user_who_always_reports_half_the_rate_changes_no_class() -> None:
     honest, half = (
-        fleet_scores(Scenario(SampleNoise(0.05), distortion=lie), 2, SEED, [RUNS])[RUNS].links
+        fleet_scores(Scenario(SampleNoise(0.05), distortion=lie), Fleets(2, SEED), [RUNS])[
+            RUNS
+        ].links
         for lie in (Scenario(SampleNoise(0.05)).distortion, always_half)
     )
     assert half.results == honest.results
@@ -82,11 +84,11 @@ def test_a_user_who_always_reports_half_the_rate_changes_no_class() -> None:
 
 def test_half_the_rate_in_one_of_eight_runs_makes_few_classes_wrong() -> None:
     scenario = Scenario(SampleNoise(0.05), distortion=sometimes_half)
-    assert fleet_scores(scenario, 3, SEED, [RUNS])[RUNS].links.percent("wrong") <= 8
+    assert fleet_scores(scenario, Fleets(3, SEED), [RUNS])[RUNS].links.percent("wrong") <= 8
 
 
 def test_sensitive_workloads_that_seemed_insensitive_become_sensitive() -> None:
     scenario = Scenario(SampleNoise(0.05), Sets.PROFILED, throttled)
-    scores = fleet_scores(scenario, 3, SEED, [4, 20])
+    scores = fleet_scores(scenario, Fleets(3, SEED), [4, 20])
     assert scores[20].links.percent("wrong", [True]) <= 4
     assert scores[20].links.percent("right", [True]) >= 55
