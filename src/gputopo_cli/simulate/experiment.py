@@ -62,7 +62,7 @@ def prepare_experiment(
     if not options.topology:
         raise InputError("topology: is required")
     if options.as_released:
-        _reject_options_of_ourmake_simulator(options, judge)
+        _reject_options_of_our_simulator(options, judge)
     loaded = load_topology(options.topology)
     profiles = load_profiles(options)
     lists, jobs = load_jobs(options, seeds, profiles or {})
@@ -163,7 +163,7 @@ def describe_rules(options: SimulationOptions) -> str:
     return f"{times}, {queueing}{waiting}"
 
 
-def _reject_options_of_ourmake_simulator(options: SimulationOptions, judge: str | None) -> None:
+def _reject_options_of_our_simulator(options: SimulationOptions, judge: str | None) -> None:
     for field, given in (
         ("nodes", options.nodes != 1),
         ("model", options.model not in {None, "eq2"}),

@@ -32,6 +32,11 @@ class PodNeeds:
     spec: Document
     resource: str = RESOURCE
 
+    @property
+    def beside_gpus(self) -> Counter[str]:
+        """All resources but the GPUs."""
+        return Counter({name: it for name, it in self.amounts.items() if name != self.resource})
+
 
 @dataclass(frozen=True, slots=True)
 class NodeReasons:
@@ -99,11 +104,7 @@ def _obstacles(
     if misfit is not None:
         yield Obstacle(misfit.reason, permanent=misfit.kind in PERMANENT_MISFITS)
     # Without free GPUs, kube-scheduler's own count of GPUs adds nothing.
-    counted = {
-        name: amount
-        for name, amount in needs.amounts.items()
-        if misfit is None or name != needs.resource
-    }
+    counted = needs.amounts if misfit is None else needs.beside_gpus
     if machine and (misfit is None or misfit.kind not in PERMANENT_MISFITS):
         yield from shortages(counted, machine)
 

@@ -135,7 +135,7 @@ class NodeUsers:
         Args:
             node: name of the node.
             size: number of GPUs that the pod requests.
-            needed: all resources that the pod requests, for kube-scheduler's filters.
+            needed: the other resources that the pod requests, for kube-scheduler's filters.
             may_end: returns whether a user may be in the set.
         """
         usage, known = self._snapshot.usages.get(node), self._snapshot.nodes.get(node)

@@ -58,11 +58,14 @@ class ReleaseSearch:
 
     def _best(self, may_end: Callable[[NodeUser], bool], most: int) -> list[_OnNode]:
         """Return the nodes with the sets of lowest cost."""
-        needs = self._needs
+        size = self._needs.request.size
+        # kubelet offers fewer GPUs while processes of a deleted pod run, so its count of GPUs does
+        # not show how many there are when other pods have ended.
+        amounts = self._needs.beside_gpus
         sets = [
             _OnNode(node, chosen)
             for node in self._nodes
-            if (chosen := self._users.find_set(node, needs.request.size, needs.amounts, may_end))
+            if (chosen := self._users.find_set(node, size, amounts, may_end))
         ]
         sets.sort(key=lambda each: (cost(each.chosen), each.node))
         return sets[:most]

@@ -224,6 +224,13 @@ def test_processes_of_deleted_pods_and_pods_that_stop_come_before_running_pods()
     assert found.preemption.reason == "not needed: the pods end without it"
 
 
+def test_gpus_that_kubelet_does_not_offer_for_a_moment_count_as_gpus_of_the_node() -> None:
+    users = [gpu_user("a", "n1", 0, 1), gpu_user("b", "n2", 0, 8)]
+    objects = cluster(users, kube_nodes=[kube_node("n1", gpus="7"), kube_node("n2")])
+    found = explain_pod(waiting(8), objects)
+    assert named_releases(found) == [("n1", ["default/a"]), ("n2", ["default/b"])]
+
+
 def test_gpus_that_no_agent_has_identified_become_free_when_their_pod_ends() -> None:
     unmanaged = pod("unmanaged", 8, node="n1", phase="Running")
     found = explain_pod(waiting(), cluster([unmanaged], nodes=["n1"]))
