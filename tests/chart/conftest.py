@@ -47,12 +47,13 @@ def server(bare_server: ApiServer, helm: Helm) -> ApiServer:
     return bare_server
 
 
-@pytest.fixture
-def mutating_policies(server: ApiServer) -> None:
-    """Skip the test if the API server has no MutatingAdmissionPolicies."""
+@pytest.fixture(scope="session")
+def mutating_policies(server: ApiServer) -> ApiServer:
+    """The server with the chart; tests are skipped if it has no MutatingAdmissionPolicies."""
     if not server.serves(MUTATING_POLICIES):
         version = server.get("/version").body["gitVersion"]
         pytest.skip(why_skipped(version, MUTATING_POLICIES, served=False))
+    return server
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,6 @@ from gputopo.api.annotations import FactsAnnotation
 from gputopo.api.names import API_VERSION, FACTS_ANNOTATION, PROFILE_ANNOTATION
 from support.control_plane.api_server import START_SECONDS, ApiServer, User
 
-pytestmark = pytest.mark.usefixtures("mutating_policies")
-
 ALICE = User("alice", ("system:masters",))
 OPERATOR = User("operator", ("system:masters",))
 _number = itertools.count()
@@ -66,8 +64,9 @@ def wait_for_profiles(server: ApiServer, namespace: str = "default") -> None:
 
 
 @pytest.fixture(scope="module")
-def profiles(server: ApiServer) -> ApiServer:
+def profiles(mutating_policies: ApiServer) -> ApiServer:
     """GPUProfiles with facts, without facts, and in another namespace."""
+    server = mutating_policies
     assert server.create("/api/v1/namespaces", {"metadata": {"name": "other"}}).accepted
     put_profile(server, "bert", known("bert", 45))
     put_profile(server, "resnet", known("resnet", 2))
