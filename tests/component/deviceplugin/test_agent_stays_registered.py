@@ -84,6 +84,10 @@ async def test_the_agent_waits_for_a_kubelet_that_is_not_there_yet(world: AgentW
     async with world.agent():
         await world.until(lambda: world.condition("Ready").get("reason") == "NotRegistered")
         assert not world.pulse.ready
+        await world.until(lambda: sockets(world))
+        served = sockets(world)
+        await asyncio.sleep(1.0)  # several attempts to register
+        assert sockets(world) == served
         await world.kubelet.start()
         await world.served()
         await world.until(lambda: world.condition("Ready").get("status") == "True")
