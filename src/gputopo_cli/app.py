@@ -12,6 +12,7 @@ from gputopo_cli.shared.options import add_command
 from gputopo_cli.simulate import command as simulate
 from gputopo_cli.synergy import command as synergy
 from gputopo_cli.topology import command as topology
+from gputopo_cli.web import command as web
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -55,5 +56,6 @@ add_command(app, "explain", cluster.explain)
 add_command(app, "sizes", cluster.sizes)
 add_command(app, "queue", cluster.queue)
 add_command(app, "doctor", cluster.doctor)
+add_command(app, "web", web.web)
 app.add_typer(profile.app, name="profile")
 app.add_typer(bandwidth.app, name="bandwidth")

@@ -1,8 +1,8 @@
 """Defines the HTTP requests and responses of the blocking clients."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from gputopo_kube.document import Document
 
@@ -39,3 +39,22 @@ class HttpResponse:
 
 Send: TypeAlias = Callable[[HttpRequest], HttpResponse]
 """Returns the response to a request; raises ``UnavailableError`` if there is no response."""
+
+
+class ResponseStream(Protocol):
+    """A response whose body arrives in parts."""
+
+    status: int
+    reason: str
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield the parts of the body; raise ``UnavailableError`` if the connection is lost."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection. Any thread may call this, also while another thread reads."""
+        ...
+
+
+OpenStream: TypeAlias = Callable[[HttpRequest], ResponseStream]
+"""Sends a request and returns its response before the body is complete."""

@@ -7,7 +7,7 @@ never in memory.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import httpx2
@@ -16,6 +16,7 @@ from lightkube.types import PatchType
 
 from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError, UnavailableError
+from gputopo_kube.listwatch import Listing, WatchEvent
 from gputopo_kube.translate import translated
 
 __all__ = [
@@ -40,23 +41,6 @@ Kind: TypeAlias = type[Any]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Listing(Generic[Item]):
-    """The objects that a list request returned, and the resource version of the list."""
-
-    items: list[Item]
-    resource_version: str
-
-
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[Item]):
-    """One change in a watch. ``item`` is the changed object, or the last state of a deleted one."""
-
-    item: Item
-    deleted: bool
-    metadata: Document = field(default_factory=dict)
 
 
 def httpx_client(timeout_seconds: float) -> AsyncClient:

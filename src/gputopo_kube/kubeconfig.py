@@ -1,4 +1,4 @@
-"""Connects the command line to the API server with the kubeconfig, as kubectl does.
+"""Connects to the API server with the kubeconfig, as kubectl does, or as a pod's service account.
 
 This module uses the official Python client of Kubernetes. Unlike lightkube, that client supports
 all versions of exec plugins, and several files in ``KUBECONFIG``. Users often need these features.
@@ -6,19 +6,47 @@ all versions of exec plugins, and several files in ``KUBECONFIG``. Users often n
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from kubernetes import client
 from kubernetes.client import ApiException
-from kubernetes.config import ConfigException, load_kube_config
+from kubernetes.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_incluster_config,
+    load_kube_config,
+)
 from urllib3.exceptions import HTTPError
 
-from gputopo_kube.blocking_http import HttpRequest, HttpResponse
+from gputopo_kube.blocking_http import HttpRequest, HttpResponse, OpenStream, Send
 from gputopo_kube.errors import CredentialsError, UnavailableError
 from gputopo_kube.sync import SyncApi
 
 _TIMEOUT_SECONDS: Final = 10.0
+_SILENCE_SECONDS: Final = 330.0
+"""A watch without a byte for this time is lost. The API server ends watches before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection to an API server; any thread may use it.
+
+    Attributes:
+        server: URL of the API server.
+        context: name of the kubeconfig's context; None for a service account.
+    """
+
+    server: str
+    context: str | None
+    send: Send
+    open_stream: OpenStream
+
+    @property
+    def api(self) -> SyncApi:
+        """Sends single requests."""
+        return SyncApi(self.send, self.server)
 
 
 @contextmanager
@@ -31,8 +59,51 @@ def connected(context: str | None = None) -> Iterator[SyncApi]:
     Raises:
         CredentialsError: if the kubeconfig cannot be used.
     """
+    with connection(context) as found:
+        yield found.api
+
+
+@contextmanager
+def connection(
+    context: str | None = None, *, service_account: bool = False, parallel: int = 4
+) -> Iterator[Connection]:
+    """Connect with the kubeconfig, or with the service account of the pod.
+
+    Args:
+        context: name of a context of the kubeconfig; None selects the current context.
+        service_account: use the service account, and no kubeconfig.
+        parallel: how many connections are kept for further requests.
+
+    Raises:
+        CredentialsError: if the kubeconfig or the service account cannot be used.
+    """
     configuration = client.Configuration()
     configuration.retries = False
+    configuration.connection_pool_maxsize = parallel
+    if service_account:
+        _load_service_account(configuration)
+    else:
+        context = _load_kubeconfig(configuration, context)
+    with client.ApiClient(configuration) as opened:
+        host = configuration.host
+        yield Connection(
+            host,
+            None if service_account else context,
+            lambda request: _send(opened, host, request),
+            lambda request: _open(opened, host, request),
+        )
+
+
+def _load_service_account(configuration: Any) -> None:  # noqa: ANN401 - untyped
+    load: Any = load_incluster_config
+    try:
+        load(client_configuration=configuration)
+    except (ConfigException, OSError) as error:
+        raise CredentialsError(f"service account: {_first_line(error)}") from None
+
+
+def _load_kubeconfig(configuration: Any, context: str | None) -> str | None:  # noqa: ANN401 - untyped
+    """Load the kubeconfig and return the name of the context."""
     load: Any = load_kube_config
     # The official client reads this variable only once, at its import.
     file = os.environ.get("KUBECONFIG")
@@ -40,13 +111,15 @@ def connected(context: str | None = None) -> Iterator[SyncApi]:
         load(config_file=file, context=context, client_configuration=configuration)
     except (ConfigException, OSError) as error:
         raise CredentialsError(f"kubeconfig: {_first_line(error)}") from None
-    with client.ApiClient(configuration) as connection:
-        host = configuration.host
-        yield SyncApi(lambda request: _send(connection, host, request), host)
+    if context is None:
+        with suppress(ConfigException, OSError, KeyError, TypeError):
+            list_contexts: Any = list_kube_config_contexts
+            return str(list_contexts(config_file=file)[1]["name"])
+    return context
 
 
-def _send(connection: Any, host: str, request: HttpRequest) -> HttpResponse:  # noqa: ANN401 - untyped
-    serialized = connection.param_serialize(
+def _serialized(connection: Any, request: HttpRequest) -> Any:  # noqa: ANN401 - untyped
+    return connection.param_serialize(
         request.method,
         request.path,
         query_params=list(request.query.items()),
@@ -54,13 +127,53 @@ def _send(connection: Any, host: str, request: HttpRequest) -> HttpResponse:  # 
         body=request.body,
         auth_settings=["BearerToken"],
     )
+
+
+def _call(connection: Any, host: str, request: HttpRequest, timeout: object) -> Any:  # noqa: ANN401
     try:
-        response = connection.call_api(*serialized, _request_timeout=_TIMEOUT_SECONDS)
-        return HttpResponse(response.status, response.reason, response.response.data)
+        serialized = _serialized(connection, request)
+        return connection.call_api(*serialized, _request_timeout=timeout)
     except ApiException as error:  # raised for TLS errors
         raise UnavailableError(f"{host}: {error.reason}") from None
     except (HTTPError, OSError) as error:
         raise UnavailableError(f"{host}: {_first_line(error)}") from None
+
+
+def _send(connection: Any, host: str, request: HttpRequest) -> HttpResponse:  # noqa: ANN401
+    response = _call(connection, host, request, _TIMEOUT_SECONDS)
+    try:
+        return HttpResponse(response.status, response.reason, response.response.data)
+    except (HTTPError, OSError) as error:
+        raise UnavailableError(f"{host}: {_first_line(error)}") from None
+
+
+def _open(connection: Any, host: str, request: HttpRequest) -> "_Stream":  # noqa: ANN401
+    response = _call(connection, host, request, (_TIMEOUT_SECONDS, _SILENCE_SECONDS))
+    return _Stream(response.status, response.reason or "", host, response.response)
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A response of urllib3 whose body arrives in parts."""
+
+    status: int
+    reason: str
+    host: str
+    response: Any
+
+    def parts(self) -> Iterator[bytes]:
+        try:
+            yield from self.response.stream(amt=None, decode_content=True)
+        except (HTTPError, OSError, ValueError) as error:
+            # ValueError: another thread has closed the response.
+            raise UnavailableError(f"{self.host}: {_first_line(error)}") from None
+
+    def close(self) -> None:
+        # shutdown ends a read that another thread waits for; close would wait for that read.
+        with suppress(HTTPError, OSError, ValueError, RuntimeError, AttributeError):
+            self.response.shutdown()
+        with suppress(HTTPError, OSError, ValueError):
+            self.response.close()
 
 
 def _first_line(error: Exception) -> str:

@@ -8,11 +8,11 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from gputopo.runtime.log import fields
-from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.errors import ApiError
+from gputopo_kube.listwatch import Listing, ListWatchSource, WatchEvent
 
 FIRST_DELAY_SECONDS: Final = 0.2
 LONGEST_DELAY_SECONDS: Final = 15.0
@@ -37,18 +37,6 @@ class ListWatchTiming:
     silence_seconds: float
     relist_seconds: float = math.inf
     first_delay_seconds: float = FIRST_DELAY_SECONDS
-
-
-class ListWatchSource(Protocol[Item]):
-    """Lists and watches the objects of one kind; ``ObjectSource`` implements it."""
-
-    async def list(self) -> Listing[Item]:
-        """Return all objects."""
-        ...
-
-    def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[Item], None]:
-        """Yield the changes after ``resource_version``."""
-        ...
 
 
 class Reflector(Generic[Item]):

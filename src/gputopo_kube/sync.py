@@ -51,16 +51,22 @@ class SyncApi:
 
         Only one page of ``page_size`` objects is in memory at a time.
         """
+        for page in self.pages(*path, selector=selector, fields=fields, page_size=page_size):
+            yield from page.get("items") or ()
+
+    def pages(
+        self, *path: str, selector: str = "", fields: str = "", page_size: int = _PAGE_SIZE
+    ) -> Iterator[Document]:
+        """Yield the pages of a list. All pages have the resource version of the list."""
         query = {"limit": str(page_size)}
         query |= {"labelSelector": selector} if selector else {}
         query |= {"fieldSelector": fields} if fields else {}
         while True:
             page = self.get(*path, **query)
-            following = (page.get("metadata") or {}).get("continue")
-            yield from page.get("items") or ()
-            if not following:
+            yield page
+            query["continue"] = (page.get("metadata") or {}).get("continue") or ""
+            if not query["continue"]:
                 return
-            query["continue"] = following
 
     def request(
         self,

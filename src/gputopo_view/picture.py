@@ -1,7 +1,7 @@
 """Draw the links of a node as an SVG picture: fast links are thick, PCIe links are light."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
@@ -30,10 +30,29 @@ _SVG: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class UserMark:
+    """How a GPU with a known state is drawn.
+
+    Attributes:
+        label: text in the circle, below the index, for example the letter of a pod.
+        fill, ink: colours of the circle and of its text, for example ``#56b4e9``.
+        title: text that a browser shows for the GPU.
+        href: where a click on the GPU leads; None for no link.
+    """
+
+    label: str
+    fill: str
+    ink: str
+    title: str
+    href: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Marks:
     """The marked GPUs and links of a picture.
 
     Attributes:
+        users: GPUs whose appearance the caller decides.
         chosen: allocated GPUs in rank order.
         busy: GPUs of other jobs.
         edges: pairs of chosen GPUs that communicate. All other links are drawn faint.
@@ -42,6 +61,7 @@ class Marks:
     chosen: Sequence[GpuIndex] = ()
     busy: Sequence[GpuIndex] = ()
     edges: Sequence[tuple[GpuIndex, GpuIndex]] = ()
+    users: Mapping[GpuIndex, UserMark] = field(default_factory=dict)
 
 
 def draw_topology(topology: NodeTopology, marks: Marks, *, name: str, summary: str) -> str:
@@ -122,14 +142,22 @@ def _gpus(layout: Layout, marks: Marks) -> Iterator[str]:
     ranks = {gpu: rank for rank, gpu in enumerate(marks.chosen)}
     for gpu, (x, y) in layout.points.items():
         fill, ink, state = _appearance(gpu, ranks, marks)
+        user = marks.users.get(gpu)
+        if user:
+            yield f"<a href={quoteattr(user.href)}>" if user.href else "<g>"
+            yield f"<title>{escape(user.title)}</title>"
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{GPU_RADIUS}" {fill} stroke-width="1.5"/>'
         yield _text(x, y + (1 if state else 6), str(gpu), f'font-size="18" fill="{ink}"')
         if state:
             yield _text(x, y + 14, state, f'font-size="10" fill="{ink}"')
+        if user:
+            yield "</a>" if user.href else "</g>"
 
 
 def _appearance(gpu: GpuIndex, ranks: Mapping[GpuIndex, int], marks: Marks) -> tuple[str, str, str]:
     """Return the fill of a GPU's circle, the colour of its text, and the state to write in it."""
+    if (user := marks.users.get(gpu)) is not None:
+        return f'fill="{user.fill}" stroke="{_INK}"', user.ink, user.label
     if gpu in ranks:
         return f'fill="{_CHOSEN}" stroke="{_CHOSEN}"', "white", f"rank {ranks[gpu]}"
     if gpu in marks.busy:

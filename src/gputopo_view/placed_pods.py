@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gputopo.api.annotations import AnnotationError
+from gputopo.api.names import RESOURCE
 from gputopo_kube.document import Document
 from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import parse_pod_object
@@ -28,14 +29,16 @@ class PlacedPod:
     fault: str | None = None
 
 
-def parse_placed_pod(document: Document) -> PlacedPod:
+def parse_placed_pod(document: Document, resource: str = RESOURCE) -> PlacedPod:
     """Parse a pod object. If its annotation is invalid, return a pod with a ``fault``.
+
+    ``resource`` is the extended resource that counts GPUs.
 
     Raises:
         PodError: if the object is not a pod; the message names the field.
     """
     pod = parse_pod_object(document)
-    view, since = view_of(pod), pod.status.start_time or _bound_at(pod.status)
+    view, since = view_of(pod, resource), pod.status.start_time or _bound_at(pod.status)
     try:
         annotation = own_gpus(view)
     except AnnotationError as error:

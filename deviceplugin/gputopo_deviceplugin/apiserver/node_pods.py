@@ -11,11 +11,11 @@ from gputopo.runtime.log import fields
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.node_api import FIRST_DELAY_SECONDS
 from gputopo_deviceplugin.changes import ChangeSignal
-from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
+from gputopo_kube.listwatch import Listing, ListWatchSource, WatchEvent
 from gputopo_kube.pods import PodView, version_number
-from gputopo_kube.reflector import ListWatchSource, ListWatchTiming, Reflector
+from gputopo_kube.reflector import ListWatchTiming, Reflector
 
 _MOST_DELETED: Final = 1_000
 """Number of deleted pods to remember. A late response must not add a deleted pod again."""

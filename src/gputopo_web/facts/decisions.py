@@ -1,0 +1,116 @@
+"""The last decisions: which pod got which GPUs, and when the pod ended."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from gputopo.api.annotations import AnnotationError, PlacementAnnotation, parse_placement
+from gputopo_kube.document import ObjectKey
+from gputopo_view.placed_pods import PlacedPod
+
+MOST_DECISIONS: Final = 300
+
+
+class DecisionKind(StrEnum):
+    """What happened to a pod."""
+
+    PLACED = "placed"
+    REJECTED = "rejected by kubelet"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One entry of the history.
+
+    Attributes:
+        time: RFC 3339 time.
+        gpus: indices of the GPUs on the node, in rank order; UUIDs of unknown GPUs are left out.
+        placement: figures of the choice; None if the pod has none that can be parsed.
+        reason: kubelet's message if it rejected the pod; else empty.
+    """
+
+    kind: DecisionKind
+    time: str
+    pod: ObjectKey
+    node: str
+    gpus: tuple[int, ...]
+    placement: PlacementAnnotation | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class History:
+    """The newest decisions, at most ``MOST_DECISIONS``.
+
+    Attributes:
+        seen: UIDs of existing pods whose decision is known, with the kind of the last entry.
+    """
+
+    entries: deque[HistoryEntry] = field(default_factory=lambda: deque(maxlen=MOST_DECISIONS))
+    seen: dict[str, DecisionKind] = field(default_factory=dict)
+
+    def observe(
+        self,
+        before: PlacedPod | None,
+        after: PlacedPod | None,
+        index_of: Mapping[str, int],
+        now: str,
+    ) -> bool:
+        """Take one change of a pod; return whether the history has a new entry.
+
+        Args:
+            before: the pod before the change; None if it is new.
+            after: the pod after the change; None if it was deleted.
+            index_of: indices of the GPUs of its node, by UUID.
+            now: RFC 3339 time of the change.
+        """
+        pod = after or before
+        if pod is None or pod.view.node is None or not (pod.gpus or pod.view.rejected):
+            return False
+        kind, known = _kind(pod, deleted=after is None), self.seen.get(pod.view.uid)
+        if after is None:
+            self.seen.pop(pod.view.uid, None)
+        else:
+            self.seen[pod.view.uid] = kind
+        if known is kind or (known is None and kind is DecisionKind.ENDED):
+            return False
+        self.entries.append(_decision(kind, pod, index_of, now))
+        return True
+
+    def newest_first(self) -> list[HistoryEntry]:
+        """Return the entries by time."""
+        return sorted(self.entries, key=lambda entry: entry.time)[::-1]
+
+
+def _kind(pod: PlacedPod, *, deleted: bool) -> DecisionKind:
+    if pod.view.rejected:
+        return DecisionKind.REJECTED
+    return DecisionKind.ENDED if deleted or not pod.view.live else DecisionKind.PLACED
+
+
+def _decision(
+    kind: DecisionKind, pod: PlacedPod, index_of: Mapping[str, int], now: str
+) -> HistoryEntry:
+    uuids = [uuid for container in pod.gpus.values() for uuid in container]
+    return HistoryEntry(
+        kind,
+        (pod.since or now) if kind is DecisionKind.PLACED else now,
+        pod.view.key,
+        pod.view.node or "",
+        tuple(index_of[uuid] for uuid in uuids if uuid in index_of),
+        placement_of(pod),
+        pod.view.rejected or "",
+    )
+
+
+def placement_of(pod: PlacedPod) -> PlacementAnnotation | None:
+    """Return the figures of a pod's placement; None if it has none, or they cannot be parsed."""
+    if pod.fault is not None or not pod.gpus:
+        return None
+    try:
+        return parse_placement(pod.view.annotations)
+    except AnnotationError:
+        return None

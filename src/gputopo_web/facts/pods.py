@@ -1,0 +1,60 @@
+"""One pod: what it requests, which GPUs it has, and the figures of its placement."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from gputopo.api.annotations import AnnotationError, PlacementAnnotation, parse_request
+from gputopo.patterns.model import PatternError, build
+from gputopo.topology.model import GpuIndex, GpuUuid, NodeTopology
+from gputopo_view.placed_pods import PlacedPod
+from gputopo_view.text import format_gb_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class PodGpus:
+    """The GPUs of a pod on its node, in rank order, and the pairs of them that communicate."""
+
+    chosen: tuple[GpuIndex, ...]
+    edges: tuple[tuple[GpuIndex, GpuIndex], ...]
+
+
+def pod_gpus(pod: PlacedPod, topology: NodeTopology) -> PodGpus:
+    """Return the GPUs of a pod; GPUs that its node does not have are left out.
+
+    If the pattern of the pod is not valid for its GPUs, each pair may communicate.
+    """
+    known = topology.index_of
+    uuids = (GpuUuid(uuid) for uuids in pod.gpus.values() for uuid in uuids)
+    chosen = tuple(known[uuid] for uuid in uuids if uuid in known)
+    try:
+        request = parse_request(pod.view.annotations)
+        pattern = build(request.pattern, len(chosen), request.edges)
+    except (AnnotationError, PatternError):
+        return PodGpus(chosen, tuple(combinations(chosen, 2)))
+    return PodGpus(chosen, tuple((chosen[edge.a], chosen[edge.b]) for edge in pattern.edges))
+
+
+def describe_placement(placement: PlacementAnnotation) -> Iterator[tuple[str, str]]:
+    """Yield the figures of a placement as pairs of label and text."""
+    yield "Pattern", placement.pattern
+    yield "Policy", placement.policy
+    sensitive = "yes" if placement.sensitive else "no"
+    yield "Sensitive to bandwidth", f"{sensitive} ({placement.reason})"
+    if placement.fact:
+        yield "Because of", placement.fact
+    if placement.effective_mb_per_s is not None:
+        model = f", model {placement.model}" if placement.model else ""
+        yield "Effective bandwidth", f"{_gb(placement.effective_mb_per_s)}{model}"
+    if placement.physical_mb_per_s is not None:
+        worst, best = _gb(placement.physical_worst_mb_per_s), _gb(placement.physical_best_mb_per_s)
+        text = f"{_gb(placement.physical_mb_per_s)} (model physical); worst {worst}, best {best}"
+        yield "Of all GPU sets of the idle node", text
+    bound = placement.aggregate_bound_mb_per_s
+    limit = f", at most {_gb(bound)} is possible" if bound is not None else ""
+    yield "Aggregate bandwidth", f"{_gb(placement.aggregate_mb_per_s)}{limit}"
+    yield "Preserved for later jobs", _gb(placement.preserved_mb_per_s)
+
+
+def _gb(mb_per_s: int | None) -> str:
+    return "unknown" if mb_per_s is None else f"{format_gb_per_s(mb_per_s)} GB/s"

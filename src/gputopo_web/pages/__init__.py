@@ -1,0 +1,1 @@
+"""Renders what the page shows as HTML and SVG."""

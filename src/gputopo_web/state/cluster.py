@@ -1,0 +1,190 @@
+"""The cluster as the page knows it, and what has changed since the last update of the page.
+
+All methods are called in one thread, that of the event loop.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from gputopo_explain.snapshot import ClusterSnapshot
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
+from gputopo_scheduling.topologies import parse_node as parse_gpu_node
+from gputopo_view.published import PublishedNode, parse_node
+from gputopo_view.uses import list_uses
+from gputopo_web.facts.cards import NodeCard, node_card
+from gputopo_web.facts.decisions import History
+from gputopo_web.state.kinds import GPU_JOBS, PODS, PROFILES, TOPOLOGIES
+from gputopo_web.state.objects import ShownPod
+from gputopo_web.state.table import WatchedObjects
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedNode:
+    """A GPUTopology, parsed for the map and for evaluations as the extender does them."""
+
+    published: PublishedNode
+    gpus: GpuNode | UnreadableTopology
+
+
+def parse_topology(document: Document) -> tuple[ObjectKey, WatchedNode]:
+    """Parse a GPUTopology object; its key has an empty namespace."""
+    key = ObjectKey("", document["metadata"]["name"])
+    return key, WatchedNode(parse_node(document), parse_gpu_node(document))
+
+
+AnyObjects: TypeAlias = (
+    WatchedObjects[WatchedNode] | WatchedObjects[ShownPod] | WatchedObjects[Document]
+)
+
+
+@dataclass(slots=True)
+class Changes:
+    """What has changed since the last update.
+
+    Attributes:
+        nodes: names of nodes whose card may have changed.
+        sections: sections of the page that must be rendered again.
+    """
+
+    nodes: set[str] = field(default_factory=set)
+    sections: set[str] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.sections)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class ClusterState:
+    """The objects of the cluster, the card of each node, and the history.
+
+    Attributes:
+        cards: the cards by node name; current after ``take_changes``.
+        version: grows with each update that changes something.
+    """
+
+    def __init__(
+        self, *, on_change: Callable[[], None] = lambda: None, clock: Callable[[], str] = _now
+    ) -> None:
+        """Call ``on_change`` after each change; ``clock`` returns RFC 3339 times."""
+        self.nodes: WatchedObjects[WatchedNode] = WatchedObjects(self._node_changed)
+        self.pods: WatchedObjects[ShownPod] = WatchedObjects(self._pod_changed)
+        self.gpu_jobs: WatchedObjects[Document] = WatchedObjects(lambda *_: self._changed("jobs"))
+        self.profiles: WatchedObjects[Document] = WatchedObjects(
+            lambda *_: self._changed("profiles")
+        )
+        self.history = History()
+        self.cards: dict[str, NodeCard] = {}
+        self.version = 0
+        self.on_change = on_change
+        self._clock = clock
+        self._on_node: dict[str, dict[ObjectKey, ShownPod]] = {}
+        self._changes = Changes()
+        self._snapshot: ClusterSnapshot | None = None
+
+    @property
+    def tables(
+        self,
+    ) -> Mapping[
+        str, WatchedObjects[WatchedNode] | WatchedObjects[ShownPod] | WatchedObjects[Document]
+    ]:
+        """The tables by the plural of their kind."""
+        return {
+            TOPOLOGIES.name: self.nodes,
+            PODS.name: self.pods,
+            GPU_JOBS.name: self.gpu_jobs,
+            PROFILES.name: self.profiles,
+        }
+
+    def set_error(self, kind: str, error: str | None) -> None:
+        """Record why a kind cannot be read, or None if it can be read again."""
+        if self.tables[kind].error != error:
+            self.tables[kind].error = error
+            self._changed("summary")
+
+    def pods_on(self, node: str) -> Iterable[ShownPod]:
+        """Return the GPU pods that are bound to a node."""
+        return self._on_node.get(node, {}).values()
+
+    def snapshot(self) -> ClusterSnapshot:
+        """Return the cluster for evaluations; computed once between two changes."""
+        if self._snapshot is None:
+            self._snapshot = ClusterSnapshot(
+                nodes={key.name: node.gpus for key, node in self.nodes.items.items()},
+                pods={key: pod.placed.view for key, pod in self.pods.items.items()},
+            )
+        return self._snapshot
+
+    def take_changes(self) -> Changes:
+        """Bring the cards up to date; return what has changed since the last call.
+
+        ``nodes`` of the result are those whose card differs. If nodes were added or removed, the
+        sections include ``map``.
+        """
+        changes, self._changes = self._changes, Changes()
+        differing: set[str] = set()
+        for name in changes.nodes:
+            before, after = self.cards.get(name), self._card(name)
+            if before == after:
+                continue
+            if before is None or after is None or before.group != after.group:
+                changes.sections.add("map")
+            if after is None:
+                del self.cards[name]
+            else:
+                self.cards[name] = after
+                differing.add(name)
+        changes.nodes = differing
+        self.version += bool(changes)
+        return changes
+
+    def _card(self, name: str) -> NodeCard | None:
+        node = self.nodes.items.get(ObjectKey("", name))
+        if node is None:
+            return None
+        published = node.published
+        named = {ObjectKey(it.namespace or "", it.pod or "") for it in published.observed.values()}
+        observed = (self.pods.items[key] for key in named & self.pods.items.keys())
+        pods = {pod.key: pod.placed for pod in (*self.pods_on(name), *observed)}
+        uses = list_uses([published], pods.values())
+        return node_card(published, (use for use in uses if use.node == name))
+
+    def _node_changed(self, before: WatchedNode | None, after: WatchedNode | None) -> None:
+        node = after or before
+        if node is not None:
+            self._changes.nodes.add(node.published.name)
+        self._snapshot = None
+        self.on_change()
+
+    def _pod_changed(self, before: ShownPod | None, after: ShownPod | None) -> None:
+        for pod in (before, after):
+            if pod is not None and pod.node is not None:
+                self._changes.nodes.add(pod.node)
+        if before is not None and before.node is not None:
+            self._on_node[before.node].pop(before.key, None)
+        if after is not None and after.node is not None:
+            self._on_node.setdefault(after.node, {})[after.key] = after
+        self._observe(before, after)
+        self._snapshot = None
+        self._changed("jobs")
+
+    def _observe(self, before: ShownPod | None, after: ShownPod | None) -> None:
+        pod = after or before
+        node = self.nodes.items.get(ObjectKey("", (pod and pod.node) or ""))
+        new = self.history.observe(
+            before.placed if before else None,
+            after.placed if after else None,
+            node.published.index_of if node else {},
+            self._clock(),
+        )
+        if new:
+            self._changes.sections.add("history")
+
+    def _changed(self, section: str) -> None:
+        self._changes.sections.add(section)
+        self.on_change()

@@ -1,0 +1,249 @@
+"""The page over HTTP: routes, methods, hosts, headers, and the stream of changes."""
+
+import asyncio
+import gzip
+from contextlib import aclosing
+
+import pytest
+from starlette.applications import Starlette
+
+from gputopo_web.pages.queries import Selection
+from gputopo_web.pages.render import Pages
+from gputopo_web.server.app import application
+from gputopo_web.server.hub import MOST_VIEWERS, PING, RESTART, Hub
+from gputopo_web.server.security import HEADERS, LOOPBACK, host_name
+from gputopo_web.state.cluster import ClusterState
+from support.cli.healthy_cluster import pod, uuids
+from support.web.asgi import CompleteResponse, send_request
+from support.web.clusters import cluster, set_gpu_job, set_pod, two_nodes
+
+METHODS = ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get")
+PATHS = ("/", "/events", "/part/jobs", "/node/n1", "/pod/default/train", "/static/web.js", "/none")
+
+
+def app_of(state: ClusterState, hub: Hub | None = None, *, ready: bool = True) -> Starlette:
+    return application(Pages(state, "here"), hub or Hub(), hosts=LOOPBACK, is_ready=lambda: ready)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("path", PATHS)
+async def test_every_method_that_could_write_is_rejected(method: str, path: str) -> None:
+    found = await send_request(app_of(two_nodes()), path, method=method)
+    assert (found.status, found.headers["allow"]) == (405, "GET, HEAD")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.example", "", "[::1", "127.0.0.2"])
+async def test_other_host_names_are_rejected(host: str) -> None:
+    found = await send_request(app_of(two_nodes()), "/", host=host)
+    assert found.status == 421
+    assert "train" not in found.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8770", "LOCALHOST", "[::1]:1"])
+async def test_host_names_of_the_loopback_interface_are_allowed(host: str) -> None:
+    assert (await send_request(app_of(two_nodes()), "/", host=host)).status == 200
+
+
+@pytest.mark.parametrize("path", [*PATHS[:1], *PATHS[2:]])
+async def test_every_response_has_the_security_headers(path: str) -> None:
+    found = await send_request(app_of(two_nodes()), path)
+    for name, value in HEADERS.items():
+        assert found.headers[name.lower()] == value
+    kept = "max-age=300" if path.startswith("/static") else "no-store"
+    assert found.headers["cache-control"] == kept
+    assert "server" not in found.headers
+
+
+def test_the_policy_allows_no_inline_code_and_nothing_of_other_hosts() -> None:
+    policy = HEADERS["Content-Security-Policy"]
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert "default-src 'none'" in policy
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/", 200, "default/train"),
+        ("/?q=serve&state=free&page=x", 200, "ml/serve"),
+        ("/part/map", 200, 'id="node-n1"'),
+        ("/part/none", 404, "not found"),
+        ("/node/n1", 200, "Node n1"),
+        ("/node/none", 404, "The node has no GPUTopology"),
+        ("/pod/default/train", 200, "Pod default/train"),
+        ("/pod/default/none", 404, "There is no pod of this name"),
+        ("/gpujob/ml/j", 200, "GPUJob ml/j"),
+        ("/gpujob/ml/none", 404, "There is no GPUJob of this name"),
+        ("/picture/none", 404, "not found"),
+        ("/static/web.css", 200, "prefers-color-scheme"),
+        ("/static/../render.py", 404, "Not Found"),
+        ("/static/render.py", 404, "not found"),
+        ("/livez", 200, "ok"),
+        ("/readyz", 200, "ok"),
+    ],
+)
+async def test_routes(path: str, status: int, text: str) -> None:
+    state = two_nodes()
+    set_gpu_job(state, {"metadata": {"name": "j", "namespace": "ml"}, "spec": {}})
+    found = await send_request(app_of(state), path)
+    assert (found.status, text in found.text) == (status, True)
+
+
+async def test_a_panel_without_the_page_around_it() -> None:
+    app = app_of(two_nodes())
+    part = await send_request(app, "/node/n1", headers={"X-Part": "1"})
+    assert part.text.startswith('<h2 id="panel-title">')
+    assert "<html" in (await send_request(app, "/node/n1")).text
+
+
+async def test_a_picture_of_the_links_is_an_image() -> None:
+    state = two_nodes()
+    found = await send_request(app_of(state), f"/picture/{state.cards['n1'].group}")
+    assert found.headers["content-type"].startswith("image/svg+xml")
+    assert found.text.startswith("<svg")
+
+
+async def test_large_responses_are_compressed() -> None:
+    found = await send_request(app_of(two_nodes()), "/", headers={"accept-encoding": "gzip"})
+    assert b"default/train" in gzip.decompress(found.body)
+
+
+async def test_the_page_is_not_ready_before_the_cluster_was_read() -> None:
+    assert (await send_request(app_of(two_nodes(), ready=False), "/readyz")).status == 503
+
+
+async def test_a_rendered_section_is_kept_until_the_state_changes_or_10_seconds_pass() -> None:
+    now = [0.0]
+    state = two_nodes()
+    pages = Pages(state, "here", clock=lambda: now[0])
+    selection = pages_selection()
+    first = pages.section("jobs", selection)
+    assert pages.section("jobs", selection) is first
+    now[0] = 11.0
+    second = pages.section("jobs", selection)
+    assert second is not first
+    set_pod(state, pod("new", "n1", uuids("n1", 7)))
+    state.take_changes()
+    third = pages.section("jobs", selection)
+    assert third is not None
+    assert "default/new" in third
+
+
+async def test_sections_of_many_searches_do_not_fill_the_memory() -> None:
+    pages = Pages(two_nodes(), "here")
+    for number in range(500):
+        pages.section("jobs", pages_selection(f"search {number}"))
+    assert len(pages._sections) <= 202
+
+
+async def test_viewers_get_each_change_once_and_in_order() -> None:
+    hub = Hub()
+    async with aclosing(hub.stream(hub.position)) as events:
+        assert await anext(events) == b"retry: 2000\n\n"
+        hub.publish('{"a": 1}')
+        event = (await anext(events)).decode()
+        assert event == f'id: {hub.position}\nevent: change\ndata: {{"a": 1}}\n\n'
+        assert hub.viewers == 1
+    assert hub.viewers == 0
+
+
+async def missed(hub: Hub, since: str) -> list[bytes]:
+    """Return what a viewer gets that connects again."""
+    hub.publish("last")
+    found = []
+    async with aclosing(hub.stream(since)) as events:
+        await anext(events)
+        async for event in events:
+            found.append(event)
+            if event == RESTART or b"last" in event:
+                return found
+    return found
+
+
+async def test_a_viewer_that_connects_again_gets_what_it_has_missed() -> None:
+    hub = Hub()
+    hub.publish("first")
+    since = hub.position
+    hub.publish("second")
+    found = await missed(hub, since)
+    assert [event.decode().split("data: ")[1] for event in found] == ["second\n\n", "last\n\n"]
+
+
+@pytest.mark.parametrize("since", ["", "other-3", "x", "-1", "{run}-", "{run}-²"])
+async def test_a_viewer_of_another_run_of_the_server_starts_again(since: str) -> None:
+    hub = Hub()
+    run = hub.position.partition("-")[0]
+    assert await missed(hub, since.replace("{run}", run)) == [RESTART]
+
+
+async def test_a_viewer_that_was_disconnected_too_long_starts_again() -> None:
+    hub = Hub()
+    since = hub.position
+    for number in range(300):
+        hub.publish(str(number))
+    assert await missed(hub, since) == [RESTART]
+
+
+async def test_a_viewer_that_does_not_read_loses_its_changes_and_starts_again() -> None:
+    hub = Hub()
+    async with aclosing(hub.stream(hub.position)) as events:
+        await anext(events)
+        waiting = asyncio.create_task(anext(events))
+        await asyncio.sleep(0)
+        for number in range(101):
+            hub.publish(str(number))
+        assert await waiting == RESTART
+        hub.publish("new")
+        assert b"new" in await anext(events)
+
+
+async def test_a_silent_stream_has_comments_so_that_proxies_keep_it() -> None:
+    hub = Hub(ping_seconds=0)
+    async with aclosing(hub.stream(hub.position)) as events:
+        await anext(events)
+        assert await anext(events) == PING
+
+
+async def test_streams_end_when_the_server_stops() -> None:
+    hub = Hub()
+    async with aclosing(hub.stream(hub.position)) as events:
+        await anext(events)
+        waiting = asyncio.create_task(anext(events))
+        await asyncio.sleep(0)
+        hub.publish("lost")
+        hub.close()
+        with pytest.raises(StopAsyncIteration):
+            await waiting
+
+
+async def test_the_stream_of_events_starts_after_the_last_event_of_the_viewer() -> None:
+    hub = Hub()
+    hub.publish("first")
+    app = app_of(cluster(), hub)
+
+    async def connect(**headers: str) -> CompleteResponse:
+        found = asyncio.create_task(send_request(app, "/events?since=x", headers=headers))
+        while not hub.viewers:  # noqa: ASYNC110 - the loop of this thread
+            await asyncio.sleep(0)
+        hub.close()
+        return await found
+
+    found = await connect(**{"Last-Event-ID": hub.position})
+    assert found.text == "retry: 2000\n\n"
+    assert found.headers["content-type"].startswith("text/event-stream")
+    assert "content-encoding" not in found.headers
+    assert (await connect()).text.endswith(RESTART.decode())
+
+
+async def test_more_viewers_than_the_limit_are_rejected() -> None:
+    hub = Hub()
+    hub._viewers = {asyncio.Queue() for _ in range(MOST_VIEWERS)}
+    assert (await send_request(app_of(cluster(), hub), "/events")).status == 503
+
+
+def test_hosts_without_ports() -> None:
+    assert host_name(" A.b:1 ") == "a.b"
+
+
+def pages_selection(text: str = "") -> Selection:
+    return Selection(text=text)
