@@ -23,7 +23,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-panel]");
   if (!panel || !link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  open(link.href || link.getAttribute("href"));
+  open(link.getAttribute("href")); // href of a link in a picture is an object
 });
 
 document.addEventListener("submit", (event) => {
