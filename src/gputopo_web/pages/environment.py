@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from gputopo_explain.placed.nodes import node_sentences
 from gputopo_view.text import format_gb_per_s, one_line
 
 LONGEST: Final = 400
@@ -73,7 +74,12 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    functions: dict[str, Any] = {"path": path, "query": query, "zip": zip}
+    functions: dict[str, Any] = {
+        "path": path,
+        "query": query,
+        "node_sentences": node_sentences,
+        "zip_label": lambda label, items: [(label, item) for item in items],
+    }
     result.globals.update(functions)
     result.filters.update({"age": age, "gb": format_gb_per_s})
     return result

@@ -83,8 +83,11 @@ class Pages:
             conditions=[*node.published.conditions.values()],
         )
 
-    def pod(self, key: ObjectKey) -> Markup | None:
-        """Return the panel of a pod; None if there is no pod of this name with GPUs."""
+    def pod(self, key: ObjectKey, explained: object = None) -> Markup | None:
+        """Return the panel of a pod; None if there is no pod of this name with GPUs.
+
+        ``explained`` is what the template ``explained.html`` shows.
+        """
         pod = self._state.pods.items.get(key)
         if pod is None:
             return None
@@ -103,11 +106,11 @@ class Pages:
             pod=placed,
             row=pod_row(placed, pod.document, index_of),
             figures=[*describe_placement(placement)] if placement else [],
-            explanation="",
+            explanation=self._explained(explained),
             picture=picture,
         )
 
-    def gpu_job(self, key: ObjectKey) -> Markup | None:
+    def gpu_job(self, key: ObjectKey, explained: object = None) -> Markup | None:
         """Return the panel of a GPUJob; None if there is no GPUJob of this name."""
         document = self._state.gpu_jobs.items.get(key)
         if document is None:
@@ -115,7 +118,16 @@ class Pages:
         self._refresh()
         row = next((row for row in self._rows if row.pod is None and row.job == key), None)
         conditions = gpu_job_status(document)[0].conditions
-        return self._render("gpujob.html", key=key, row=row, conditions=conditions)
+        return self._render(
+            "gpujob.html",
+            key=key,
+            row=row,
+            conditions=conditions,
+            explanation=self._explained(explained),
+        )
+
+    def _explained(self, explained: object) -> Markup:
+        return Markup("") if explained is None else self._render("explained.html", it=explained)
 
     def picture(self, group: str) -> str | None:
         """Return a picture of the links of a group's nodes; None if there is no such group."""

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from gputopo_kube.document import ObjectKey
 from gputopo_web.pages.queries import Selection
 from gputopo_web.pages.render import Pages
+from gputopo_web.server.explainer import Explainer
 from gputopo_web.server.hub import MOST_VIEWERS, Hub
 from gputopo_web.server.security import ReadOnly
 
@@ -34,6 +35,7 @@ Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 def application(
     pages: Pages,
     hub: Hub,
+    explainer: Explainer,
     *,
     hosts: Collection[str],
     is_ready: Callable[[], bool],
@@ -43,12 +45,13 @@ def application(
 
     Args:
         pages: renders the page.
+        explainer: explains pods and GPUJobs.
         hub: sends changes to viewers.
         hosts: names that the header ``Host`` may have, without ports.
         is_ready: whether the cluster has been read.
         lifespan: runs while the server runs.
     """
-    views = _Views(pages, hub, is_ready)
+    views = _Views(pages, hub, explainer, is_ready)
     routes = [
         Route("/", views.index),
         Route("/events", views.events),
@@ -69,8 +72,11 @@ def application(
 
 
 class _Views:
-    def __init__(self, pages: Pages, hub: Hub, is_ready: Callable[[], bool]) -> None:
+    def __init__(
+        self, pages: Pages, hub: Hub, explainer: Explainer, is_ready: Callable[[], bool]
+    ) -> None:
         self._pages = pages
+        self._explainer = explainer
         self._hub = hub
         self._is_ready = is_ready
 
@@ -96,12 +102,19 @@ class _Views:
     async def pod(self, request: Request) -> Response:
         key = _key(request)
         missing = "There is no pod of this name with GPUs, or it cannot be read."
-        return self._panel(request, f"Pod {key}", self._pages.pod(key), missing)
+        return self._panel(
+            request, f"Pod {key}", self._pages.pod(key, await self._explainer.pod(key)), missing
+        )
 
     async def gpu_job(self, request: Request) -> Response:
         key = _key(request)
         missing = "There is no GPUJob of this name, or it cannot be read."
-        return self._panel(request, f"GPUJob {key}", self._pages.gpu_job(key), missing)
+        return self._panel(
+            request,
+            f"GPUJob {key}",
+            self._pages.gpu_job(key, await self._explainer.gpu_job(key)),
+            missing,
+        )
 
     async def picture(self, request: Request) -> Response:
         text = self._pages.picture(request.path_params["group"])

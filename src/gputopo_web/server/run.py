@@ -19,6 +19,7 @@ from gputopo.runtime.log import fields
 from gputopo_kube.kubeconfig import Connection, connection
 from gputopo_web.pages.render import Pages
 from gputopo_web.server.app import application
+from gputopo_web.server.explainer import Explainer
 from gputopo_web.server.hub import Hub
 from gputopo_web.server.security import LOOPBACK
 from gputopo_web.state.cluster import ClusterState
@@ -140,6 +141,7 @@ def page(link: Connection, options: WebOptions, hub: Hub) -> Starlette:
     return application(
         pages,
         hub,
+        Explainer(state),
         hosts=(*LOOPBACK, *options.allowed_hosts),
         is_ready=lambda: state.nodes.listed or state.nodes.error is not None,
         lifespan=lifespan,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeAlias
 
+from gputopo_explain.objects import LiveKind
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
@@ -16,7 +17,15 @@ from gputopo_view.published import PublishedNode, parse_node
 from gputopo_view.uses import list_uses
 from gputopo_web.facts.cards import NodeCard, node_card
 from gputopo_web.facts.decisions import History
-from gputopo_web.state.kinds import GPU_JOBS, PODS, PROFILES, TOPOLOGIES
+from gputopo_web.state.kinds import (
+    DEPLOYMENTS,
+    GPU_JOBS,
+    JOBS,
+    PODS,
+    PROFILES,
+    TOPOLOGIES,
+)
+from gputopo_web.state.live import NOT_WATCHED, WatchedCluster
 from gputopo_web.state.objects import ShownPod
 from gputopo_web.state.table import WatchedObjects
 
@@ -78,6 +87,8 @@ class ClusterState:
         self.profiles: WatchedObjects[Document] = WatchedObjects(
             lambda *_: self._changed("profiles")
         )
+        self.jobs: WatchedObjects[Document] = WatchedObjects(lambda *_: None)
+        self.deployments: WatchedObjects[Document] = WatchedObjects(lambda *_: None)
         self.history = History()
         self.cards: dict[str, NodeCard] = {}
         self.version = 0
@@ -99,6 +110,8 @@ class ClusterState:
             PODS.name: self.pods,
             GPU_JOBS.name: self.gpu_jobs,
             PROFILES.name: self.profiles,
+            JOBS.name: self.jobs,
+            DEPLOYMENTS.name: self.deployments,
         }
 
     def set_error(self, kind: str, error: str | None) -> None:
@@ -119,6 +132,22 @@ class ClusterState:
                 pods={key: pod.placed.view for key, pod in self.pods.items.items()},
             )
         return self._snapshot
+
+    def objects(self, now: datetime) -> WatchedCluster:
+        """Return the objects for explanations; they do not change when the state changes."""
+        tables: Mapping[LiveKind, WatchedObjects[Document]] = {
+            LiveKind.GPU_JOBS: self.gpu_jobs,
+            LiveKind.JOBS: self.jobs,
+            LiveKind.DEPLOYMENTS: self.deployments,
+        }
+        documents = {kind: [*table.items.values()] for kind, table in tables.items()}
+        documents[LiveKind.PODS] = [pod.document for pod in self.pods.items.values()]
+        unread = {
+            LiveKind(name): it.error
+            for name, it in self.tables.items()
+            if it.error and name != PROFILES.name
+        }
+        return WatchedCluster(documents, now, {**NOT_WATCHED, **unread}, self.snapshot())
 
     def take_changes(self) -> Changes:
         """Bring the cards up to date; return what has changed since the last call.

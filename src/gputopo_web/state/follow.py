@@ -48,6 +48,7 @@ async def follow(
                 threads,
                 kind.path(scope.namespace),
                 _parser(kind, scope),
+                {"labelSelector": kind.labels} if kind.labels else {},
             )
             group.create_task(reflector(kind, source, state).run())
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputopo.api.names import GROUP, VERSION
+from gputopo_explain.objects import OURS
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +16,14 @@ class WatchedKind:
         prefix: parts of the URL path before the namespace.
         namespaced: whether the objects have a namespace.
         needed_for: what the page does not show without it.
-        fields: field selector; empty for all objects.
+        labels: label selector; empty for all objects.
     """
 
     name: str
     prefix: tuple[str, ...]
     namespaced: bool
     needed_for: str
-    fields: str = ""
+    labels: str = ""
 
     def path(self, namespace: str | None) -> tuple[str, ...]:
         """Return the path of the list, of one namespace or of all."""
@@ -37,5 +38,13 @@ TOPOLOGIES: Final = WatchedKind("gputopologies", _OWN, namespaced=False, needed_
 PODS: Final = WatchedKind("pods", _CORE, namespaced=True, needed_for="jobs and users of GPUs")
 GPU_JOBS: Final = WatchedKind("gpujobs", _OWN, namespaced=True, needed_for="GPUJobs")
 PROFILES: Final = WatchedKind("gpuprofiles", _OWN, namespaced=True, needed_for="profiles")
+JOBS: Final = WatchedKind("jobs", ("apis", "batch", "v1"), namespaced=True, needed_for="deadlines")
+DEPLOYMENTS: Final = WatchedKind(
+    "deployments",
+    ("apis", "apps", "v1"),
+    namespaced=False,  # gputopo's own namespace is not that of the jobs
+    needed_for="the settings of gputopo",
+    labels="=".join(OURS),
+)
 
-KINDS: Final = (TOPOLOGIES, PODS, GPU_JOBS, PROFILES)
+KINDS: Final = (TOPOLOGIES, PODS, GPU_JOBS, PROFILES, JOBS, DEPLOYMENTS)

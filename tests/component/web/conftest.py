@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 from gputopo_web.server.run import ServedPage, WebOptions, serve
 from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer, serving_in_thread
+from support.builders import objects
 from support.cli import healthy_cluster
 from support.web.clusters import placed_pod
 
@@ -29,16 +30,16 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def api() -> Iterator[ApiServer]:
     """Return the API server of a cluster with two nodes, three running pods and a waiting one."""
-    objects = healthy_cluster.users_of_gpus()
+    found = healthy_cluster.users_of_gpus()
     with serving_in_thread(ApiServer()) as server:
-        for document in objects.lists[healthy_cluster.TOPOLOGIES]:
+        for document in found.lists[healthy_cluster.TOPOLOGIES]:
             server.create("gputopologies", document)
-        for document in objects.lists[healthy_cluster.PODS]:
+        for document in found.lists[healthy_cluster.PODS]:
             server.create("pods", document)
         figures = placed_pod("figures", "n2", healthy_cluster.uuids("n2", 0, 1))
         server.create("pods", figures)
-        waiting = healthy_cluster.objects.pod("waits", 8)
-        condition = healthy_cluster.objects.condition("PodScheduled", "False", "Unschedulable")
+        waiting = objects.pod("waits", 8)
+        condition = objects.condition("PodScheduled", "False", "Unschedulable")
         waiting["status"]["conditions"] = [condition | {"message": "0/2 nodes are available"}]
         server.create("pods", waiting)
         yield server

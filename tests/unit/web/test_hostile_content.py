@@ -13,6 +13,7 @@ from gputopo_kube.document import ObjectKey
 from gputopo_web.pages.environment import LONGEST, clean
 from gputopo_web.pages.queries import Selection
 from gputopo_web.pages.render import SECTIONS, Pages
+from gputopo_web.server.explainer import Explainer
 from gputopo_web.state.cluster import Changes, ClusterState
 from support.builders import objects
 from support.builders.objects import Document
@@ -105,9 +106,10 @@ def hostile_gpu_job(name: str, text: str) -> Document:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_texts_are_harmless_on_every_page(text: str) -> None:
+async def test_hostile_texts_are_harmless_on_every_page(text: str) -> None:
     state, name = hostile_cluster(text)
     pages = Pages(state, text)
+    explainer = Explainer(state)
     selection = Selection.parse({"q": "", "group": "", "state": text})
     shown = [pages.index(selection, "1-1"), pages.index(Selection.parse({"q": text}), text)]
     shown += [str(pages.section(section, selection)) for section in SECTIONS]
@@ -115,10 +117,12 @@ def test_hostile_texts_are_harmless_on_every_page(text: str) -> None:
     assert node is not None
     shown += [str(node), pages.whole(text, node), str(pages.message(text, text))]
     for suffix in ("", "2", "3", "4"):
-        panel = pages.pod(ObjectKey("default", f"{name}{suffix}"))
+        key = ObjectKey("default", f"{name}{suffix}")
+        panel = pages.pod(key, await explainer.pod(key))
         assert panel is not None, suffix
         shown.append(str(panel))
-    job = pages.gpu_job(ObjectKey("default", f"{name}5"))
+    key = ObjectKey("default", f"{name}5")
+    job = pages.gpu_job(key, await explainer.gpu_job(key))
     shown.append(str(job))
     changes = pages.change(Changes({"n1", "n2"}, {"jobs"}))
     shown += changes["tiles"].values()

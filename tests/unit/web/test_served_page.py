@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 from gputopo_web.pages.queries import Selection
 from gputopo_web.pages.render import Pages
 from gputopo_web.server.app import application
+from gputopo_web.server.explainer import Explainer
 from gputopo_web.server.hub import MOST_VIEWERS, PING, RESTART, Hub
 from gputopo_web.server.security import HEADERS, LOOPBACK, host_name
 from gputopo_web.state.cluster import ClusterState
@@ -22,7 +23,9 @@ PATHS = ("/", "/events", "/part/jobs", "/node/n1", "/pod/default/train", "/stati
 
 
 def app_of(state: ClusterState, hub: Hub | None = None, *, ready: bool = True) -> Starlette:
-    return application(Pages(state, "here"), hub or Hub(), hosts=LOOPBACK, is_ready=lambda: ready)
+    return application(
+        Pages(state, "here"), hub or Hub(), Explainer(state), hosts=LOOPBACK, is_ready=lambda: ready
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,0 +1,26 @@
+"""The objects that explanations use, as the page watches them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from gputopo_explain.objects import ClusterObjects, LiveKind
+from gputopo_explain.snapshot import ClusterSnapshot
+
+NOT_WATCHED: Final = {
+    LiveKind.NODES: "the page does not read them; use `gputopo explain`",
+    LiveKind.LEASES: "the page does not read them; use `gputopo explain`",
+}
+"""Kinds that explanations can use and that would be expensive to watch."""
+
+
+@dataclass(frozen=True)
+class WatchedCluster(ClusterObjects):
+    """The objects of the page. The GPUs are parsed already, so they need not be parsed again."""
+
+    parsed: ClusterSnapshot | None = None
+
+    @cached_property
+    def snapshot(self) -> ClusterSnapshot:
+        """The GPUs and their users."""
+        return super().snapshot if self.parsed is None else self.parsed

@@ -1,0 +1,102 @@
+"""The explanations of pods and GPUJobs in their panels."""
+
+import re
+
+from markupsafe import Markup
+
+from gputopo_kube.document import ObjectKey
+from gputopo_web.pages.render import Pages
+from gputopo_web.server.explainer import Explainer
+from gputopo_web.state.cluster import ClusterState
+from support.builders import objects
+from support.builders.objects import topology_object
+from support.cli.healthy_cluster import pod, topology, uuids
+from support.explain.placed import DGX1, placed_pod
+from support.web.clusters import cluster, set_gpu_job
+
+
+async def panel(state: ClusterState, name: str) -> str:
+    key = ObjectKey("default", name)
+    shown = Pages(state, "here").pod(key, await Explainer(state).pod(key))
+    assert shown is not None
+    return in_words(shown)
+
+
+def in_words(shown: Markup) -> str:
+    words = " ".join(re.sub("<[^>]+>", " ", shown).split())
+    return re.sub(" ([.;])", r"\1", words)
+
+
+async def test_a_placed_pod_shows_its_request_its_alternatives_and_the_repeated_decision() -> None:
+    placed = placed_pod(2, busy=[0, 3])
+    state = cluster(topologies=[topology_object("n1", DGX1)], pods=[placed])
+    text = await panel(state, placed["metadata"]["name"])
+    assert "Decision repeated with what was recorded: Same" in text
+    assert "pattern Ring default" in text
+    assert "on the idle node" in text
+    assert "next" in text
+
+
+async def test_a_pod_of_an_older_version_shows_what_is_unknown() -> None:
+    state = cluster(topologies=[topology("n1")], pods=[pod("train", "n1", uuids("n1", 0))])
+    text = await panel(state, "train")
+    assert "Unknown; the pod has no annotation gputopo.io/placement" in text
+
+
+async def test_a_pod_on_a_node_without_a_topology_shows_that_it_is_missing() -> None:
+    text = await panel(cluster(pods=[placed_pod(2)]), placed_pod(2)["metadata"]["name"])
+    assert "Unknown; the node has no GPUTopology any more" in text
+
+
+async def test_a_waiting_pod_shows_each_nodes_reason_and_which_pods_would_have_to_end() -> None:
+    running = pod("train", "n1", uuids("n1", 0, 1, 2, 3))
+    waiting = objects.pod("waits", 8)
+    state = cluster(topologies=[topology("n1", running)], pods=[running, waiting])
+    text = await panel(state, "waits")
+    assert "Why it waits" in text
+    assert "1 too few free GPUs 4 n1" in text
+    assert "default/train (4 GPUs)" in text
+    assert "nodes: the page does not read them" in text
+
+
+async def test_a_waiting_pod_that_fits_shows_where() -> None:
+    state = cluster(topologies=[topology("n1")], pods=[objects.pod("waits", 2)])
+    assert "It fits now on n1." in await panel(state, "waits")
+
+
+async def test_a_rejected_pod_shows_the_annotation_and_the_remedy() -> None:
+    wrong = objects.pod("wrong", 2, annotations={"gputopo.io/pattern": "Star-ish"})
+    text = await panel(cluster(topologies=[topology("n1")], pods=[wrong]), "wrong")
+    assert "gputopo.io/pattern" in text
+    assert "What to do:" in text
+
+
+async def test_a_waiting_gpu_job_shows_its_place_in_the_queue() -> None:
+    state = cluster(topologies=[topology("n1")])
+    container = {"name": "main", "image": "busybox"}
+    queued = objects.condition("Suspended", "True", "Queued")
+    set_gpu_job(
+        state,
+        {
+            "metadata": {"name": "j", "namespace": "ml", "uid": "u"},
+            "spec": {"gpusPerReplica": 2, "template": {"spec": {"containers": [container]}}},
+            "status": {
+                "phase": "Queued",
+                "conditions": [queued],
+                "queue": {"position": 1, "reason": "waits for GPUs", "reservedNode": "n1"},
+            },
+        },
+    )
+    key = ObjectKey("ml", "j")
+    shown = Pages(state, "here").gpu_job(key, await Explainer(state).gpu_job(key))
+    assert shown is not None
+    text = in_words(shown)
+    assert "position 1 of 1. waits for GPUs GPUs of n1 are kept free for it." in text
+    assert "It fits now on n1." in text
+
+
+async def test_objects_that_do_not_exist_have_no_explanation() -> None:
+    explainer = Explainer(cluster())
+    missing = ObjectKey("a", "b")
+    assert (await explainer.pod(missing)).error == ""
+    assert (await explainer.gpu_job(missing)).gpu_job is None
