@@ -18,8 +18,9 @@ from support.web.clusters import placed_pod
 CHROMIUM = "/usr/bin/chromium"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    # Not for the session: while the browser runs, no other test can run an event loop.
     with sync_playwright() as playwright:
         # Chromium's sandbox does not work for root, as which the tests of the cluster run.
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
