@@ -20,6 +20,7 @@ from benchmarks import (
     sizing,
     startup,
     steps,
+    web,
 )
 from benchmarks.options import Options
 
@@ -41,6 +42,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "agent": agent.run,
     "facts": facts.run,
     "startup": startup.run,
+    "web": web.run,
 }
 
 
@@ -51,6 +53,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tiny, to see that they run")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw decision times there")
     parser.add_argument("--seed", type=int, default=1, help="of the simulated fleets")
+    parser.add_argument("--pictures", type=Path, metavar="DIR", help="pictures of the page there")
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in BENCHMARKS]:
         parser.error(f"{unknown[0]!r} is not one of {', '.join(BENCHMARKS)}")
@@ -58,7 +61,7 @@ def main() -> None:
     print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load {load}")
     for name in options.names or BENCHMARKS:
         began = time.perf_counter()
-        BENCHMARKS[name](Options(options.quick, options.plot, options.seed))
+        BENCHMARKS[name](Options(options.quick, options.plot, options.seed, options.pictures))
         print(f"({name}: {time.perf_counter() - began:.0f} s)")
 
 

@@ -1,0 +1,183 @@
+"""A simulated cluster for the page: GPUTopologies and pods of some kinds of nodes."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
+from typing import Any, Final
+
+from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
+from gputopo.api.names import (
+    API_VERSION,
+    GPUS_ANNOTATION,
+    PLACEMENT_ANNOTATION,
+    RESOURCE,
+    SCHEDULER_NAME,
+)
+from gputopo.api.topology import to_spec
+from gputopo.patterns.model import PatternKind, build
+from gputopo.placement.model import Match, PlacementRequest, PolicyName
+from gputopo.placement.place import place
+from gputopo.topology.model import GpuMask, NodeTopology, mask_of
+from gputopo_topologies.catalogue import named
+
+Document = dict[str, Any]
+
+KINDS: Final = ("dgx-h100", "dgx1-v100", "dgx-a100", "pcie-8gpu")
+_TIME: Final = "2026-06-01T08:00:00Z"
+_PROJECTS: Final = ("vision", "speech", "ranking", "research")
+
+
+@cache
+def topology_of(node: str, kind: str) -> NodeTopology:
+    """Return the topology of a node of the catalogue."""
+    return named(kind, node=node)
+
+
+@dataclass(slots=True)
+class SimulatedNode:
+    """A node and the pods on its GPUs."""
+
+    name: str
+    kind: str
+    free: GpuMask
+    pods: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unhealthy: frozenset[str] = frozenset()
+
+    @property
+    def topology(self) -> NodeTopology:
+        """The GPUs and links of the node."""
+        return topology_of(self.name, self.kind)
+
+    def document(self) -> Document:
+        """Return the GPUTopology, in which each pod has its GPUs."""
+        user = {uuid: pod for pod, uuids in self.pods.items() for uuid in uuids}
+        gpus: list[Document] = []
+        for gpu in self.topology.gpus:
+            seen: Document = {"uuid": gpu.uuid, "healthy": gpu.uuid not in self.unhealthy}
+            if not seen["healthy"]:
+                seen["reason"] = "XID 79: GPU has fallen off the bus"
+            if (pod := user.get(gpu.uuid)) is not None:
+                namespace, name = pod.split("/")
+                owner = {"namespace": namespace, "pod": name, "podUID": f"uid-{name}"}
+                seen |= {**owner, "container": "main"}
+            gpus.append(seen)
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "GPUTopology",
+            "metadata": {"name": self.name, "generation": 1, "uid": f"topology-{self.name}"},
+            "spec": to_spec(self.topology).to_json(),
+            "status": {"observedGeneration": 1, "gpus": gpus, "conditions": []},
+        }
+
+
+class SimulatedCluster:
+    """Nodes with pods that gputopo's own decision has placed."""
+
+    def __init__(self, nodes: int, seed: int) -> None:
+        """Make idle nodes; the first kinds are the most frequent ones."""
+        self._random = random.Random(seed)  # noqa: S311 - a simulation
+        self._numbers = count(1)
+        kinds = self._random.choices(KINDS, weights=(8, 4, 2, 1), k=nodes)
+        kinds[: len(KINDS)] = KINDS[: min(nodes, len(KINDS))]
+        self.nodes = [
+            SimulatedNode(f"gpu-{at:04}", kind, topology_of(f"gpu-{at:04}", kind).mask)
+            for at, kind in enumerate(kinds[:nodes], 1)
+        ]
+
+    def fill(self, fraction: float) -> Iterator[Document]:
+        """Yield pods until this fraction of the GPUs is in use."""
+        total = sum(len(node.topology.gpus) for node in self.nodes)
+        used = 0
+        while used < fraction * total:
+            size = self._random.choice((1, 1, 2, 2, 3, 4, 4, 8))
+            pod = self.place(size)
+            if pod is not None:
+                used += size
+                yield pod
+            else:
+                used += 1
+
+    def break_gpus(self, number: int) -> None:
+        """Make some GPUs unhealthy that no pod uses."""
+        for node in self._random.sample(self.nodes, min(number, len(self.nodes))):
+            known = node.topology
+            index = next((gpu.index for gpu in known.gpus if node.free >> gpu.index & 1), None)
+            if index is not None:
+                node.unhealthy = frozenset({str(known.uuid_of[index])})
+                node.free = GpuMask(node.free & ~(1 << index))
+
+    def place(self, size: int) -> Document | None:
+        """Place a pod on a random node on which it fits; return the pod, or None."""
+        fitting = [node for node in self.nodes if node.free.bit_count() >= size]
+        if not fitting:
+            return None
+        node = self._random.choice(fitting)
+        pattern = build(PatternKind.RING, size)
+        request = PlacementRequest(pattern, size > 1, PolicyName.PRESERVE)
+        match = place(node.topology, node.free, request)
+        return self._bind(node, match) if isinstance(match, Match) else None
+
+    def _bind(self, node: SimulatedNode, match: Match) -> Document:
+        name = f"train-{next(self._numbers):05}"
+        namespace = self._random.choice(_PROJECTS)
+        uuids = tuple(str(node.topology.uuid_of[gpu]) for gpu in match.gpus)
+        node.free = GpuMask(node.free & ~mask_of(match.gpus))
+        node.pods[f"{namespace}/{name}"] = uuids
+        return _pod(namespace, name, node.name, uuids, match)
+
+    def remove(self, pod: Document) -> SimulatedNode:
+        """Free the GPUs of a pod; return its node."""
+        metadata = pod["metadata"]
+        node = next(it for it in self.nodes if it.name == pod["spec"]["nodeName"])
+        uuids = node.pods.pop(f"{metadata['namespace']}/{metadata['name']}")
+        known = {str(uuid): index for uuid, index in node.topology.index_of.items()}
+        node.free = GpuMask(node.free | mask_of(known[uuid] for uuid in uuids))
+        return node
+
+
+def waiting_pods(number: int) -> Iterator[Document]:
+    """Yield pods that the scheduler could not place."""
+    for at in range(1, number + 1):
+        pod = _object("ranking", f"large-{at:03}", 8)
+        pod["metadata"]["creationTimestamp"] = _TIME
+        message = "0 of 1000 nodes: too few free GPUs: 8 requested"
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        pod["status"] = {"phase": "Pending", "conditions": [{**condition, "message": message}]}
+        yield pod
+
+
+def _pod(namespace: str, name: str, node: str, uuids: Sequence[str], match: Match) -> Document:
+    pod = _object(namespace, name, len(uuids))
+    gpus = GpusAnnotation(
+        uid=f"uid-{name}", node=node, generation=1, containers={"main": list(uuids)}
+    )
+    figures = PlacementAnnotation(
+        policy="Preserve",
+        pattern="Ring",
+        sensitive=len(uuids) > 1,
+        reason="SensitivityUnknown" if len(uuids) > 1 else "SingleGpu",
+        model=match.model,
+        effective_mb_per_s=match.effective_mb_per_s,
+        aggregate_mb_per_s=match.aggregate_mb_per_s,
+        preserved_mb_per_s=match.preserved_mb_per_s,
+    )
+    pod["metadata"]["annotations"] = {
+        GPUS_ANNOTATION: gpus.dump(),
+        PLACEMENT_ANNOTATION: figures.dump(),
+    }
+    pod["spec"]["nodeName"] = node
+    pod["status"] = {"phase": "Running", "startTime": _TIME}
+    return pod
+
+
+def _object(namespace: str, name: str, gpus: int) -> Document:
+    amounts = {RESOURCE: str(gpus)}
+    container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"},
+        "spec": {"schedulerName": SCHEDULER_NAME, "containers": [container]},
+    }
