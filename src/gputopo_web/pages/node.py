@@ -5,7 +5,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from gputopo.topology.model import GpuIndex, NodeTopology
+from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of
+from gputopo_explain.whatif import ChosenNode
 from gputopo_view.links import link_types
 from gputopo_view.picture import Marks, UserMark, draw_topology
 from gputopo_view.text import format_gb_per_s
@@ -40,6 +41,14 @@ def draw_pod(name: str, topology: NodeTopology, gpus: PodGpus, busy: Sequence[in
     marks = Marks(gpus.chosen, [GpuIndex(it) for it in busy], gpus.edges)
     text = draw_topology(topology, marks, name=str(clean(name)), summary="GPUs of the pod by rank")
     return Markup(text)  # noqa: S704 - the picture escapes names
+
+
+def draw_choice(chosen: ChosenNode) -> Markup:
+    """Return an SVG picture of the GPUs that a pod would get."""
+    gpus = chosen.matches[0].gpus
+    edges = tuple((gpus[edge.a], gpus[edge.b]) for edge in chosen.request.pattern.edges)
+    busy = indices_of(GpuMask(chosen.topology.mask & ~chosen.free))
+    return draw_pod(chosen.node, chosen.topology, PodGpus(gpus, edges), busy)
 
 
 def draw_kind(card: NodeCard, topology: NodeTopology) -> str:

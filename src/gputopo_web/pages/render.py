@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
 
+from gputopo.placement.model import PolicyName
+from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.document import ObjectKey
+from gputopo_web.facts.answers import WhatIfAnswer
 from gputopo_web.facts.decisions import placement_of
 from gputopo_web.facts.jobs import gpu_job_status, pod_row
 from gputopo_web.facts.pods import describe_placement, pod_gpus
+from gputopo_web.facts.questions import PATTERNS
+from gputopo_web.facts.sizes import size_rows
 from gputopo_web.pages import overview
+from gputopo_web.pages.curves import shown_profile
 from gputopo_web.pages.environment import environment
-from gputopo_web.pages.node import draw_kind, draw_node, draw_pod
+from gputopo_web.pages.node import draw_choice, draw_kind, draw_node, draw_pod
 from gputopo_web.pages.overview import TileCache
 from gputopo_web.pages.queries import Selection
 from gputopo_web.pages.tiles import dot
@@ -22,9 +28,17 @@ from gputopo_web.state.cluster import Changes, ClusterState
 if TYPE_CHECKING:
     from gputopo_web.facts.jobs import JobRow
 
-SECTIONS: Final = ("summary", "map", "jobs", "profiles", "history")
+SECTIONS: Final = ("summary", "map", "jobs", "sizes", "profiles", "history")
+_MOST_PROFILES: Final = 100
 _LONGEST_SECONDS: Final = 10
 _MOST_SECTIONS: Final = 200  # of different searches
+
+
+_FORM: Final = {
+    "patterns": PATTERNS,
+    "sensitivities": tuple(Sensitivity),
+    "policies": tuple(PolicyName),
+}
 
 
 class Pages:
@@ -54,7 +68,7 @@ class Pages:
         for section in SECTIONS:
             context |= self._context(section, selection)
         return self._templates.get_template("index.html").render(
-            context, title="GPUs", cluster=self._cluster, stream=stream
+            context, **_FORM, title="GPUs", cluster=self._cluster, stream=stream
         )
 
     def section(self, name: str, selection: Selection) -> Markup | None:
@@ -137,6 +151,17 @@ class Pages:
                 return draw_kind(card, node.published.topology)
         return None
 
+    def what_if(self, answer: WhatIfAnswer) -> Markup:
+        """Return the result of a what-if question."""
+        chosen = answer.found.chosen if answer.found else None
+        return self._render(
+            "whatif.html",
+            found=answer.found,
+            notes=answer.notes,
+            error=answer.error,
+            picture=draw_choice(chosen) if chosen else "",
+        )
+
     def message(self, title: str, message: str) -> Markup:
         """Return a panel with a message."""
         return self._render("error.html", title=title, message=message)
@@ -196,6 +221,10 @@ class Pages:
                 "jobs": overview.shown_jobs(self._rows, selection),
                 "selection": selection,
             }
+        if section == "sizes":
+            return {"sizes": size_rows(pod.placed for pod in state.pods.items.values())}
         if section == "profiles":
-            return {"profiles": []}
+            known = sorted(state.profiles.items.items())
+            shown = [shown_profile(*it) for it in known[:_MOST_PROFILES]]
+            return {"profiles": shown, "more_profiles": max(0, len(known) - _MOST_PROFILES)}
         return {"history": state.history.newest_first()[: overview.SHOWN_DECISIONS]}

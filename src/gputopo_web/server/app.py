@@ -59,6 +59,7 @@ def application(
         Route("/node/{name}", views.node),
         Route("/pod/{namespace}/{name}", views.pod),
         Route("/gpujob/{namespace}/{name}", views.gpu_job),
+        Route("/what-if", views.what_if),
         Route("/picture/{group}", views.picture),
         Route("/static/{name}", _static),
         Route("/livez", views.live),
@@ -115,6 +116,10 @@ class _Views:
             self._pages.gpu_job(key, await self._explainer.gpu_job(key)),
             missing,
         )
+
+    async def what_if(self, request: Request) -> Response:
+        answer = await self._explainer.what_if(request.query_params)
+        return self._panel(request, "What if", self._pages.what_if(answer), "")
 
     async def picture(self, request: Request) -> Response:
         text = self._pages.picture(request.path_params["group"])

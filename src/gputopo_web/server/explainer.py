@@ -1,38 +1,24 @@
 """Computes explanations in a thread, one at a time, so that the page stays responsive."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from gputopo.errors import GputopoError
+from gputopo.runtime.messages import quoted
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.pending.gpujobs import explain_gpu_job
-from gputopo_explain.pending.model import GpuJobExplanation, PodExplanation
 from gputopo_explain.pending.pods import explain_pod
-from gputopo_explain.placed.explanation import PlacedExplanation, explain_placed
+from gputopo_explain.placed.explanation import explain_placed
+from gputopo_explain.whatif import place_live
 from gputopo_kube.document import ObjectKey
 from gputopo_scheduling.topologies import GpuNode
+from gputopo_web.facts.answers import Explained, WhatIfAnswer
+from gputopo_web.facts.questions import Question, QuestionError
 from gputopo_web.state.cluster import ClusterState
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """An explanation of a pod or GPUJob; at most one of the first three fields is set.
-
-    Attributes:
-        notes: what was missing or assumed.
-        error: why there is no explanation; empty if there is one.
-    """
-
-    placed: PlacedExplanation | None = None
-    pending: PodExplanation | None = None
-    gpu_job: GpuJobExplanation | None = None
-    notes: tuple[str, ...] = ()
-    error: str = ""
 
 
 class Explainer:
@@ -69,6 +55,16 @@ class Explainer:
             )
         )
 
+    async def what_if(self, parameters: Mapping[str, str]) -> WhatIfAnswer:
+        """Answer a what-if question."""
+        objects = self._objects()
+        async with self._turn:
+            try:
+                question = Question.parse(parameters)
+                return await asyncio.to_thread(_answer, question, objects)
+            except GputopoError as error:
+                return WhatIfAnswer(error=str(error))
+
     def _objects(self) -> ClusterObjects:
         return self._state.objects(datetime.now(UTC))
 
@@ -78,6 +74,22 @@ class Explainer:
                 return await asyncio.to_thread(explain)
             except GputopoError as error:
                 return Explained(error=str(error))
+
+
+def _answer(question: Question, objects: ClusterObjects) -> WhatIfAnswer:
+    nodes = objects.snapshot.nodes
+    for field, node in (("node", question.node), ("without_node", question.without_node)):
+        if node is not None and node not in nodes:
+            raise QuestionError(f"{field}: {quoted(node)}: the cluster has no node of this name")
+    ended: frozenset[str] = frozenset()
+    if question.after_end is not None:
+        ended = objects.snapshot.users(question.after_end)
+        if not ended:
+            raise QuestionError(f"after_end: {quoted(str(question.after_end))}: no such pod")
+    without = [question.without_node] if question.without_node else []
+    changed = objects.after(ended, without)
+    pod = question.pod(changed.installation)
+    return WhatIfAnswer(place_live(pod, changed, only=question.node), tuple(changed.notes))
 
 
 def _pending(document: dict[str, object], objects: ClusterObjects) -> Explained:

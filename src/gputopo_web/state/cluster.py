@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeAlias
 
+from gputopo.api.names import RESOURCES_ANNOTATION
 from gputopo_explain.objects import LiveKind
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document, ObjectKey
@@ -147,7 +148,7 @@ class ClusterState:
             for name, it in self.tables.items()
             if it.error and name != PROFILES.name
         }
-        return WatchedCluster(documents, now, {**NOT_WATCHED, **unread}, self.snapshot())
+        return WatchedCluster(documents, now, {**NOT_WATCHED, **unread}, parsed=self.snapshot())
 
     def take_changes(self) -> Changes:
         """Bring the cards up to date; return what has changed since the last call.
@@ -201,6 +202,8 @@ class ClusterState:
         self._observe(before, after)
         self._snapshot = None
         self._changed("jobs")
+        if _record(before) != _record(after):
+            self._changed("sizes")
 
     def _observe(self, before: ShownPod | None, after: ShownPod | None) -> None:
         pod = after or before
@@ -217,3 +220,7 @@ class ClusterState:
     def _changed(self, section: str) -> None:
         self._changes.sections.add(section)
         self.on_change()
+
+
+def _record(pod: ShownPod | None) -> str | None:
+    return None if pod is None else pod.placed.view.annotations.get(RESOURCES_ANNOTATION)

@@ -1,6 +1,7 @@
 """The objects that explanations use, as the page watches them."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -24,3 +25,11 @@ class WatchedCluster(ClusterObjects):
     def snapshot(self) -> ClusterSnapshot:
         """The GPUs and their users."""
         return super().snapshot if self.parsed is None else self.parsed
+
+    def after(
+        self, ended: Iterable[str] = (), without_nodes: Collection[str] = ()
+    ) -> "WatchedCluster":
+        """Return the objects as if these pods had ended and these nodes did not exist."""
+        uids = frozenset(ended)
+        parsed = self.snapshot.without_pods(uids).without_nodes(frozenset(without_nodes))
+        return replace(self, ended=self.ended | uids, parsed=parsed)

@@ -220,3 +220,23 @@ def test_the_page_works_without_javascript(page: Page, served: ServedPage) -> No
         plain.locator("#jobs").get_by_role("link", name="default/train").click()
         expect(plain).to_have_url(re.compile("/pod/default/train$"))
         expect(plain.get_by_role("heading", level=2)).to_have_text("Pod default/train")
+
+
+def test_the_what_if_form_answers_below_the_form(page: Page) -> None:
+    page.get_by_label("GPUs", exact=True).fill("3")
+    page.get_by_label("Pattern").select_option("Ring")
+    page.get_by_label("Only node").fill("n1")
+    page.get_by_role("button", name="Show").click()
+    result = page.locator("#what-if-result")
+    expect(result).to_contain_text("The pod would get GPUs")
+    expect(result.locator("svg")).to_be_visible()
+    page.get_by_label("Only node").fill("n9")
+    page.get_by_role("button", name="Show").click()
+    expect(result).to_contain_text("the cluster has no node of this name")
+
+
+def test_a_click_on_a_waiting_pod_explains_each_node(page: Page) -> None:
+    page.get_by_role("link", name="default/waits", exact=True).first.click()
+    panel = page.get_by_role("dialog")
+    expect(panel).to_contain_text("Why it waits")
+    expect(panel).to_contain_text("Which pods would have to end")

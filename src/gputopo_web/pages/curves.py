@@ -1,0 +1,162 @@
+"""Curves of GPUProfiles as small SVG pictures, with 95 % intervals."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from markupsafe import Markup, escape
+from pydantic import ValidationError
+
+from gputopo.api.profile import GPUProfile, WorkloadFacts
+from gputopo.runtime.messages import first_error
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_view.text import format_number
+from gputopo_web.pages.environment import clean
+
+_WIDTH: Final = 300
+_HEIGHT: Final = 170
+_LEFT: Final = 48
+_BOTTOM: Final = 30
+_TOP: Final = 12
+_RIGHT: Final = 12
+_COLOUR: Final = "#0072b2"
+_INK: Final = "#22303c"
+
+Place: TypeAlias = Callable[[float, float], tuple[float, float]]
+"""Returns the pixels of a point."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One measured or extrapolated throughput, in steps per second, with its half interval."""
+
+    x: float
+    rate: float
+    half: float
+    extrapolated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A curve with its caption."""
+
+    caption: str
+    picture: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class ShownProfile:
+    """One GPUProfile.
+
+    Attributes:
+        lines: the facts that are no curves, as texts.
+        fault: why the object cannot be parsed; empty if it can.
+    """
+
+    key: ObjectKey
+    lines: Sequence[str] = ()
+    curves: Sequence[Curve] = ()
+    fault: str = ""
+
+
+def shown_profile(key: ObjectKey, document: Document) -> ShownProfile:
+    """Return what the page shows of a GPUProfile."""
+    try:
+        profile = GPUProfile.model_validate(document)
+    except ValidationError as error:
+        return ShownProfile(key, fault=first_error(error))
+    facts = profile.status.facts
+    declared = profile.spec.bandwidth_sensitivity_percent
+    lines = [] if declared is None else [f"declared: {declared} % longer on the worst links"]
+    if facts is None:
+        return ShownProfile(key, [*lines, f"{len(profile.status.samples)} samples, no facts yet"])
+    return ShownProfile(key, [*lines, *_lines(facts)], [*_curves(facts)])
+
+
+def _lines(facts: WorkloadFacts) -> Iterator[str]:
+    yield f"GPU model {facts.gpu_model}"
+    for fact in facts.links:
+        interval = f"{fact.percent} % ({fact.low_percent}..{fact.high_percent})"
+        yield f"{fact.gpus} GPUs: {interval} longer on the worst links, {fact.samples} samples"
+    for beside in facts.neighbours:
+        interval = f"{beside.percent} % ({beside.low_percent}..{beside.high_percent})"
+        yield f"beside {beside.workload} (same {beside.scope.lower()}): {interval} longer"
+
+
+def _curves(facts: WorkloadFacts) -> Iterator[Curve]:
+    for fact in facts.cpus:
+        points = [
+            _point(it.milli_cpu / 1000, it.micro_steps_per_second, it.ci_permille)
+            for it in fact.points
+        ]
+        demand = fact.demand_milli_cpu
+        text = f"; {format_number(demand / 1000)} CPUs are enough" if demand else ""
+        yield _curve(f"steps/s by CPUs with {fact.gpus} GPUs{text}", points)
+    scaling = [
+        _point(it.gpus, it.micro_steps_per_second, it.ci_permille, extrapolated=it.extrapolated)
+        for it in facts.scaling
+    ]
+    if scaling:
+        yield _curve("steps/s by number of GPUs; hollow: extrapolated", scaling)
+
+
+def _point(
+    x: float, micro_rate: int, ci_permille: int, *, extrapolated: bool = False
+) -> CurvePoint:
+    rate = micro_rate / 1e6
+    return CurvePoint(x, rate, rate * ci_permille / 1000, extrapolated)
+
+
+def _curve(caption: str, points: Sequence[CurvePoint]) -> Curve:
+    return Curve(caption, draw_curve(caption, sorted(points, key=lambda point: point.x)))
+
+
+def draw_curve(caption: str, points: Sequence[CurvePoint]) -> Markup:
+    """Return an SVG picture of a curve from (0, 0); the caption is its name."""
+    most_x = max((point.x for point in points), default=1) or 1
+    most_y = max((point.rate + point.half for point in points), default=1) or 1
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = _LEFT + x / most_x * (_WIDTH - _LEFT - _RIGHT)
+        return across, _HEIGHT - _BOTTOM - y / most_y * (_HEIGHT - _BOTTOM - _TOP)
+
+    name = escape(str(clean(caption)))
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
+        f' width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{name}"'
+        f' font-size="11" font-family="Helvetica, Arial, sans-serif" fill="{_INK}">'
+    )
+    parts = [
+        head,
+        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
+        *_axes(most_x, most_y),
+        _line([place(point.x, point.rate) for point in points]),
+        *(_mark(place, point) for point in points),
+        "</svg>",
+    ]
+    return Markup("\n".join(parts))  # noqa: S704 - numbers, and a name that is escaped
+
+
+def _axes(most_x: float, most_y: float) -> Iterator[str]:
+    bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
+    yield f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" fill="none" stroke="{_INK}"/>'
+    yield f'<text x="{_LEFT - 4}" y="{_TOP + 8}" text-anchor="end">{format_number(most_y)}</text>'
+    yield f'<text x="{_LEFT - 4}" y="{bottom}" text-anchor="end">0</text>'
+    yield f'<text x="{right}" y="{bottom + 16}" text-anchor="end">{format_number(most_x)}</text>'
+
+
+def _line(places: Sequence[tuple[float, float]]) -> str:
+    text = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    return f'<polyline points="{text}" fill="none" stroke="{_COLOUR}" stroke-width="2"/>'
+
+
+def _mark(place: Place, point: CurvePoint) -> str:
+    x, y = place(point.x, point.rate)
+    _, low = place(point.x, max(0.0, point.rate - point.half))
+    _, high = place(point.x, point.rate + point.half)
+    fill = "white" if point.extrapolated else _COLOUR
+    title = f"{format_number(point.x)}: {format_number(point.rate)} steps/s"
+    return (
+        f'<g><title>{title}</title><path d="M{x:.1f} {low:.1f}V{high:.1f}" stroke="{_COLOUR}"/>'
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" stroke="{_COLOUR}"/></g>'
+    )
