@@ -20,6 +20,10 @@ OTHER_EXTRAS = {
     "gputopo_extender": ["kopf", "kubernetes", "grpc", "google.protobuf", "pynvml"],
     "gputopo_deviceplugin": ["aiohttp", "kopf", "kubernetes"],
     "gputopo_cli": ["aiohttp", "grpc", "httpx2", "kopf", "lightkube", "msgspec", "pynvml"],
+    "gputopo_web": [
+        *("aiohttp", "grpc", "httpx2", "kopf", "lightkube", "matplotlib", "msgspec"),
+        *("orjson", "prometheus_client", "pynvml", "rich", "typer"),
+    ],
 }
 CORE_ONLY = sorted(
     {name for names in OTHER_EXTRAS.values() for name in names} | {"prometheus_client"}

@@ -27,7 +27,7 @@ Place: TypeAlias = Callable[[float, float], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class CurvePoint:
+class RatePoint:
     """One measured or extrapolated throughput, in steps per second, with its half interval."""
 
     x: float
@@ -100,18 +100,16 @@ def _curves(facts: WorkloadFacts) -> Iterator[Curve]:
         yield _curve("steps/s by number of GPUs; hollow: extrapolated", scaling)
 
 
-def _point(
-    x: float, micro_rate: int, ci_permille: int, *, extrapolated: bool = False
-) -> CurvePoint:
+def _point(x: float, micro_rate: int, ci_permille: int, *, extrapolated: bool = False) -> RatePoint:
     rate = micro_rate / 1e6
-    return CurvePoint(x, rate, rate * ci_permille / 1000, extrapolated)
+    return RatePoint(x, rate, rate * ci_permille / 1000, extrapolated)
 
 
-def _curve(caption: str, points: Sequence[CurvePoint]) -> Curve:
+def _curve(caption: str, points: Sequence[RatePoint]) -> Curve:
     return Curve(caption, draw_curve(caption, sorted(points, key=lambda point: point.x)))
 
 
-def draw_curve(caption: str, points: Sequence[CurvePoint]) -> Markup:
+def draw_curve(caption: str, points: Sequence[RatePoint]) -> Markup:
     """Return an SVG picture of a curve from (0, 0); the caption is its name."""
     most_x = max((point.x for point in points), default=1) or 1
     most_y = max((point.rate + point.half for point in points), default=1) or 1
@@ -150,7 +148,7 @@ def _line(places: Sequence[tuple[float, float]]) -> str:
     return f'<polyline points="{text}" fill="none" stroke="{_COLOUR}" stroke-width="2"/>'
 
 
-def _mark(place: Place, point: CurvePoint) -> str:
+def _mark(place: Place, point: RatePoint) -> str:
     x, y = place(point.x, point.rate)
     _, low = place(point.x, max(0.0, point.rate - point.half))
     _, high = place(point.x, point.rate + point.half)

@@ -10,12 +10,12 @@ from markupsafe import Markup
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.document import ObjectKey
-from gputopo_web.facts.answers import WhatIfAnswer
 from gputopo_web.facts.decisions import placement_of
+from gputopo_web.facts.explained import WhatIfResult
 from gputopo_web.facts.jobs import gpu_job_status, pod_row
 from gputopo_web.facts.pods import describe_placement, pod_gpus
-from gputopo_web.facts.questions import PATTERNS
 from gputopo_web.facts.sizes import size_rows
+from gputopo_web.facts.whatif_form import PATTERNS
 from gputopo_web.pages import overview
 from gputopo_web.pages.curves import shown_profile
 from gputopo_web.pages.environment import environment
@@ -151,14 +151,14 @@ class Pages:
                 return draw_kind(card, node.published.topology)
         return None
 
-    def what_if(self, answer: WhatIfAnswer) -> Markup:
-        """Return the result of a what-if question."""
-        chosen = answer.found.chosen if answer.found else None
+    def what_if(self, result: WhatIfResult) -> Markup:
+        """Return the result of a what-if form."""
+        chosen = result.found.chosen if result.found else None
         return self._render(
             "whatif.html",
-            found=answer.found,
-            notes=answer.notes,
-            error=answer.error,
+            found=result.found,
+            notes=result.notes,
+            error=result.error,
             picture=draw_choice(chosen) if chosen else "",
         )
 

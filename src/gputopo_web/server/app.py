@@ -118,8 +118,8 @@ class _Views:
         )
 
     async def what_if(self, request: Request) -> Response:
-        answer = await self._explainer.what_if(request.query_params)
-        return self._panel(request, "What if", self._pages.what_if(answer), "")
+        result = await self._explainer.what_if(request.query_params)
+        return self._panel(request, "What if", self._pages.what_if(result), "")
 
     async def picture(self, request: Request) -> Response:
         text = self._pages.picture(request.path_params["group"])

@@ -14,8 +14,8 @@ from gputopo_explain.placed.explanation import explain_placed
 from gputopo_explain.whatif import place_live
 from gputopo_kube.document import ObjectKey
 from gputopo_scheduling.topologies import GpuNode
-from gputopo_web.facts.answers import Explained, WhatIfAnswer
-from gputopo_web.facts.questions import Question, QuestionError
+from gputopo_web.facts.explained import Explained, WhatIfResult
+from gputopo_web.facts.whatif_form import FormError, WhatIfForm
 from gputopo_web.state.cluster import ClusterState
 
 Result = TypeVar("Result")
@@ -55,15 +55,15 @@ class Explainer:
             )
         )
 
-    async def what_if(self, parameters: Mapping[str, str]) -> WhatIfAnswer:
-        """Answer a what-if question."""
+    async def what_if(self, parameters: Mapping[str, str]) -> WhatIfResult:
+        """Answer a what-if form."""
         objects = self._objects()
         async with self._turn:
             try:
-                question = Question.parse(parameters)
-                return await asyncio.to_thread(_answer, question, objects)
+                form = WhatIfForm.parse(parameters)
+                return await asyncio.to_thread(_place, form, objects)
             except GputopoError as error:
-                return WhatIfAnswer(error=str(error))
+                return WhatIfResult(error=str(error))
 
     def _objects(self) -> ClusterObjects:
         return self._state.objects(datetime.now(UTC))
@@ -76,20 +76,20 @@ class Explainer:
                 return Explained(error=str(error))
 
 
-def _answer(question: Question, objects: ClusterObjects) -> WhatIfAnswer:
+def _place(form: WhatIfForm, objects: ClusterObjects) -> WhatIfResult:
     nodes = objects.snapshot.nodes
-    for field, node in (("node", question.node), ("without_node", question.without_node)):
+    for field, node in (("node", form.node), ("without_node", form.without_node)):
         if node is not None and node not in nodes:
-            raise QuestionError(f"{field}: {quoted(node)}: the cluster has no node of this name")
+            raise FormError(f"{field}: {quoted(node)}: the cluster has no node of this name")
     ended: frozenset[str] = frozenset()
-    if question.after_end is not None:
-        ended = objects.snapshot.users(question.after_end)
+    if form.after_end is not None:
+        ended = objects.snapshot.users(form.after_end)
         if not ended:
-            raise QuestionError(f"after_end: {quoted(str(question.after_end))}: no such pod")
-    without = [question.without_node] if question.without_node else []
+            raise FormError(f"after_end: {quoted(str(form.after_end))}: no such pod")
+    without = [form.without_node] if form.without_node else []
     changed = objects.after(ended, without)
-    pod = question.pod(changed.installation)
-    return WhatIfAnswer(place_live(pod, changed, only=question.node), tuple(changed.notes))
+    pod = form.pod(changed.installation)
+    return WhatIfResult(place_live(pod, changed, only=form.node), tuple(changed.notes))
 
 
 def _pending(document: dict[str, object], objects: ClusterObjects) -> Explained:

@@ -222,7 +222,7 @@ def test_the_page_works_without_javascript(page: Page, served: ServedPage) -> No
         expect(plain.get_by_role("heading", level=2)).to_have_text("Pod default/train")
 
 
-def test_the_what_if_form_answers_below_the_form(page: Page) -> None:
+def test_the_result_of_a_what_if_form_appears_below_it(page: Page) -> None:
     page.get_by_label("GPUs", exact=True).fill("3")
     page.get_by_label("Pattern").select_option("Ring")
     page.get_by_label("Only node").fill("n1")

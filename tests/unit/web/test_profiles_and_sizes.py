@@ -9,7 +9,7 @@ from gputopo.api.tuning import Amounts, TunedRecord
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.listwatch import WatchEvent
 from gputopo_web.facts.sizes import size_rows
-from gputopo_web.pages.curves import CurvePoint, draw_curve, shown_profile
+from gputopo_web.pages.curves import RatePoint, draw_curve, shown_profile
 from gputopo_web.pages.queries import Selection
 from gputopo_web.pages.render import Pages
 from support.builders.objects import Document
@@ -87,11 +87,11 @@ def test_a_profile_without_facts_and_one_that_cannot_be_parsed() -> None:
 
 
 def test_points_of_a_curve_have_their_interval() -> None:
-    picture = draw_curve("a <b>", [CurvePoint(2, 10, 1), CurvePoint(4, 20, 0)])
+    picture = draw_curve("a <b>", [RatePoint(2, 10, 1), RatePoint(4, 20, 0)])
     assert 'aria-label="a &lt;b&gt;"' in picture
     assert "2: 10 steps/s" in picture
     ET.fromstring(picture)  # noqa: S314
-    assert "polyline" in draw_curve("empty", [CurvePoint(0, 0, 0)])
+    assert "polyline" in draw_curve("empty", [RatePoint(0, 0, 0)])
     assert "polyline" in draw_curve("empty", [])
 
 

@@ -1,4 +1,4 @@
-"""The what-if form: questions, answers, and values that are not valid."""
+"""The what-if form: results, and values that are not valid."""
 
 import re
 from urllib.parse import urlencode
@@ -9,7 +9,7 @@ from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.document import ObjectKey
-from gputopo_web.facts.questions import Question, QuestionError
+from gputopo_web.facts.whatif_form import FormError, WhatIfForm
 from gputopo_web.pages.render import Pages
 from gputopo_web.server.app import application
 from gputopo_web.server.explainer import Explainer
@@ -20,7 +20,7 @@ from support.web.asgi import send_request
 from support.web.clusters import cluster, two_nodes
 
 
-async def answer(state: ClusterState, **parameters: object) -> str:
+async def result_of(state: ClusterState, **parameters: object) -> str:
     app = application(
         Pages(state, "here"), Hub(), Explainer(state), hosts=["h"], is_ready=lambda: True
     )
@@ -36,8 +36,8 @@ def full_node() -> ClusterState:
     return cluster(topologies=[topology("n1", running)], pods=[running])
 
 
-async def test_the_answer_names_node_gpus_and_figures() -> None:
-    text = await answer(two_nodes(), gpus=2)
+async def test_the_result_names_node_gpus_and_figures() -> None:
+    text = await result_of(two_nodes(), gpus=2)
     assert "The pod would get GPUs" in text
     assert "of n1." in text
     assert "GB/s" in text
@@ -45,18 +45,18 @@ async def test_the_answer_names_node_gpus_and_figures() -> None:
 
 
 async def test_only_one_node_is_considered_if_the_form_names_it() -> None:
-    text = await answer(two_nodes(), gpus=2, node="n2")
+    text = await result_of(two_nodes(), gpus=2, node="n2")
     assert "of n2." in text
 
 
 async def test_the_cluster_after_the_end_of_a_pod() -> None:
-    assert "it fits n1 when 1 pod ends" in await answer(full_node(), gpus=4)
-    assert "of n1." in await answer(full_node(), gpus=4, after_end="default/train")
-    assert "of n1." in await answer(full_node(), gpus=4, after_end="train")
+    assert "it fits n1 when 1 pod ends" in await result_of(full_node(), gpus=4)
+    assert "of n1." in await result_of(full_node(), gpus=4, after_end="default/train")
+    assert "of n1." in await result_of(full_node(), gpus=4, after_end="train")
 
 
 async def test_the_cluster_without_a_node() -> None:
-    text = await answer(two_nodes(), gpus=2, without_node="n1")
+    text = await result_of(two_nodes(), gpus=2, without_node="n1")
     assert "of n2." in text
 
 
@@ -76,12 +76,12 @@ async def test_the_cluster_without_a_node() -> None:
     ],
 )
 async def test_wrong_values_name_the_field(parameters: dict[str, object], message: str) -> None:
-    text = (await answer(two_nodes(), **parameters)).replace("&#39;", "'")
+    text = (await result_of(two_nodes(), **parameters)).replace("&#39;", "'")
     assert message in text.replace("&quot;", '"').replace('"', "'")
 
 
-def test_all_fields_of_a_question() -> None:
-    found = Question.parse(
+def test_all_fields_of_the_form() -> None:
+    found = WhatIfForm.parse(
         {
             "gpus": " 3 ",
             "pattern": "Tree",
@@ -92,7 +92,7 @@ def test_all_fields_of_a_question() -> None:
             "without_node": "n2",
         }
     )
-    assert found == Question(
+    assert found == WhatIfForm(
         3,
         PatternKind.TREE,
         Sensitivity.INSENSITIVE,
@@ -104,5 +104,5 @@ def test_all_fields_of_a_question() -> None:
 
 
 def test_a_missing_number_of_gpus_is_an_error() -> None:
-    with pytest.raises(QuestionError, match="gpus"):
-        Question.parse({})
+    with pytest.raises(FormError, match="gpus"):
+        WhatIfForm.parse({})

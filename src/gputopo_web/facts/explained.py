@@ -1,4 +1,4 @@
-"""The explanations and answers that the panels show."""
+"""The explanations that the panels show."""
 
 from dataclasses import dataclass
 
@@ -24,8 +24,8 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True)
-class WhatIfAnswer:
-    """Where a pod would be placed, or why the question is not valid (``error``)."""
+class WhatIfResult:
+    """Where a pod would be placed, or why the form is not valid (``error``)."""
 
     found: WhatIf | None = None
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A what-if question: where would a pod with this request be placed now?"""
+"""The what-if form: where would a pod with this request be placed now?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ PATTERNS: Final = tuple(kind for kind in PatternKind if kind is not PatternKind.
 _Member = TypeVar("_Member", bound=StrEnum)
 
 
-class QuestionError(InvalidInputError):
+class FormError(InvalidInputError):
     """A field of the form has a wrong value; the message names the field."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class WhatIfForm:
     """The fields of the form.
 
     Attributes:
@@ -45,10 +45,10 @@ class Question:
 
     @classmethod
     def parse(cls, parameters: Mapping[str, str]) -> Self:
-        """Return the question in the parameters of a URL.
+        """Return the form in the parameters of a URL.
 
         Raises:
-            QuestionError: if a value is not valid.
+            FormError: if a value is not valid.
         """
         given = {name: text.strip() for name, text in parameters.items()}
         policy = given.get("policy", "")
@@ -65,7 +65,7 @@ class Question:
         )
 
     def pod(self, settings: Installation) -> Document:
-        """Return the pod of the question."""
+        """Return the pod of the form."""
         request = RequestAnnotations(
             pattern=self.pattern, sensitivity=self.sensitivity, policy=self.policy
         )
@@ -84,13 +84,13 @@ def _gpus(text: str) -> int:
     number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 3 else 0  # noqa: PLR2004
     if 1 <= number <= MAX_GPUS_PER_POD:
         return number
-    raise QuestionError(f"gpus: {quoted(text)} is not a number from 1 to {MAX_GPUS_PER_POD}")
+    raise FormError(f"gpus: {quoted(text)} is not a number from 1 to {MAX_GPUS_PER_POD}")
 
 
 def _member(members: type[_Member], allowed: tuple[_Member, ...], field: str, text: str) -> _Member:
     if text in allowed:
         return members(text)
-    raise QuestionError(f"{field}: {quoted(text)} is not one of {', '.join(allowed)}")
+    raise FormError(f"{field}: {quoted(text)} is not one of {', '.join(allowed)}")
 
 
 def _pod(text: str) -> ObjectKey | None:

@@ -1,0 +1,93 @@
+"""The page in the chart: off by default, read-only, and reachable only for its proxy."""
+
+from typing import Any
+
+import pytest
+
+from gputopo_web.__main__ import parse
+from gputopo_web.state.kinds import KINDS
+from support.helm_chart import Helm, HelmError, Object, container, find, pod_of
+
+NAME = "gputopo-web"
+ON: dict[str, Any] = {"web": {"enabled": True, "allowedHosts": ["gpus.example.com"]}}
+
+
+@pytest.fixture(scope="module")
+def objects(helm: Helm) -> list[Object]:
+    return helm.render(ON)
+
+
+def of_web(objects: list[Object]) -> list[Object]:
+    return [each for each in objects if each["metadata"]["name"] == NAME]
+
+
+def test_the_page_is_off_by_default_and_with_values_of_an_older_release(helm: Helm) -> None:
+    assert of_web(helm.render()) == []
+    assert of_web(helm.render({"web": None})) == []
+
+
+def test_all_objects_of_the_page_are_labelled(objects: list[Object]) -> None:
+    kinds = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Deployment", "Service"]
+    assert sorted(each["kind"] for each in of_web(objects)) == sorted([*kinds, "NetworkPolicy"])
+    for each in of_web(objects):
+        assert each["metadata"]["labels"]["app.kubernetes.io/component"] == "web"
+
+
+def test_the_account_may_list_and_watch_exactly_what_the_page_reads(objects: list[Object]) -> None:
+    rules = find(objects, "ClusterRole", NAME)["rules"]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"list", "watch"}
+    allowed = {
+        (group, resource)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    groups = {kind.name: kind.prefix[1] if kind.prefix[0] == "apis" else "" for kind in KINDS}
+    assert allowed == {(group, name) for name, group in groups.items()}
+
+
+def test_the_program_accepts_its_arguments(objects: list[Object]) -> None:
+    found = container(find(objects, "Deployment", NAME), "web")
+    options = parse(found["args"])
+    assert options.service_account
+    assert options.port == found["ports"][0]["containerPort"]
+    assert options.resource == "gputopo.io/gpu"
+    assert options.allowed_hosts == (
+        *(NAME, f"{NAME}.gputopo-system", f"{NAME}.gputopo-system.svc"),
+        "gpus.example.com",
+    )
+
+
+def test_probes_name_a_host_that_the_page_allows(objects: list[Object]) -> None:
+    found = container(find(objects, "Deployment", NAME), "web")
+    for probe in ("livenessProbe", "readinessProbe"):
+        [header] = found[probe]["httpGet"]["httpHeaders"]
+        assert header == {"name": "Host", "value": "localhost"}
+    assert found["securityContext"]["readOnlyRootFilesystem"] is True
+    assert pod_of(find(objects, "Deployment", NAME))["securityContext"]["runAsNonRoot"] is True
+
+
+def test_only_the_proxy_may_connect_to_the_page(helm: Helm, objects: list[Object]) -> None:
+    policy = find(objects, "NetworkPolicy", NAME)["spec"]
+    [rule] = policy["ingress"]
+    labels = {"app.kubernetes.io/name": "oauth2-proxy"}
+    assert rule["from"] == [{"podSelector": {"matchLabels": labels}}]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 8080}]
+    closed = helm.render({"web": {"enabled": True, "allowedPeers": []}})
+    assert find(closed, "NetworkPolicy", NAME)["spec"]["ingress"] == []
+
+
+def test_the_service_selects_only_the_pods_of_the_page(objects: list[Object]) -> None:
+    selector = find(objects, "Service", NAME)["spec"]["selector"]
+    matching = [
+        each["metadata"]["name"]
+        for each in objects
+        if each["kind"] in {"Deployment", "DaemonSet"}
+        and selector.items() <= each["spec"]["template"]["metadata"]["labels"].items()
+    ]
+    assert matching == [NAME]
+
+
+def test_wrong_host_names_are_rejected(helm: Helm) -> None:
+    with pytest.raises(HelmError, match="allowedHosts"):
+        helm.render({"web": {"enabled": True, "allowedHosts": ["https://gpus.example.com"]}})
