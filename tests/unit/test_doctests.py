@@ -10,10 +10,11 @@ import pytest
 import gputopo
 import gputopo_topologies
 import gputopo_view
+import gputopo_web
 
 
 def modules() -> Iterator[str]:
-    for package in (gputopo, gputopo_topologies, gputopo_view):
+    for package in (gputopo, gputopo_topologies, gputopo_view, gputopo_web):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             yield module.name
 

@@ -52,7 +52,7 @@ def age(time: str, now: datetime | None = None) -> str:
     """
     try:
         past = datetime.fromisoformat(time)
-        seconds = int(((now or datetime.now(UTC)) - past).total_seconds())
+        seconds = max(0, int(((now or datetime.now(UTC)) - past).total_seconds()))
     except (ValueError, TypeError):
         return ""
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
@@ -60,7 +60,7 @@ def age(time: str, now: datetime | None = None) -> str:
         return f"{days} d {hours % 24} h"
     if hours:
         return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min" if minutes else f"{max(0, seconds)} s"
+    return f"{minutes} min" if minutes else f"{seconds} s"
 
 
 def environment() -> Environment:

@@ -27,7 +27,6 @@ from gputopo_web.state.follow import Scope, follow
 from gputopo_web.state.kinds import KINDS
 
 _UPDATE_SECONDS: Final = 0.3
-"""Changes of this time are sent together."""
 
 _log = logging.getLogger(__name__)
 
@@ -155,11 +154,20 @@ def _stop_after_failure(task: asyncio.Task[None], stop: Callable[[], None]) -> N
         stop()
 
 
-async def push(state: ClusterState, pages: Pages, hub: Hub, changed: asyncio.Event) -> None:
-    """Send the changes of the state to the viewers until cancelled."""
+async def push(
+    state: ClusterState,
+    pages: Pages,
+    hub: Hub,
+    changed: asyncio.Event,
+    seconds: float = _UPDATE_SECONDS,
+) -> None:
+    """Send the changes of the state to the viewers until cancelled; those of ``seconds`` together.
+
+    ``changed`` is set by the state.
+    """
     while True:
         await changed.wait()
-        await asyncio.sleep(_UPDATE_SECONDS)
+        await asyncio.sleep(seconds)
         changed.clear()
         changes = state.take_changes()
         if changes:

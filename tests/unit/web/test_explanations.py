@@ -2,8 +2,10 @@
 
 import re
 
+import pytest
 from markupsafe import Markup
 
+from gputopo.errors import InvalidInputError
 from gputopo_kube.document import ObjectKey
 from gputopo_web.pages.render import Pages
 from gputopo_web.server.explainer import Explainer
@@ -93,6 +95,16 @@ async def test_a_waiting_gpu_job_shows_its_place_in_the_queue() -> None:
     text = in_words(shown)
     assert "position 1 of 1. waits for GPUs GPUs of n1 are kept free for it." in text
     assert "It fits now on n1." in text
+
+
+async def test_an_explanation_that_is_not_possible_shows_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise InvalidInputError("spec: not valid")
+
+    monkeypatch.setattr("gputopo_web.server.explainer.explain_pod", fail)
+    assert "spec: not valid" in await panel(cluster(pods=[objects.pod("waits", 2)]), "waits")
 
 
 async def test_objects_that_do_not_exist_have_no_explanation() -> None:

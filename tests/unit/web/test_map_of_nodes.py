@@ -5,6 +5,9 @@ import pytest
 from gputopo_kube.document import ObjectKey
 from gputopo_web.facts.cards import CellState, GpuCell, NodeCard
 from gputopo_web.facts.groups import groups, natural, search, totals
+from gputopo_web.pages.environment import environment
+from gputopo_web.pages.overview import TileCache, shown_groups
+from gputopo_web.pages.queries import Selection
 from gputopo_web.pages.tiles import Dot, Tile, dot
 from gputopo_web.state.cluster import ClusterState
 from support.builders import objects, topologies
@@ -92,6 +95,22 @@ def test_gpus_are_ordered_and_separated_by_numa_node() -> None:
 def test_more_than_26_pods_of_a_node_have_letters_with_numbers() -> None:
     assert GpuCell(27, "u", None, CellState.USED, mark=27).letter == "B2"
     assert GpuCell(27, "u", None, CellState.USED, mark=27).colour == 3
+
+
+def test_nodes_that_cannot_be_read_are_one_group_without_a_size() -> None:
+    broken = topology("n1")
+    broken["spec"] = {"gpus": 7}
+    [group], _ = shown_groups(cluster(topologies=[broken]), Selection(), TileCache(environment()))
+    assert group.title == "1 node without a valid GPUTopology"
+    assert group.links == ""
+
+
+def test_the_tile_of_an_unchanged_node_is_rendered_once_and_deleted_nodes_are_dropped() -> None:
+    tiles = TileCache(environment())
+    card = card_of(two_nodes())
+    assert tiles.render(card) is tiles.render(card)
+    tiles.forget({"n2"})
+    assert not tiles._tiles
 
 
 def test_equal_nodes_are_one_group_and_the_largest_group_comes_first() -> None:

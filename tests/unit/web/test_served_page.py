@@ -3,20 +3,25 @@
 import asyncio
 import gzip
 from contextlib import aclosing
+from datetime import UTC, datetime
 
 import pytest
 from starlette.applications import Starlette
 
+from gputopo_web.pages.environment import age, query
 from gputopo_web.pages.queries import Selection
 from gputopo_web.pages.render import Pages
 from gputopo_web.server.app import application
 from gputopo_web.server.explainer import Explainer
 from gputopo_web.server.hub import MOST_VIEWERS, PING, RESTART, Hub
+from gputopo_web.server.run import push
 from gputopo_web.server.security import HEADERS, LOOPBACK, host_name
 from gputopo_web.state.cluster import ClusterState
-from support.cli.healthy_cluster import pod, uuids
+from support.builders import topologies
+from support.builders.objects import topology_object
+from support.cli.healthy_cluster import pod, topology, uuids
 from support.web.asgi import CompleteResponse, send_request
-from support.web.clusters import cluster, set_gpu_job, set_pod, two_nodes
+from support.web.clusters import cluster, set_gpu_job, set_pod, set_topology, two_nodes
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get")
 PATHS = ("/", "/events", "/part/jobs", "/node/n1", "/pod/default/train", "/static/web.js", "/none")
@@ -92,6 +97,71 @@ async def test_routes(path: str, status: int, text: str) -> None:
     assert (found.status, text in found.text) == (status, True)
 
 
+def many_nodes(count: int) -> ClusterState:
+    known = topologies.node(0, 1)
+    return cluster(topologies=[topology_object(f"n{at}", known) for at in range(1, count + 1)])
+
+
+async def test_a_large_kind_shows_all_nodes_as_squares_and_the_first_with_their_gpus() -> None:
+    found = (await send_request(app_of(many_nodes(30)), "/part/map")).text
+    assert found.count('class="dot ') == 30
+    assert found.count('class="node"') == 24
+    assert "6 more nodes of this kind" in found
+    assert "30 with 2 free" in found
+
+
+async def test_pages_of_one_kind_of_nodes() -> None:
+    state = many_nodes(130)
+    key = state.cards["n1"].group
+    second = (await send_request(app_of(state), f"/part/map?group={key}&page=2")).text
+    assert second.count('class="node"') == 10
+    assert "Page 2 of 2" in second
+    assert 'rel="prev"' in second
+    assert 'rel="next"' not in second
+    first = (await send_request(app_of(state), f"/part/map?group={key}")).text
+    assert 'rel="next"' in first
+
+
+async def test_a_map_without_nodes_shows_why() -> None:
+    state = ClusterState()
+    assert "are being read" in (await send_request(app_of(state), "/part/map")).text
+    state.set_error("gputopologies", "no access")
+    state.take_changes()
+    found = (await send_request(app_of(state), "/")).text
+    assert "cannot be read, see above" in found
+    assert "gputopologies cannot be read</strong>, so the map may be missing" in found
+    assert "The agents publish them" in (await send_request(app_of(cluster()), "/part/map")).text
+
+
+async def test_unhealthy_gpus_are_counted_in_their_kind() -> None:
+    one = topology_object("n1", topologies.node(0), unhealthy=[0])
+    found = (await send_request(app_of(cluster(topologies=[one])), "/part/map")).text
+    assert "1 node with 1 GPU: Tesla V100-SXM2-32GB" in found
+    assert "1 GPUs: 0 in use, 0 free, 1 unhealthy" in found
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        ("2026-01-01T00:00:00Z", "3 d 4 h"),
+        ("2026-01-04T01:00:00Z", "3 h 5 min"),
+        ("2026-01-04T04:00:00Z", "5 min"),
+        ("2026-01-04T04:04:57Z", "3 s"),
+        ("2026-01-04T05:00:00Z", "0 s"),
+        ("2026-01-01", ""),
+        ("yesterday", ""),
+        ("", ""),
+    ],
+)
+def test_ages_of_times(time: str, text: str) -> None:
+    assert age(time, datetime(2026, 1, 4, 4, 5, tzinfo=UTC)) == text
+
+
+def test_parameters_of_a_page_that_are_empty_are_left_out() -> None:
+    assert query(q="a b", state="", page=2) == "?q=a+b&page=2"
+    assert query(q="") == "?"
+
+
 async def test_a_panel_without_the_page_around_it() -> None:
     app = app_of(two_nodes())
     part = await send_request(app, "/node/n1", headers={"X-Part": "1"})
@@ -137,6 +207,42 @@ async def test_sections_of_many_searches_do_not_fill_the_memory() -> None:
     for number in range(500):
         pages.section("jobs", pages_selection(f"search {number}"))
     assert len(pages._sections) <= 202
+
+
+async def test_a_change_has_new_tiles_squares_and_old_sections() -> None:
+    state = two_nodes()
+    pages = Pages(state, "here")
+    pages.index(pages_selection(), "")
+    set_pod(state, pod("new", "n1", uuids("n1", 7)))
+    change = pages.change(state.take_changes())
+    assert list(change["tiles"]) == ["n1"]
+    assert change["dots"]["n1"]["text"] == "4"
+    assert change["sections"] == ["history", "jobs", "summary"]
+    set_topology(state, topology("n1"), deleted=True)
+    change = pages.change(state.take_changes())
+    assert (change["tiles"], change["sections"]) == ({}, ["map"])
+
+
+async def test_a_pod_on_a_node_that_is_not_in_the_map_yet_has_a_panel() -> None:
+    state = ClusterState()
+    set_topology(state, topology("n1"))
+    set_pod(state, pod("new", "n1", uuids("n1", 7)))
+    assert "Pod default/new" in (await send_request(app_of(state), "/pod/default/new")).text
+
+
+async def test_changes_are_pushed_together_and_only_if_the_page_differs() -> None:
+    state, hub, changed = ClusterState(), Hub(), asyncio.Event()
+    state.on_change = changed.set
+    pushing = asyncio.create_task(push(state, Pages(state, "c"), hub, changed, 0))
+    async with aclosing(hub.stream(hub.position)) as events:
+        await anext(events)
+        set_topology(state, topology("n1"))
+        set_pod(state, pod("new", "n1", uuids("n1", 7)))
+        assert b'"sections": ["history", "jobs", "map", "summary"]' in await anext(events)
+        set_topology(state, topology("n2"), deleted=True)
+        set_topology(state, topology("n1"), deleted=True)
+        assert b'"sections": ["map"]' in await anext(events)
+    pushing.cancel()
 
 
 async def test_viewers_get_each_change_once_and_in_order() -> None:
