@@ -111,7 +111,7 @@ class NodeCard:
 
 
 def node_card(node: PublishedNode, uses: Iterable[GpuUse]) -> NodeCard:
-    """Return the card of a node; ``uses`` are those of its GPUs."""
+    """Return the card of a node; each of its GPUs has at least one of ``uses``, free or not."""
     if node.topology is None:
         return NodeCard(node.name, UNREADABLE, "", fault=node.fault or "no content")
     of_gpu: dict[str, list[GpuUse]] = {}
@@ -119,7 +119,7 @@ def node_card(node: PublishedNode, uses: Iterable[GpuUse]) -> NodeCard:
         of_gpu.setdefault(use.uuid or "", []).append(use)
     lowest = _lowest_indices(of_gpu.values())
     cells = tuple(
-        _cell(int(gpu.index), gpu.uuid, gpu.numa_node, of_gpu.get(gpu.uuid, ()), lowest)
+        _cell(int(gpu.index), gpu.uuid, gpu.numa_node, of_gpu[gpu.uuid], lowest)
         for gpu in sorted(node.topology.gpus, key=lambda gpu: (gpu.numa_node or 0, gpu.index))
     )
     models = " and ".join(dict.fromkeys(gpu.model for gpu in node.topology.gpus if gpu.model))
@@ -159,8 +159,6 @@ def _lowest_indices(uses: Iterable[Sequence[GpuUse]]) -> Mapping[str, int]:
 def _cell(
     index: int, uuid: str, numa: int | None, uses: Sequence[GpuUse], lowest: Mapping[str, int]
 ) -> GpuCell:
-    if not uses:
-        return GpuCell(index, uuid, numa, CellState.FREE)
     use = next((each for each in uses if each.difference), uses[0])
     state, reason = _state(use)
     return GpuCell(

@@ -72,20 +72,19 @@ class Hub:
         self._viewers.add(queue)
         try:
             yield b"retry: 2000\n\n"
-            for event in self._missed(since):
+            for missed in self._missed(since):
+                yield missed
+            while (event := await self._next(queue)) is not _CLOSED:
                 yield event
-            while True:
-                try:
-                    async with asyncio.timeout(self._ping_seconds):
-                        found = await queue.get()
-                except TimeoutError:
-                    yield PING
-                    continue
-                if found is _CLOSED:
-                    return
-                yield found
         finally:
             self._viewers.discard(queue)
+
+    async def _next(self, queue: asyncio.Queue[bytes | None]) -> bytes | None:
+        try:
+            async with asyncio.timeout(self._ping_seconds):
+                return await queue.get()
+        except TimeoutError:
+            return PING
 
     def _missed(self, since: str) -> list[bytes]:
         run, _, text = since.rpartition("-")

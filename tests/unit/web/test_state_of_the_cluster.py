@@ -2,17 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from gputopo.api.names import RESOURCE
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError, DeniedError, NotFoundError, UnavailableError
+from gputopo_kube.kubeconfig import connection
 from gputopo_kube.listwatch import Listing, WatchEvent
 from gputopo_web.state.cluster import ClusterState
-from gputopo_web.state.follow import reflector
+from gputopo_web.state.follow import Scope, follow, reflector
 from gputopo_web.state.kinds import GPU_JOBS, PODS, TOPOLOGIES
 from gputopo_web.state.objects import parse_watched_pod
+from support.api.faults import Fault
+from support.api.kubeconfig import write_kubeconfig
+from support.api.server import ApiServer, serving_in_thread
 from support.builders import objects
 from support.builders.objects import Document
 from support.cli.healthy_cluster import pod, topology, uuids
@@ -165,6 +171,36 @@ async def test_a_list_after_an_error_clears_it() -> None:
     task.cancel()
     assert state.pods.error is None
     assert state.pods.listed
+
+
+async def test_all_kinds_are_followed_and_one_that_is_forbidden_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = asyncio.Event()
+    state = ClusterState(on_change=changed.set)
+    with serving_in_thread(ApiServer()) as api, ThreadPoolExecutor(12) as threads:
+        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "config", api.url)))
+        api.faults.append(Fault("GET", "/gpuprofiles", 403, message="no access", times=None))
+        job = {"name": "j", "namespace": "ml", "managedFields": [{}]}
+        api.create("gpujobs", {"metadata": job})
+        api.create("pods", objects.pod("p", 1, namespace="ml"))
+        api.create("gputopologies", topology("n1"))
+        with connection() as link:
+            following = asyncio.create_task(follow(state, link, Scope("ml", RESOURCE), threads))
+            while not (
+                state.gpu_jobs.items
+                and state.pods.items
+                and state.nodes.items
+                and state.profiles.error
+            ):
+                await changed.wait()
+                changed.clear()
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+    [found] = state.gpu_jobs.items.values()
+    assert "managedFields" not in found["metadata"]
+    assert "no access" in str(state.profiles.error)
+    assert api.count("GET", "/namespaces/ml/pods") > 0
 
 
 def test_lists_of_one_namespace_and_of_cluster_scoped_kinds() -> None:
