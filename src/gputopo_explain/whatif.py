@@ -19,7 +19,7 @@ from gputopo_explain.pending.pods import explain_pod
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView, parse_pod
-from gputopo_scheduling.cpu_shares import CpuShares, cpu_shares, preferred, scores
+from gputopo_scheduling.cpu_shares import CpuShares, cpu_shares, preferred, ranks_by_share, scores
 from gputopo_scheduling.evaluation import Evaluation
 from gputopo_scheduling.topologies import GpuNode
 from gputopo_scheduling.usage import NodeUsage
@@ -103,11 +103,12 @@ def place_live(
     view = parse_pod(pod, objects.installation.resource)
     found = objects.snapshot.evaluate(request, nodes)
     shares = _shares(view, request, nodes, objects.snapshot)
-    best = preferred(found, shares, sensitive=request.sensitive)
-    equally_good = best.best(request.size, {}, sensitive=request.sensitive)
+    ranks = ranks_by_share(found, shares, sensitive=request.sensitive)
+    equally_good = preferred(found, ranks).best(request.size, {}, sensitive=request.sensitive)
     usages = objects.snapshot.usages
     known = {name: usage for name, usage in usages.items() if isinstance(usage, NodeUsage)}
-    options = _options(found, known, shares, request, {*equally_good})
+    scored = scores(found, ranks, sensitive=request.sensitive)
+    options = _options(found, known, shares, scored, {*equally_good})
     chosen = _chosen(equally_good, known, request, runners_up)
     return WhatIf(explanation, options, chosen)
 
@@ -127,10 +128,9 @@ def _options(
     found: Evaluation,
     usages: Mapping[str, NodeUsage],
     shares: CpuShares,
-    request: PlacementRequest,
+    scored: Mapping[str, int],
     best: AbstractSet[str],
 ) -> list[NodeOption]:
-    scored = scores(found, shares, sensitive=request.sensitive)
     groups: defaultdict[tuple[Hashable, NodeOption], list[str]] = defaultdict(list)
     fits = {key: fit for key, fit in found.results.items() if isinstance(fit, Candidate)}
     for node, key in zip(found.nodes, found.keys, strict=True):

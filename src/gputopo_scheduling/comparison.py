@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from gputopo.api.replay import RecordedNodes
 from gputopo.placement.score import score_of
-from gputopo_scheduling.cpu_shares import CpuShares, ranks_by_share
 from gputopo_scheduling.evaluation import Evaluation, MisfitKind
 
 
@@ -44,18 +43,19 @@ class NodeComparison:
 
 
 def compare(
-    found: Evaluation, offered: Sequence[str], shares: CpuShares, *, sensitive: bool
+    found: Evaluation, offered: Sequence[str], ranks: Mapping[str, int], *, sensitive: bool
 ) -> NodeComparison:
     """Return how the nodes of an evaluation compare.
 
     Args:
         found: the evaluation of all nodes.
         offered: the nodes that filter returns.
-        shares: share of the pod on each node, if gputopo sizes the pod.
-        sensitive: whether the pod is bandwidth-sensitive.
+        ranks: rank of each node that fits, if gputopo sizes the pod
+            (:func:`gputopo_scheduling.cpu_shares.ranks_by_share`).
+        sensitive: whether the pod is bandwidth-sensitive; used if there are no ranks.
     """
-    if shares:
-        by_node: Mapping[str, int] = ranks_by_share(found, shares, sensitive=sensitive)
+    if ranks:
+        by_node = ranks
         sizes = Counter(by_node.values())
     else:
         by_key = found.ranks_by_key(sensitive=sensitive)

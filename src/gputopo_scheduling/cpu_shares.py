@@ -43,28 +43,39 @@ def cpu_shares(
     return {node: share for node, share in shares.items() if share is not None}
 
 
-def scores(found: Evaluation, shares: CpuShares, *, sensitive: bool) -> dict[str, int]:
-    """Return a score of 0 to 10 for each node. A node that does not fit has 0."""
+def ranks_by_share(found: Evaluation, shares: CpuShares, *, sensitive: bool) -> dict[str, int]:
+    """Return the rank of each node that fits: by its GPUs, then by the share of the pod.
+
+    Without shares the result is empty, and the functions below compare by the GPUs only. Shares of
+    nodes that do not fit change nothing. For thousands of nodes this takes milliseconds, so a verb
+    calls it once.
+    """
     if not shares:
+        return {}
+    ranks = found.ranks(sensitive=sensitive)
+    return ranked_by_shares(ranks, {node: shares[node] for node in shares if node in ranks})
+
+
+def scores(found: Evaluation, ranks: Mapping[str, int], *, sensitive: bool) -> dict[str, int]:
+    """Return a score of 0 to 10 for each node. A node that does not fit has 0.
+
+    Args:
+        found: the evaluation.
+        ranks: the result of :func:`ranks_by_share`.
+        sensitive: whether the pod is bandwidth-sensitive; used if there are no ranks.
+    """
+    if not ranks:
         return found.scores(sensitive=sensitive)
-    ranks = ranks_by_share(found, shares, sensitive=sensitive)
     return dict.fromkeys(found.nodes, 0) | {node: score_of(rank) for node, rank in ranks.items()}
 
 
-def preferred(found: Evaluation, shares: CpuShares, *, sensitive: bool) -> Evaluation:
-    """Return the evaluation of the nodes that have the highest score of :func:`scores`."""
-    if not shares:
+def preferred(found: Evaluation, ranks: Mapping[str, int]) -> Evaluation:
+    """Return the evaluation of the nodes that have rank 0 in :func:`ranks_by_share`."""
+    if not ranks:
         return found
-    ranks = ranks_by_share(found, shares, sensitive=sensitive)
     best = [ranks.get(node) == 0 for node in found.nodes]
     nodes, keys = [*compress(found.nodes, best)], [*compress(found.keys, best)]
     return evaluation(nodes, keys, found.results)
-
-
-def ranks_by_share(found: Evaluation, shares: CpuShares, *, sensitive: bool) -> dict[str, int]:
-    """Return the rank of each node that fits: by its GPUs, then by the share of the pod."""
-    ranks = found.ranks(sensitive=sensitive)
-    return ranked_by_shares(ranks, {node: shares[node] for node in shares if node in ranks})
 
 
 def _request(pod: PodView) -> TuningRequest:

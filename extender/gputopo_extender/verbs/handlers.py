@@ -32,7 +32,7 @@ from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.comparison import compare
-from gputopo_scheduling.cpu_shares import CpuShares, cpu_shares, preferred, scores
+from gputopo_scheduling.cpu_shares import cpu_shares, preferred, ranks_by_share, scores
 from gputopo_scheduling.evaluation import Evaluation, Misfit, bound_to, evaluation, rejected
 from gputopo_scheduling.request import placement_request
 
@@ -90,7 +90,6 @@ class Verbs:
             return filter_error(str(error))
         self._metrics.filtered(found)
         offered = self._offered(pod, request, found)
-        self._compare(pod, request, found, offered)
         _log.debug("filtered %s", fields(pod=pod.key, offered=len(offered), of=len(found.nodes)))
         if reason := self._retries.reason(pod, found):
             return filter_error(reason)
@@ -112,8 +111,8 @@ class Verbs:
         try:
             with self._metrics.decision_seconds.labels("prioritize").time():
                 found = await self._evaluate(pod, request, nodes)
-                shares = self._shares(pod, request, nodes)
-                scored = scores(found, shares, sensitive=request.sensitive)
+                ranks = self._ranks_by_share(pod, request, found, found.fitting())
+                scored = scores(found, ranks, sensitive=request.sensitive)
         except TablesNotReadyError:
             return priorities(dict.fromkeys(nodes, 0))
         _log.debug("scored %s", fields(pod=pod.key, scores=scored))
@@ -199,41 +198,40 @@ class Verbs:
     def _offered(
         self, pod: PodView, request: PlacementRequest | Misfit, found: Evaluation
     ) -> list[str]:
-        """Return all nodes that fit, or only one of the best if many fit.
+        """Return the nodes for kube-scheduler, and keep for bind how the nodes compare.
 
-        With one node, kube-scheduler need not compute scores. A pod that prefers some nodes, for
-        example by affinity, gets all nodes that fit.
+        If a Binding is in flight, bind keeps the comparison of the earlier filter.
         """
         fitting = found.fitting()
-        few = self._offer_one_above == 0 or len(fitting) <= self._offer_one_above
-        if few or pod.prefers_nodes or isinstance(request, Misfit):
+        if isinstance(request, Misfit) or not fitting:
             return fitting
-        sensitive = request.sensitive
-        found = preferred(found, self._shares(pod, request, fitting), sensitive=sensitive)
-        best = found.best(request.size, self._in_flight.gpus_by_node(), sensitive=sensitive)
+        ranks = self._ranks_by_share(pod, request, found, fitting)
+        few = self._offer_one_above == 0 or len(fitting) <= self._offer_one_above
+        # A pod that prefers some nodes, for example by affinity, gets all nodes that fit.
+        if few or pod.prefers_nodes:
+            offered = fitting
+        else:
+            offered = [self._choose(pod, request, preferred(found, ranks))]
+        if self._ledger.reservations.get(pod.uid) is None:
+            compared = compare(found, offered, ranks, sensitive=request.sensitive)
+            self._comparisons.put(pod.uid, compared)
+        return offered
+
+    def _choose(self, pod: PodView, request: PlacementRequest, found: Evaluation) -> str:
+        """Return one of the best nodes, so that kube-scheduler need not compute scores."""
+        in_flight = self._in_flight.gpus_by_node()
+        best = found.best(request.size, in_flight, sensitive=request.sensitive)
         # Choose at random, as kube-scheduler does. If a bind fails on one node for an unknown
         # reason, the next try may use another node.
         node = random.choice(best)  # noqa: S311 - not a secret
         self._in_flight.add(pod.uid, node, request.size)
-        return [node]
+        return node
 
-    def _compare(
-        self,
-        pod: PodView,
-        request: PlacementRequest | Misfit,
-        found: Evaluation,
-        offered: Sequence[str],
-    ) -> None:
-        """Keep for bind how the nodes compare, unless a Binding is in flight or no node fits."""
-        in_flight = self._ledger.reservations.get(pod.uid) is not None
-        if in_flight or not offered or isinstance(request, Misfit):
-            return
-        shares = self._shares(pod, request, found.nodes)
-        compared = compare(found, offered, shares, sensitive=request.sensitive)
-        self._comparisons.put(pod.uid, compared)
-
-    def _shares(self, pod: PodView, request: PlacementRequest, nodes: Sequence[str]) -> CpuShares:
-        return cpu_shares(pod, request.size, nodes, self._ledger.sized_capacity)
+    def _ranks_by_share(
+        self, pod: PodView, request: PlacementRequest, found: Evaluation, fitting: Sequence[str]
+    ) -> dict[str, int]:
+        shares = cpu_shares(pod, request.size, fitting, self._ledger.sized_capacity)
+        return ranks_by_share(found, shares, sensitive=request.sensitive)
 
     def _request(self, pod: PodView) -> PlacementRequest | Misfit:
         return placement_request(pod, resource=self._resource, default_policy=self._default_policy)

@@ -10,6 +10,7 @@ from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.comparison import compare
+from gputopo_scheduling.cpu_shares import ranks_by_share
 from gputopo_scheduling.evaluation import Evaluation, evaluate_states, evaluation
 from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.usage import NodeState
@@ -58,7 +59,7 @@ def test_only_one_node_was_offered_and_the_others_are_still_counted() -> None:
 def test_nodes_of_a_sized_pod_are_compared_by_its_share_too(
     node: str, better: int, equal: int
 ) -> None:
-    shares = {"a": 8000, "b": 4000}
-    found = compare(CLUSTER, ["a", "b", "weak"], shares, sensitive=True).of_node(node)
+    ranks = ranks_by_share(CLUSTER, {"a": 8000, "b": 4000}, sensitive=True)
+    found = compare(CLUSTER, ["a", "b", "weak"], ranks, sensitive=True).of_node(node)
     assert found is not None
     assert (found.better, found.equal) == (better, equal)

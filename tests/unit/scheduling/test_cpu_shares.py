@@ -15,7 +15,7 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from gputopo_scheduling.cpu_shares import cpu_shares, preferred, scores
+from gputopo_scheduling.cpu_shares import cpu_shares, preferred, ranks_by_share, scores
 from gputopo_scheduling.evaluation import (
     Evaluation,
     Misfit,
@@ -76,31 +76,33 @@ def test_pod_that_is_not_sized_has_no_shares(tuned: PodView) -> None:
 
 def test_node_with_a_larger_share_is_better_among_equal_gpus() -> None:
     found = evaluated(small=IDLE, large=IDLE)
-    known = {"large": 16_000, "small": 4000}
-    assert scores(found, known, sensitive=True) == {"large": 10, "small": 9}
-    assert preferred(found, known, sensitive=True).best(2, {}, sensitive=True) == ["large"]
+    ranks = ranks_by_share(found, {"large": 16_000, "small": 4000}, sensitive=True)
+    assert scores(found, ranks, sensitive=True) == {"large": 10, "small": 9}
+    assert preferred(found, ranks).best(2, {}, sensitive=True) == ["large"]
 
 
 def test_share_does_not_outweigh_the_gpus() -> None:
     # An insensitive pod goes to the node that loses less bandwidth.
     found = evaluated(large=IDLE, half=HALF)
-    known = {"large": 16_000, "half": 1000}
-    assert scores(found, known, sensitive=False) == found.scores(sensitive=False)
-    assert preferred(found, known, sensitive=False).nodes == ["half"]
+    ranks = ranks_by_share(found, {"large": 16_000, "half": 1000}, sensitive=False)
+    assert scores(found, ranks, sensitive=False) == found.scores(sensitive=False)
+    assert preferred(found, ranks).nodes == ["half"]
 
 
 def test_nodes_that_do_not_fit_have_no_rank() -> None:
     found = evaluated(large=IDLE, full=dataclasses.replace(IDLE, free=GpuMask(0)))
-    known = {"large": 16_000, "full": 90_000}
-    assert scores(found, known, sensitive=True) == {"large": 10, "full": 0}
+    ranks = ranks_by_share(found, {"large": 16_000, "full": 90_000}, sensitive=True)
+    assert ranks == ranks_by_share(found, {"large": 16_000}, sensitive=True) == {"large": 0}
+    assert scores(found, ranks, sensitive=True) == {"large": 10, "full": 0}
     none = Evaluation(["n"], [None], {None: Misfit(MisfitKind.REJECTED, "invalid")})
-    assert preferred(none, {"n": 1}, sensitive=True).fitting() == []
+    assert preferred(none, ranks_by_share(none, {"n": 1}, sensitive=True)).fitting() == []
 
 
 def test_without_shares_nothing_changes() -> None:
     found = evaluated(a=IDLE, b=HALF)
-    assert scores(found, {}, sensitive=True) == found.scores(sensitive=True)
-    assert preferred(found, {}, sensitive=True) is found
+    ranks = ranks_by_share(found, {}, sensitive=True)
+    assert scores(found, ranks, sensitive=True) == found.scores(sensitive=True)
+    assert preferred(found, ranks) is found
 
 
 def topology_with(capacity: object) -> Document:
