@@ -7,8 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from http.client import HTTPConnection
 from itertools import count
 from pathlib import Path
@@ -33,6 +34,10 @@ _NOTHING: Final = "nothing to decide"
 
 Prepare = Callable[[str, Shape, Sequence[str]], Callable[[], Any]]
 """Returns a function that calls a verb for a pod of this shape over these nodes."""
+
+
+class FilterError(Exception):
+    """filter responded with an error, for example because tables were not built in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,6 @@ def in_process(nodes: int, times: int) -> list[Cost]:
     ledger, metrics = fleet_of(nodes)
     names = [name_of(node) for node in range(nodes)]
     turns = count()
-    loop = asyncio.new_event_loop()
 
     def on(verbs: Verbs) -> Prepare:
         def prepare(verb: str, shape: Shape, candidates: Sequence[str]) -> Callable[[], Any]:
@@ -83,11 +87,10 @@ def in_process(nodes: int, times: int) -> list[Cost]:
         turn = next(turns)
         change(ledger, turn * 37 % nodes, turn)
 
-    with _spared_collector():
+    with closing(asyncio.new_event_loop()) as loop, _spared_collector():
         base = _cost(on(verbs_on(ledger, metrics, NothingToDecide)), SHAPES[0], names, times)
         verbs = on(verbs_on(ledger, metrics))
-        costs = [_cost(verbs, shape, names, times, before=one_changes) for shape in SHAPES]
-    loop.close()
+        costs = _costs(partial(_cost, verbs, names=names, times=times, before=one_changes))
     return [*costs, replace(base, name=_NOTHING)]
 
 
@@ -113,8 +116,21 @@ def over_http(nodes: int, times: int) -> list[Cost]:
             return _cpu_seconds(process.pid)
 
         base = _cost(on("/nothing"), SHAPES[0], names, times, cpu_clock=cpu)
-        costs = [_cost(on(""), shape, names, times, cpu_clock=cpu) for shape in SHAPES]
+        costs = _costs(partial(_cost, on(""), names=names, times=times, cpu_clock=cpu))
     return [*costs, replace(base, name=_NOTHING)]
+
+
+def _costs(cost_of: Callable[[Shape], Cost]) -> list[Cost]:
+    """Return the cost of each shape. Report and leave out a shape for which filter fails."""
+    costs = []
+    for shape in SHAPES:
+        try:
+            costs.append(cost_of(shape))
+        except FilterError as error:
+            print(f"{shape.name}: not measured: filter returned an error: {error}", file=sys.stderr)
+    if not costs:
+        raise SystemExit("extender: filter returned an error for each pod; is the machine busy?")
+    return costs
 
 
 def _cost(
@@ -127,7 +143,10 @@ def _cost(
     cpu_clock: Callable[[], float] = time.process_time,
 ) -> Cost:
     call_filter = prepare("filter", shape, names)
-    offered = call_filter()["NodeNames"]
+    found = call_filter()
+    if error := found.get("Error"):
+        raise FilterError(error)
+    offered = found["NodeNames"]
     call_prioritize = prepare("prioritize", shape, offered) if len(offered) > 1 else _skip
     call_prioritize()
     steps: list[list[Timing]] = [[], []]

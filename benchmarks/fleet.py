@@ -11,6 +11,7 @@ from gputopo.api.names import (
     PATTERN_ANNOTATION,
     POLICY_ANNOTATION,
     RESOURCE,
+    RESOURCES_MODE_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
 from gputopo.api.topology import to_spec
@@ -51,15 +52,14 @@ SHAPES: Final = (
     _shape("ring of 4, greedy", 4, **{POLICY_ANNOTATION: "Greedy"}),
     _shape("all-to-all of 4", 4, "AllToAll"),
     _shape("custom of 4", 4, "Custom", **_EDGES),
+    _shape("ring of 4, sized", 4, **{RESOURCES_MODE_ANNOTATION: "Auto"}),
 )
 
 
 def filled_ledger(nodes: int) -> Ledger:
     """Return the ledger of this many nodes; each topology has every set of free GPUs in turn."""
     ledger = Ledger()
-    ledger.replace_topologies(
-        parse_node(_topology(name_of(node), _machine(node))) for node in range(nodes)
-    )
+    ledger.replace_topologies(parse_node(_topology(node)) for node in range(nodes))
     ledger.replace_pods(_running_pods(nodes), epoch=ledger.begin_pod_list())
     return ledger
 
@@ -108,11 +108,17 @@ def _machine(node: int) -> NodeTopology:
     return named(TOPOLOGIES[node % len(TOPOLOGIES)], node=name_of(node))
 
 
-def _topology(name: str, topology: NodeTopology) -> dict[str, Any]:
+def _topology(node: int) -> dict[str, Any]:
+    topology = _machine(node)
+    # Nodes with the same GPUs have different numbers of CPUs.
+    milli_cpu = (32_000, 64_000, 96_000)[node % 3]
     return {
-        "metadata": {"name": name, "generation": 1},
+        "metadata": {"name": name_of(node), "generation": 1},
         "spec": to_spec(topology).to_json(),
-        "status": {"gpus": [{"uuid": gpu.uuid, "healthy": True} for gpu in topology.gpus]},
+        "status": {
+            "gpus": [{"uuid": gpu.uuid, "healthy": True} for gpu in topology.gpus],
+            "sizedCapacity": {"milliCPU": milli_cpu, "memory": 2**38, "gpus": 8},
+        },
     }
 
 
