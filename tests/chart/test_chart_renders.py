@@ -550,7 +550,7 @@ def test_images_follow_the_values(everything: list[Object], objects: list[Object
 
 def test_no_rule_allows_everything(everything: list[Object]) -> None:
     roles = [each for each in everything if each["kind"] in {"ClusterRole", "Role"}]
-    assert len(roles) == 7
+    assert len(roles) == 8
     for role in roles:
         for rule in role["rules"]:
             for words in (rule["apiGroups"], rule["resources"], rule["verbs"]):
@@ -585,7 +585,7 @@ def test_only_the_extender_binds_pods_and_only_the_operator_resizes_them(
 def test_monitors_and_network_policies_are_optional(
     objects: list[Object], everything: list[Object]
 ) -> None:
-    kinds = {"PodMonitor": [], "NetworkPolicy": ["gputopo-test"]}
+    kinds = {"PodMonitor": [], "NetworkPolicy": ["gputopo-test", "gputopo-web"]}
     assert not kinds.keys() & {each["kind"] for each in objects}
     for kind, more in kinds.items():
         names = [each["metadata"]["name"] for each in everything if each["kind"] == kind]

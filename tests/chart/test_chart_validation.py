@@ -48,6 +48,11 @@ CANNOT_WORK: dict[str, tuple[dict[str, Any], str, str]] = {
         "serviceMonitor.enabled",
         "enable only one of them",
     ),
+    "a page with the values of a release that did not have one": (
+        {"web": {"enabled": True, "image": None, "allowedPeers": None}},
+        "web.enabled: other values of web are missing",
+        "upgrade with --reset-then-reuse-values",
+    ),
 }
 
 
@@ -70,6 +75,8 @@ def test_values_that_cannot_work_are_rejected_with_a_remedy(
         {"resourceName": "nvidia.com/gpu", "devicePlugin": {"competingResources": ["nvidia.com/"]}},
         {"admissionPolicies": {"environmentActions": ["Deny", "Audit"]}},
         {"serviceMonitor": {"enabled": True}},
+        {"web": {"enabled": True, "allowedPeers": []}},
+        {"web": {"enabled": False, "image": None}},
     ],
     ids=str,
 )

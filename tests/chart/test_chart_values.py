@@ -127,6 +127,13 @@ WRONG = {
         {"devicePlugin": {"tolerations": [{"operators": "Exists"}]}},
         "operators",
     ),
+    "a host name with a port": (
+        {"web": {"allowedHosts": ["gpus.example.com:443"]}},
+        "allowedHosts",
+    ),
+    "a host name with a star": ({"web": {"allowedHosts": ["*.example.com"]}}, "allowedHosts"),
+    "a peer that is any pod": ({"web": {"allowedPeers": [{}]}}, "allowedPeers"),
+    "a peer's typing error": ({"web": {"allowedPeers": [{"podSelectors": {}}]}}, "podSelectors"),
 }
 
 

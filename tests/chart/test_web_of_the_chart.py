@@ -6,6 +6,7 @@ import pytest
 
 from gputopo_web.__main__ import parse
 from gputopo_web.state.kinds import KINDS
+from support.chart_values import EVERYTHING
 from support.helm_chart import Helm, HelmError, Object, container, find, pod_of
 
 NAME = "gputopo-web"
@@ -63,8 +64,49 @@ def test_probes_name_a_host_that_the_page_allows(objects: list[Object]) -> None:
     for probe in ("livenessProbe", "readinessProbe"):
         [header] = found[probe]["httpGet"]["httpHeaders"]
         assert header == {"name": "Host", "value": "localhost"}
-    assert found["securityContext"]["readOnlyRootFilesystem"] is True
-    assert pod_of(find(objects, "Deployment", NAME))["securityContext"]["runAsNonRoot"] is True
+        assert found[probe]["httpGet"]["port"] == found["ports"][0]["name"]
+
+
+def test_the_container_has_no_privileges_and_limited_memory(objects: list[Object]) -> None:
+    pod = pod_of(find(objects, "Deployment", NAME))
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert not {"volumes", "initContainers", "hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    found = container(find(objects, "Deployment", NAME), "web")
+    assert found["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert found["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert "memory" in found["resources"]["limits"]
+
+
+def test_the_pod_runs_where_the_other_components_run(helm: Helm, objects: list[Object]) -> None:
+    page, operator = (pod_of(find(objects, "Deployment", it)) for it in (NAME, "gputopo-operator"))
+    for field in ("tolerations", "nodeSelector"):
+        assert page[field] == operator[field]
+    assert "priorityClassName" not in page
+    pod = pod_of(find(helm.render(EVERYTHING), "Deployment", NAME))
+    assert (pod["priorityClassName"], pod["tolerations"]) == ("high", [{"operator": "Exists"}])
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+
+
+def test_the_page_follows_the_values_of_all_components(helm: Helm) -> None:
+    everything = helm.render(EVERYTHING)
+    found = container(find(everything, "Deployment", NAME), "web")
+    assert found["image"] == "localhost:5000/page:v3"
+    assert parse(found["args"]).resource == "example.com/gpu"
+    renamed = helm.render(ON | {"fullnameOverride": "links"})
+    account = pod_of(find(renamed, "Deployment", "links-web"))["serviceAccountName"]
+    [subject] = find(renamed, "ClusterRoleBinding", "links-web")["subjects"]
+    assert subject["name"] == account == "links-web"
+    [port] = find(renamed, "Service", "links-web")["spec"]["ports"]
+    assert port["targetPort"] == "http"
 
 
 def test_only_the_proxy_may_connect_to_the_page(helm: Helm, objects: list[Object]) -> None:

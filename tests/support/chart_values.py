@@ -29,6 +29,19 @@ EVERYTHING: dict[str, Any] = {
         "runtimeClassName": "nvidia",
         "privileged": True,
     },
+    "web": {
+        "enabled": True,
+        "image": {"repository": "localhost:5000/page", "tag": "v3"},
+        "allowedHosts": ["gpus.example.com", "10.0.0.1"],
+        "allowedPeers": [
+            {"namespaceSelector": {}, "podSelector": {"matchLabels": {"app": "login"}}},
+            {"ipBlock": {"cidr": "192.0.2.0/24"}},
+        ],
+        "priorityClassName": "high",
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "podAnnotations": {"a": "b"},
+    },
 }
 """Every component with other values than the defaults, and all optional objects."""
 
@@ -48,6 +61,7 @@ QUEUE_AND_SERVICES: dict[str, Any] = {
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "devicePlugin": {"measuring": {"podLogs": True}, "maxUnavailable": "25%"},
     "admissionPolicies": {"environmentActions": ["Warn", "Audit"]},
+    "web": {"enabled": True, "allowedPeers": [], "nodeSelector": None, "resources": {}},
 }
 """Alternatives that exclude others of ``EVERYTHING``."""
 
