@@ -9,6 +9,7 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.node_match import pod_rules
 from gputopo_kube.podmodel import PodError, parse_pod_object
 from gputopo_kube.pods import view_of
+from gputopo_kube.priorities import priorities_of
 from gputopo_operator.parse import parse_child_job, parse_gpu_job
 from gputopo_operator.queued import GpuPod, NodeGpus, QueuedJob
 
@@ -24,7 +25,7 @@ def parse_queued_jobs(
         classes: the PriorityClasses; without them, the priority of every job is 0.
     """
     by_key = {ObjectKey.of(child): child for child in children}
-    values = _priorities(classes)
+    values = priorities_of(classes)
     return tuple(_queued_job(raw, by_key.get(ObjectKey.of(raw)), values) for raw in jobs)
 
 
@@ -63,16 +64,6 @@ def _queued_job(raw: Document, child: Document | None, values: Mapping[str, int]
         started=(child.get("status") or {}).get("startTime"),
         pod_rules=pod_rules(pod),
     )
-
-
-def _priorities(classes: Iterable[Document]) -> dict[str, int]:
-    """Return the values of the PriorityClasses; the key of the default class is ""."""
-    values: dict[str, int] = {}
-    for each in classes:
-        values[each["metadata"]["name"]] = each["value"]
-        if each.get("globalDefault"):
-            values[""] = each["value"]
-    return values
 
 
 def _gpu_pods(pods: Iterable[Document], resource: str) -> Iterator[GpuPod]:

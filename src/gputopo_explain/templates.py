@@ -4,7 +4,7 @@ A what-if question has a manifest that the API server has not seen. A waiting GP
 no pod. The result has what placement needs, not every field that the API server would set.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Final
 
@@ -51,7 +51,7 @@ def pod_of(
         workload: a Pod, a GPUJob, or an object of Kubernetes with a pod template.
         resource: extended resource that counts the GPUs.
         scheduler: scheduler of the pods of GPUJobs.
-        priorities: value of each PriorityClass; the key of the default class is empty.
+        priorities: value of each PriorityClass (:func:`gputopo_kube.priorities.priorities_of`).
 
     Raises:
         ManifestError: if the object is none of these, or has an invalid field.
@@ -70,16 +70,6 @@ def pod_of(
         known = ", ".join(WORKLOADS)
         raise ManifestError(f"kind: {quoted(kind)} is not one of {known}")
     return _named_pod(template, metadata, priorities or {})
-
-
-def priorities_of(classes: Iterable[Document]) -> dict[str, int]:
-    """Return the values of the PriorityClasses by name; the key of the default class is empty."""
-    values: dict[str, int] = {}
-    for each in classes:
-        values[each["metadata"]["name"]] = each["value"]
-        if each.get("globalDefault"):
-            values[""] = each["value"]
-    return values
 
 
 def _named_pod(template: Document, metadata: Document, priorities: Mapping[str, int]) -> Document:

@@ -13,8 +13,9 @@ from gputopo_cli.place.place import parse_edges
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
 from gputopo_explain.objects import ClusterObjects, LiveKind
-from gputopo_explain.templates import WORKLOADS, ManifestError, pod_of, priorities_of
+from gputopo_explain.templates import WORKLOADS, ManifestError, pod_of
 from gputopo_kube.document import Document
+from gputopo_kube.priorities import priorities_of
 
 _SENSITIVITY: Final = {
     None: Sensitivity.AUTO,

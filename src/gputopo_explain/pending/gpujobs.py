@@ -16,10 +16,11 @@ from gputopo_explain.pending.model import (
     QueuePosition,
 )
 from gputopo_explain.pending.pods import explain_pod
-from gputopo_explain.templates import ManifestError, pod_of, priorities_of
+from gputopo_explain.templates import ManifestError, pod_of
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.podstatus import ENDED_PHASES
+from gputopo_kube.priorities import priorities_of
 
 _QUEUED = "Queued"
 _BY_USER = "SuspendedByUser"

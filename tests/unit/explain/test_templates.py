@@ -10,8 +10,9 @@ import yaml
 from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.placement.model import PlacementRequest, PolicyName
-from gputopo_explain.templates import ManifestError, pod_of, priorities_of
+from gputopo_explain.templates import ManifestError, pod_of
 from gputopo_kube.pods import parse_gpu_pod
+from gputopo_kube.priorities import priorities_of
 from gputopo_operator.decision.pod_template import pod_template
 from gputopo_operator.model import PodDefaults
 from gputopo_scheduling.request import placement_request
