@@ -19,7 +19,7 @@ from gputopo_cli.place.requested_pod import pod_of_manifest, pod_of_options
 from gputopo_cli.shared import output
 from gputopo_cli.shared.arguments import to_word
 from gputopo_cli.shared.errors import InputError
-from gputopo_cli.shared.live import read_objects
+from gputopo_cli.shared.live import note_lines, read_objects, reject_with_live
 from gputopo_cli.shared.pending import (
     explanation_document,
     explanation_lines,
@@ -65,13 +65,13 @@ def write_live_placement(
 
 def _reject_options(options: PlaceOptions, live: LiveOptions) -> None:
     """Reject options that contradict --live or --filename."""
-    for name, given in (
-        ("topology", options.topology),
-        ("busy", options.busy),
-        ("model", options.model),
-    ):
-        if given:
-            raise InputError(f"{name}: --{name} is not possible with --live")
+    reject_with_live(
+        {
+            "topology": bool(options.topology),
+            "busy": bool(options.busy),
+            "model": options.model is not None,
+        }
+    )
     job_options = (options.gpus, options.pattern, options.edges or None, options.sensitive)
     if live.manifest is not None and any(
         each is not None for each in (*job_options, options.policy)
@@ -156,8 +156,7 @@ def _lines(found: WhatIf, live: LiveOptions, objects: ClusterObjects) -> Iterato
             yield Text()
             yield Text("the job does not fit now:")
             yield reasons_table(found.explanation.groups)
-    for note in objects.notes:
-        yield Text(f"note: {output.one_line(note)}")
+    yield from note_lines(objects)
 
 
 def _lines_without_node(found: WhatIf, live: LiveOptions) -> Iterator[RenderableType]:

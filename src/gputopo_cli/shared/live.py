@@ -1,16 +1,20 @@
-"""Read the objects of a cluster for explanations and what-if questions.
+"""Read the objects of a cluster for explanations and for questions with ``--live``.
 
 A kind that cannot be read is left out, and the result has the reason. So a user without some
 permissions still gets an answer, and sees what is missing in it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
 
+from rich.text import Text
+
 from gputopo.api.names import GROUP, VERSION
+from gputopo_cli.shared import output
 from gputopo_cli.shared.connection import connect
+from gputopo_cli.shared.errors import InputError
 from gputopo_explain.objects import OURS, ClusterObjects, LiveKind, parse_installation
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError
@@ -48,6 +52,26 @@ def read_objects(context: str | None = None) -> ClusterObjects:
                     raise
                 unread[kind] = _reason(error)
     return ClusterObjects(documents, datetime.now(UTC), unread)
+
+
+def note_lines(objects: ClusterObjects) -> Iterator[Text]:
+    """Yield a line for each kind of object that could not be read."""
+    for note in objects.notes:
+        yield Text(f"note: {output.one_line(note)}")
+
+
+def reject_with_live(given: Mapping[str, bool]) -> None:
+    """Reject the options that contradict ``--live``.
+
+    Args:
+        given: whether the user set the option, by its name without ``--``.
+
+    Raises:
+        InputError: if an option is set.
+    """
+    for name, is_given in given.items():
+        if is_given:
+            raise InputError(f"{name}: --{name} is not possible with --live")
 
 
 def _reason(error: ApiError) -> str:

@@ -11,7 +11,7 @@ from gputopo.topology.model import indices_of
 from gputopo_cli.shared import output
 from gputopo_cli.shared.arguments import to_word
 from gputopo_cli.shared.errors import InputError
-from gputopo_cli.shared.live import read_objects
+from gputopo_cli.shared.live import note_lines, read_objects, reject_with_live
 from gputopo_cli.shared.output import format_number
 from gputopo_cli.shared.progress import progress_bar
 from gputopo_cli.simulate.experiment import (
@@ -41,7 +41,13 @@ def write_live_simulation(
         InputError: if an option contradicts --live, or no job can start on any node.
         SimulationError: if a job would never start.
     """
-    _reject_options(options)
+    reject_with_live(
+        {
+            "topology": bool(options.topology),
+            "nodes": options.nodes != 1,
+            "as-released": options.as_released,
+        }
+    )
     profiles = load_profiles(options)
     (jobs, *_), jobs_text = load_jobs(options, (seed,), profiles or {})
     objects = read_objects(live.context)
@@ -60,19 +66,8 @@ def write_live_simulation(
         return
     count = "1 node" if len(state.nodes) == 1 else f"{len(state.nodes)} nodes"
     description = f"{jobs_text} on {count} of the cluster, {describe_rules(options)}"
-    notes = (Text(f"note: {output.one_line(note)}") for note in objects.notes)
-    lines = [*result_lines(description, result), Text(), *_state_lines(state), *notes]
-    output.show(lines, output_file)
-
-
-def _reject_options(options: SimulationOptions) -> None:
-    for name, given in (
-        ("topology", bool(options.topology)),
-        ("nodes", options.nodes != 1),
-        ("as-released", options.as_released),
-    ):
-        if given:
-            raise InputError(f"{name}: --{name} is not possible with --live")
+    lines = [*result_lines(description, result), Text(), *_state_lines(state)]
+    output.show([*lines, *note_lines(objects)], output_file)
 
 
 def _state_document(state: RemainingUses) -> dict[str, object]:

@@ -9,6 +9,7 @@ from rich.text import Text
 from gputopo_cli.cluster.explain.target import POD
 from gputopo_cli.shared import output
 from gputopo_cli.shared.errors import InputError
+from gputopo_cli.shared.live import note_lines
 from gputopo_cli.shared.pending import duration, explanation_document, explanation_lines
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.pending.gpujobs import explain_gpu_job
@@ -48,8 +49,7 @@ def write_pending(target: PendingTarget, form: str) -> None:
     if form == "json":
         output.write_json({**document, "notes": [*objects.notes]})
     else:
-        notes = (Text(f"note: {output.one_line(note)}") for note in objects.notes)
-        output.show([Text(f"{target.kind} {_name(found)}"), *lines, *notes])
+        output.show([Text(f"{target.kind} {_name(found)}"), *lines, *note_lines(objects)])
 
 
 def _explain_pod(pod: Document, objects: ClusterObjects) -> PodExplanation:
