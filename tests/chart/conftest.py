@@ -41,8 +41,8 @@ def bare_server(
 
 @pytest.fixture(scope="session")
 def server(bare_server: ApiServer, helm: Helm) -> ApiServer:
-    """The API server with the chart installed and its policies at work."""
-    helm.install(bare_server.kubeconfig)
+    """The API server with the chart, the page included, installed and its policies at work."""
+    helm.install(bare_server.kubeconfig, {"web": {"enabled": True}})
     api_server.wait_for_policies(bare_server)
     return bare_server
 

@@ -84,6 +84,7 @@ ACCOUNTS = {
     "gputopo-operator": service_account("gputopo-operator"),
     "gputopo-extender": service_account("gputopo-extender"),
     "gputopo-deviceplugin": service_account("gputopo-deviceplugin", node="elsewhere"),
+    "gputopo-web": service_account("gputopo-web"),
 }
 NEEDED = {
     # kube-scheduler ends victims of preemption; it and the extender share the account.
@@ -145,7 +146,7 @@ def test_forbidden_requests_are_rejected(server: ApiServer, account: str, what: 
         assert status == 403
 
 
-@pytest.mark.parametrize("account", ["gputopo-operator", "gputopo-deviceplugin"])
+@pytest.mark.parametrize("account", sorted(ACCOUNTS.keys() - {"gputopo-extender"}))
 @pytest.mark.parametrize("path", [f"{POD}/binding", f"{PODS.removesuffix('/pods')}/bindings"])
 def test_only_the_extender_binds(server: ApiServer, account: str, path: str) -> None:
     assert server.create(path, BINDING, ACCOUNTS[account]).status == 403

@@ -7,6 +7,7 @@ from support.control_plane.api_server import ApiServer, service_account
 OPERATOR = "gputopo-operator"
 EXTENDER = "gputopo-extender"
 AGENT = "gputopo-deviceplugin"
+PAGE = "gputopo-web"
 
 ALLOWED = {
     OPERATOR: [
@@ -51,6 +52,18 @@ ALLOWED = {
         "watch core pods",
         "create core events",
     ],
+    PAGE: [
+        f"{verb} {objects}"
+        for verb in ("list", "watch")
+        for objects in (
+            "gputopo.io gputopologies",
+            "gputopo.io gpujobs",
+            "gputopo.io gpuprofiles",
+            "core pods",
+            "batch jobs",
+            "apps deployments",
+        )
+    ],
 }
 FORBIDDEN = {
     OPERATOR: [
@@ -89,6 +102,23 @@ FORBIDDEN = {
         "get core secrets",
         "get resource.k8s.io resourceslices",
         "delete resource.k8s.io resourceslices",
+    ],
+    PAGE: [
+        "get core pods",
+        "get core pods/log",
+        "create core pods",
+        "create core pods/exec",
+        "patch core pods",
+        "patch core pods/status",
+        "create core pods/binding",
+        "create gputopo.io gpujobs",
+        "patch gputopo.io gpujobs",
+        "patch gputopo.io gputopologies/status",
+        "list core nodes",
+        "list core secrets",
+        "list core configmaps",
+        "list coordination.k8s.io leases",
+        "create core events",
     ],
 }
 

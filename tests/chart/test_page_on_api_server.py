@@ -1,0 +1,120 @@
+"""The page with the account of the chart, on a real API server with its audit log."""
+
+import os
+import re
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from support.control_plane import api_server
+from support.control_plane.api_server import PODS, AuditedRequest, process
+from support.control_plane.component_work import put_on_gpus
+from support.control_plane.scheduler_pairs import put_nodes, put_pod, wait_until
+from support.helm_chart import Helm, find
+
+ACCOUNT = "gputopo-web"
+ON = {"web": {"enabled": True}}
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPage:
+    """The page while it is served, and the folder with the audit log of the API server."""
+
+    url: str
+    folder: Path
+
+    def get(self, path: str) -> str:
+        """Return the text of a page."""
+        return self.request("GET", path)[1]
+
+    def request(self, method: str, path: str) -> tuple[int, str]:
+        """Return status and text of a response."""
+        request = urllib.request.Request(self.url + path, method=method)  # noqa: S310 - http
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=30) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def sent(self) -> list[AuditedRequest]:
+        """Return the requests that the page has sent to the API server."""
+        user = f"system:serviceaccount:gputopo-system:{ACCOUNT}"
+        return [each for each in api_server.audited(self.folder) if each.user == user]
+
+
+@pytest.fixture(scope="module")
+def page(
+    helm: Helm, kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServedPage]:
+    """Return the page of a cluster with two nodes, a placed pod and a waiting one."""
+    folder, work = tmp_path_factory.mktemp("audited"), tmp_path_factory.mktemp("page")
+    with api_server.running(kubernetes_binaries, folder, audit=True) as server:
+        helm.install(server.kubeconfig, ON)
+        put_nodes(server, 2)
+        put_pod(server, "train", 3)
+        put_on_gpus(server, "train")
+        assert server.merge(f"{PODS}/train/status", {"status": {"phase": "Running"}}).accepted
+        put_pod(server, "waits", 9)
+        access = server.kubeconfig_of(ACCOUNT, work / "kubeconfig")
+        log = work / "page.log"
+        command = [sys.executable, "-m", "gputopo_cli", "web", "--port", "0"]
+        with process(command, log, {**os.environ, "KUBECONFIG": str(access)}):
+            wait_until(lambda: "serving" in log.read_text(), seconds=60)
+            url = re.findall(r"serving (\S+)/ until", log.read_text())[0]
+            found = ServedPage(url, folder)
+            wait_until(lambda: "default/train" in found.get("/"), seconds=60)
+            wait_until(lambda: "default/waits" in found.get("/"), seconds=60)
+            yield found
+
+
+def test_the_page_shows_nodes_and_placed_and_waiting_pods(page: ServedPage) -> None:
+    shown = page.get("/")
+    for node in ("node-0", "node-1"):
+        assert f'id="node-{node}"' in shown
+    used = re.findall(r"<title>(GPU \d): [^<]*default/train", shown)
+    assert used == ["GPU 0", "GPU 1", "GPU 2"]
+    assert "Why these GPUs" in page.get("/pod/default/train")
+    assert "Why it waits" in page.get("/pod/default/waits")
+    result = page.get("/what-if?gpus=8&node=node-0&after_end=default/train")
+    assert "The pod would get GPUs" in result
+
+
+def test_the_account_uses_each_of_its_rights_and_needs_no_other(
+    helm: Helm, page: ServedPage
+) -> None:
+    rules = find(helm.render(ON), "ClusterRole", ACCOUNT)["rules"]
+    given = {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+    def used() -> set[tuple[str, str, str]]:
+        return {(each.group, each.resource, each.verb) for each in page.sent()}
+
+    wait_until(lambda: given <= used(), seconds=30)
+    assert used() == given
+    assert [each for each in page.sent() if each.status >= HTTPStatus.BAD_REQUEST] == []
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", ["/", "/pod/default/train", "/what-if", "/events"])
+def test_requests_that_would_change_something_are_rejected(
+    page: ServedPage, method: str, path: str
+) -> None:
+    status, text = page.request(method, path)
+    assert (status, text) == (
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        f"method: {method} is not allowed; the page only reads: use GET\n",
+    )
+    assert {each.verb for each in page.sent()} <= {"list", "watch"}
