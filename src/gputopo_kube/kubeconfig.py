@@ -5,7 +5,8 @@ all versions of exec plugins, and several files in ``KUBECONFIG``. Users often n
 """
 
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -77,13 +78,15 @@ def connection(
     Raises:
         CredentialsError: if the kubeconfig or the service account cannot be used.
     """
-    configuration = client.Configuration()
+    configuration: Any = client.Configuration()
     configuration.retries = False
     configuration.connection_pool_maxsize = parallel
     if service_account:
         _load_service_account(configuration)
     else:
         context = _load_kubeconfig(configuration, context)
+    if (renew := configuration.refresh_api_key_hook) is not None:
+        configuration.refresh_api_key_hook = one_at_a_time(renew, threading.Lock())
     with client.ApiClient(configuration) as opened:
         host = configuration.host
         yield Connection(
@@ -118,6 +121,26 @@ def _load_kubeconfig(configuration: Any, context: str | None) -> str | None:  # 
     return context
 
 
+def one_at_a_time(refresh: Callable[[Any], None], lock: threading.Lock) -> Callable[[Any], None]:
+    """Return a function that renews credentials in one thread at a time.
+
+    The official client renews expired credentials in each thread that sends a request. Then some
+    exec plugins open the browser once for each thread.
+
+    Raises (the returned function):
+        UnavailableError: if the credentials cannot be renewed.
+    """
+
+    def renew(configuration: Any) -> None:  # noqa: ANN401 - untyped
+        with lock:
+            try:
+                refresh(configuration)
+            except Exception as error:  # noqa: BLE001 - providers raise errors of any type
+                raise UnavailableError(f"credentials: {_first_line(error)}") from None
+
+    return renew
+
+
 def _serialized(connection: Any, request: HttpRequest) -> Any:  # noqa: ANN401 - untyped
     return connection.param_serialize(
         request.method,
@@ -148,7 +171,10 @@ def _send(connection: Any, host: str, request: HttpRequest) -> HttpResponse:  # 
 
 
 def _open(connection: Any, host: str, request: HttpRequest) -> "_Stream":  # noqa: ANN401
-    response = _call(connection, host, request, (_TIMEOUT_SECONDS, _SILENCE_SECONDS))
+    response = _call(connection, host, request, _TIMEOUT_SECONDS)
+    # The headers arrive at once, but the time limit of the body is longer.
+    if (opened := response.response.connection) is not None and opened.sock is not None:
+        opened.sock.settimeout(_SILENCE_SECONDS)
     return _Stream(response.status, response.reason or "", host, response.response)
 
 

@@ -6,6 +6,7 @@ client supports completely (see ``kubeconfig``).
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ from gputopo_kube.sync import SyncApi
 _WATCH_SECONDS: Final = 290
 """The API server ends a watch after this time. The next watch continues where it ended."""
 
+_SHORTEST_SECONDS: Final = 1.0
+"""A watch that ends earlier, and without an event, has failed. Some proxies end all watches."""
+
 _LARGEST_ERROR: Final = 4096
 
 Item = TypeVar("Item")
@@ -37,8 +41,9 @@ class ThreadedSource(Generic[Item]):
 
     Attributes:
         path: parts of the URL path of the list, for example ``("api", "v1", "pods")``.
-        parse: converts an object, in one of the threads.
+        parse: converts an object; those of a list in one of the threads.
         query: field or label selectors.
+        clock: returns monotonic seconds.
     """
 
     api: SyncApi
@@ -47,6 +52,7 @@ class ThreadedSource(Generic[Item]):
     path: tuple[str, ...]
     parse: Callable[[Document], Item]
     query: Mapping[str, str] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
 
     async def list(self) -> Listing[Item]:
         """Return all objects.
@@ -61,21 +67,24 @@ class ThreadedSource(Generic[Item]):
 
         Raises:
             RejectedError: with status 410 if the resource version is too old.
-            UnavailableError: if the connection was lost.
+            UnavailableError: if the connection was lost, or a watch ends at once.
         """
         version = resource_version
         while True:
+            earliest_end, reported = self.clock() + _SHORTEST_SECONDS, False
             stream = await self._run(partial(self._open, version))
             try:
                 parts = stream.parts()
                 lines = _Lines()
                 while (part := await self._run(partial(next, parts, None))) is not None:
                     for change in map(_parse_change, lines.split(part)):
-                        version = _version(change.document) or version
+                        version, reported = _version(change.document) or version, True
                         if change.type != "BOOKMARK":
                             yield self._event(change)
             finally:
                 stream.close()
+            if not reported and self.clock() < earliest_end:
+                raise UnavailableError("watch: it ended at once and without an event")
 
     async def _run(self, call: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self.threads, call)

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -167,6 +168,30 @@ async def test_an_event_may_arrive_in_parts(link: Connection) -> None:
         async with aclosing(source.watch("1")) as events:
             assert await found(events) == ("a", False)
     assert body.closed
+
+
+async def test_a_watch_that_ends_at_once_and_without_an_event_is_an_error(
+    link: Connection,
+) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        source = ThreadedSource(
+            link.api, lambda _: _Body(200, []), threads, PODS, name_of, clock=lambda: 7.0
+        )
+        with pytest.raises(UnavailableError, match="watch: it ended at once"):
+            await anext(source.watch("1"))
+
+
+async def test_a_watch_without_an_event_that_ends_late_is_opened_again(link: Connection) -> None:
+    event = json.dumps({"type": "ADDED", "object": objects.pod("a")}).encode()
+    bodies = [_Body(200, []), _Body(200, [event + b"\n"])]
+    seconds = count(0, 300)
+    with ThreadPoolExecutor(1) as threads:
+        source = ThreadedSource(
+            *(link.api, lambda _: bodies.pop(0), threads, PODS, name_of),
+            clock=lambda: float(next(seconds)),
+        )
+        async with aclosing(source.watch("1")) as events:
+            assert await found(events) == ("a", False)
 
 
 @pytest.mark.parametrize(
