@@ -185,9 +185,7 @@ class ClusterState:
         return node_card(published, (use for use in uses if use.node == name))
 
     def _node_changed(self, before: WatchedNode | None, after: WatchedNode | None) -> None:
-        node = after or before
-        if node is not None:
-            self._changes.nodes.add(node.published.name)
+        self._changes.nodes |= {node.published.name for node in (before, after) if node}
         self._snapshot = None
         self.on_change()
 

@@ -1,6 +1,7 @@
 """The program of the page: options, addresses, and what happens when it cannot go on."""
 
 import asyncio
+import runpy
 import socket
 import threading
 from pathlib import Path
@@ -30,6 +31,16 @@ def test_options_of_the_image_use_the_service_account() -> None:
 
 def test_the_program_shows_why_it_cannot_start(capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["--host=127.0.0.1", "--port=0"]) == 1
+    assert "gputopo-web: service account: " in capsys.readouterr().err
+
+
+def test_the_program_exits_with_status_1_if_it_cannot_start(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["gputopo-web", "--host=127.0.0.1", "--port=0"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(program.__file__), run_name="__main__")
+    assert ended.value.code == 1
     assert "gputopo-web: service account: " in capsys.readouterr().err
 
 

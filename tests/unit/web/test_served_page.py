@@ -245,6 +245,18 @@ async def test_changes_are_pushed_together_and_only_if_the_page_differs() -> Non
     pushing.cancel()
 
 
+async def test_a_change_that_the_page_does_not_show_is_not_pushed() -> None:
+    state, hub, changed = two_nodes(), Hub(), asyncio.Event()
+    state.on_change = changed.set
+    pushing = asyncio.create_task(push(state, Pages(state, "c"), hub, changed, 0))
+    before = hub.position
+    set_topology(state, topology("n1", pod("train", "n1", uuids("n1", 0, 3, 2))))
+    while changed.is_set():  # noqa: ASYNC110 - the loop of this thread
+        await asyncio.sleep(0)
+    assert hub.position == before
+    pushing.cancel()
+
+
 async def test_viewers_get_each_change_once_and_in_order() -> None:
     hub = Hub()
     async with aclosing(hub.stream(hub.position)) as events:
