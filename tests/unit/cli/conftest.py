@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from support.api import static
-from support.api.kubeconfig import write_kubeconfig
 from support.api.static import StaticApi
 from support.cli import healthy_cluster
 from support.cli.command_line import Command, command_line
+from support.cli.reachable import Serve, serving_clusters
 
 
 @pytest.fixture
@@ -18,10 +17,13 @@ def gputopo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[StaticApi]:
-    """A healthy cluster, and a kubeconfig for it."""
+def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[Serve]:
     del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
-    with static.serving(healthy_cluster.installation()) as api:
-        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
-        monkeypatch.setenv("KUBECONFIG", str(config))
-        yield api
+    with serving_clusters(tmp_path, monkeypatch) as serve:
+        yield serve
+
+
+@pytest.fixture
+def api(serve: Serve) -> StaticApi:
+    """A healthy cluster, and a kubeconfig for it."""
+    return serve(healthy_cluster.installation())

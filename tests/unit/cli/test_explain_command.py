@@ -1,18 +1,17 @@
 """``gputopo explain`` shows why a placed pod has its GPUs, and repeats the decision."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION
-from support.api import static
-from support.api.kubeconfig import write_kubeconfig
 from support.api.static import Document, StaticApi
 from support.builders.objects import pod, topology_object
 from support.cli.command_line import Command, Done
+from support.cli.reachable import Serve
 from support.explain.placed import DGX1, altered, of_an_older_version, placed_pod
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -49,8 +48,7 @@ kubelet      the pod has exactly the intended GPUs
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[StaticApi]:
-    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
+def api(serve: Serve) -> StaticApi:
     used = dict.fromkeys(CHOSEN, "uid-train")
     known = StaticApi(
         objects={
@@ -58,10 +56,7 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> It
             f"{TOPOLOGIES}/n1": topology_object("n1", DGX1, used_by=used),
         }
     )
-    with static.serving(known) as api:
-        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
-        monkeypatch.setenv("KUBECONFIG", str(config))
-        yield api
+    return serve(known)
 
 
 Save = Callable[[str, Document], str]

@@ -1,18 +1,16 @@
 """``gputopo explain`` says why a pod without a node, or a GPUJob without a pod, is pending."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.api import static
-from support.api.kubeconfig import write_kubeconfig
 from support.api.static import StaticApi
 from support.builders.live import installed
 from support.builders.objects import condition, pod
 from support.cli import live_cluster as cluster
 from support.cli.command_line import Command
+from support.cli.reachable import Serve
 
 GUIDE = Path(__file__).parents[3] / "docs/use/explain.md"
 DEFAULT = "/api/v1/namespaces/default/pods"
@@ -20,12 +18,8 @@ GPU_JOB = f"{cluster.OWN}/namespaces/default/gpujobs/finetune"
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[StaticApi]:
-    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
-    with static.serving(cluster.live_cluster()) as api:
-        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
-        monkeypatch.setenv("KUBECONFIG", str(config))
-        yield api
+def api(serve: Serve) -> StaticApi:
+    return serve(cluster.live_cluster())
 
 
 def test_guide_shows_a_pending_pod(api: StaticApi, gputopo: Command) -> None:

@@ -1,16 +1,14 @@
 """``gputopo explain`` shows why a pod that gputopo sizes has its CPUs and memory."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from support.api import static
-from support.api.kubeconfig import write_kubeconfig
 from support.api.static import Document, StaticApi
 from support.cli.command_line import Command
 from support.cli.healthy_cluster import NODES, PODS, TOPOLOGIES
+from support.cli.reachable import Serve
 from support.cli.sized_cluster import applied, record, sized_cluster
 from support.explain.placed import placed_pod
 from support.tuning.api_cluster import sized_container, sized_pod
@@ -33,33 +31,27 @@ Show = Callable[..., Any]
 
 
 @pytest.fixture
-def serve(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command
-) -> Iterator[Callable[[StaticApi], StaticApi]]:
-    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
-    with static.serving(StaticApi()) as api:
-        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
-        monkeypatch.setenv("KUBECONFIG", str(config))
+def serve_pods(serve: Serve) -> Serve:
+    """Serve each pod of the lists also by its name, with its node."""
 
-        def set_responses(responses: StaticApi) -> StaticApi:
-            api.lists, api.rejections = responses.lists, responses.rejections
-            api.objects = {
-                f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}": pod
-                for pod in api.lists[PODS]
-            }
-            api.objects[f"{NODES}/n1"] = api.lists[NODES][0]
-            api.objects[f"{TOPOLOGIES}/n1"] = api.lists[TOPOLOGIES][0]
-            return api
+    def serve_objects(api: StaticApi) -> StaticApi:
+        api.objects = {
+            f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}": pod
+            for pod in api.lists[PODS]
+        }
+        api.objects[f"{NODES}/n1"] = api.lists[NODES][0]
+        api.objects[f"{TOPOLOGIES}/n1"] = api.lists[TOPOLOGIES][0]
+        return serve(api)
 
-        yield set_responses
+    return serve_objects
 
 
 @pytest.fixture
-def sized(serve: Callable[[StaticApi], StaticApi], gputopo: Command) -> Show:
+def sized(serve_pods: Serve, gputopo: Command) -> Show:
     """Return a function that returns name, value and reason of each line about a pod."""
 
     def show(name: str, *more: Document) -> dict[str, tuple[str, str]]:
-        serve(sized_cluster(*more))
+        serve_pods(sized_cluster(*more))
         sizing = gputopo(f"explain {name} -o json").document["sizing"]
         return {part["name"]: (part["value"], part["why"]) for part in sizing["parts"]}
 
@@ -67,9 +59,9 @@ def sized(serve: Callable[[StaticApi], StaticApi], gputopo: Command) -> Show:
 
 
 def test_amounts_bounds_curve_and_recomputed_amounts_are_shown(
-    serve: Callable[[StaticApi], StaticApi], gputopo: Command
+    serve_pods: Serve, gputopo: Command
 ) -> None:
-    serve(sized_cluster())
+    serve_pods(sized_cluster())
     done = gputopo("explain linear")
     assert done.status == 0
     lines = done.out.partition("\nCPU AND MEMORY")[2].splitlines()
@@ -81,9 +73,9 @@ def test_amounts_bounds_curve_and_recomputed_amounts_are_shown(
 
 
 def test_json_has_the_amounts_of_sizes_and_whether_they_agree(
-    serve: Callable[[StaticApi], StaticApi], gputopo: Command
+    serve_pods: Serve, gputopo: Command
 ) -> None:
-    serve(sized_cluster())
+    serve_pods(sized_cluster())
     sizing = gputopo("explain linear -o json").document["sizing"]
     assert sizing["now"] == {"milliCPU": 6500, "memory": 4 * 2**30}
     assert (sizing["state"], sizing["recomputedAgrees"]) == ("Resized", True)
@@ -135,10 +127,8 @@ def test_pinned_pod_has_neither_share_nor_maximum(sized: Show) -> None:
     assert found["recomputed"][1].startswith("the spec has these amounts: unchanged: ")
 
 
-def test_missing_permission_makes_the_sizes_unknown(
-    serve: Callable[[StaticApi], StaticApi], gputopo: Command
-) -> None:
-    api = serve(sized_cluster())
+def test_missing_permission_makes_the_sizes_unknown(serve_pods: Serve, gputopo: Command) -> None:
+    api = serve_pods(sized_cluster())
     api.forbid(PODS, "pods is forbidden")
     done = gputopo("explain linear")
     assert done.status == 0
@@ -148,21 +138,21 @@ def test_missing_permission_makes_the_sizes_unknown(
 
 @pytest.mark.parametrize("ended", [True, False])
 def test_pod_that_has_ended_has_no_sizes(
-    serve: Callable[[StaticApi], StaticApi], gputopo: Command, *, ended: bool
+    serve_pods: Serve, gputopo: Command, *, ended: bool
 ) -> None:
     cluster = sized_cluster(sized_pod("gone"))
     for document in cluster.lists[PODS]:
         if ended or document["metadata"]["name"] == "gone":
             document["status"] |= {"phase": "Succeeded"}
-    serve(cluster)
+    serve_pods(cluster)
     assert (
         "unknown: the pod has ended, or the operator does not size" in gputopo("explain gone").out
     )
 
 
 def test_pod_that_gputopo_does_not_size_has_no_such_lines(
-    serve: Callable[[StaticApi], StaticApi], gputopo: Command
+    serve_pods: Serve, gputopo: Command
 ) -> None:
-    serve(sized_cluster(placed_pod(2)))
+    serve_pods(sized_cluster(placed_pod(2)))
     assert "CPU and memory" not in gputopo("explain train").out
     assert gputopo("explain train -o json").document["sizing"] is None

@@ -2,16 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.api import static
-from support.api.kubeconfig import write_kubeconfig
 from support.api.static import StaticApi
 from support.cli import live_cluster as cluster
 from support.cli.command_line import Command
+from support.cli.reachable import Serve
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs/use/what-if.md"
@@ -40,12 +38,8 @@ WITH_RULES = (
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[StaticApi]:
-    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
-    with static.serving(cluster.live_cluster()) as api:
-        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
-        monkeypatch.setenv("KUBECONFIG", str(config))
-        yield api
+def api(serve: Serve) -> StaticApi:
+    return serve(cluster.live_cluster())
 
 
 @pytest.mark.parametrize(("line", "said"), EXAMPLES, ids=lambda text: text[:40])

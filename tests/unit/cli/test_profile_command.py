@@ -1,16 +1,14 @@
 """``gputopo profile`` shows what was measured of the workloads."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.api import static
-from support.api.kubeconfig import write_kubeconfig
 from support.api.static import StaticApi
 from support.builders.samples import WORST, sample
 from support.cli.command_line import Command
+from support.cli.reachable import Serve
 
 PROFILES = "/apis/gputopo.io/v1alpha1/gpuprofiles"
 FACTS = {
@@ -85,13 +83,9 @@ def measured() -> dict[str, Any]:
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[StaticApi]:
-    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
+def api(serve: Serve) -> StaticApi:
     lists = {PROFILES: [profile("new"), measured(), profile("new", "research")]}
-    with static.serving(StaticApi(lists=lists)) as api:
-        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
-        monkeypatch.setenv("KUBECONFIG", str(config))
-        yield api
+    return serve(StaticApi(lists=lists))
 
 
 def test_list_has_a_line_for_each_profile(api: StaticApi, gputopo: Command) -> None:

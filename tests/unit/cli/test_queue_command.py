@@ -1,16 +1,14 @@
 """``gputopo queue`` shows the waiting GPUJobs in their order."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.api import static
-from support.api.kubeconfig import write_kubeconfig
 from support.api.static import StaticApi
 from support.cli.command_line import Command
 from support.cli.healthy_cluster import DEPLOYMENTS
+from support.cli.reachable import Serve
 from support.cli.sized_cluster import JOBS, SINCE, operator, waiting_job
 
 GUIDE = Path(__file__).parents[3] / "docs/use/cli.md"
@@ -19,8 +17,7 @@ SRTF = {"queue_order": "SRTF", "queue_max_skip_seconds": "3600"}
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[StaticApi]:
-    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
+def api(serve: Serve) -> StaticApi:
     running = waiting_job("running", 1)
     running["status"]["queue"] = {"waitedSeconds": 7}
     new = waiting_job("new", 1)
@@ -31,10 +28,7 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> It
         JOBS: [small, running, new, waiting_job("large", 1, reservedNode="n1")],
         DEPLOYMENTS: [operator(**SRTF)],
     }
-    with static.serving(StaticApi(lists=lists)) as api:
-        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
-        monkeypatch.setenv("KUBECONFIG", str(config))
-        yield api
+    return serve(StaticApi(lists=lists))
 
 
 def test_guide_shows_jobs_by_position_with_the_order(api: StaticApi, gputopo: Command) -> None:

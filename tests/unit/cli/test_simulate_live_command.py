@@ -1,26 +1,18 @@
 """``gputopo simulate --live`` starts from the GPUs that a cluster uses now."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from support.api import static
-from support.api.kubeconfig import write_kubeconfig
 from support.api.static import StaticApi
 from support.cli import live_cluster as cluster
 from support.cli.command_line import Command
+from support.cli.reachable import Serve
 
 JOBS = b"id,gpus,service\na,2,100\nb,4,100\n"
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[StaticApi]:
-    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
-    with static.serving(cluster.live_cluster()) as api:
-        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
-        monkeypatch.setenv("KUBECONFIG", str(config))
-        yield api
+def api(serve: Serve) -> StaticApi:
+    return serve(cluster.live_cluster())
 
 
 def test_jobs_start_on_free_gpus_and_when_pods_end(api: StaticApi, gputopo: Command) -> None:

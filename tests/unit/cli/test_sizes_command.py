@@ -1,7 +1,7 @@
 """``gputopo sizes`` shows CPU and memory of running pods as the operator computes them."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,30 +9,14 @@ import pytest
 
 from gputopo.api.profiling import CpuAmounts, ProfilingState
 from gputopo_cli.cluster.sizes.bars import WIDTH, draw_bar
-from support.api import static
-from support.api.kubeconfig import write_kubeconfig
-from support.api.static import Document, StaticApi
+from support.api.static import Document
 from support.cli.command_line import Command
 from support.cli.healthy_cluster import DEPLOYMENTS, NODES, PODS, TOPOLOGIES
+from support.cli.reachable import Serve
 from support.cli.sized_cluster import PROFILES, SINCE, applied, measurement, record, sized_cluster
 from support.tuning.api_cluster import GIB, sized_container, sized_pod
 
 GUIDE = Path(__file__).parents[3] / "docs/use/cli.md"
-Serve = Callable[[StaticApi], StaticApi]
-
-
-@pytest.fixture
-def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[Serve]:
-    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
-    with static.serving(StaticApi()) as api:
-        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
-        monkeypatch.setenv("KUBECONFIG", str(config))
-
-        def set_responses(responses: StaticApi) -> StaticApi:
-            api.lists, api.rejections = responses.lists, responses.rejections
-            return api
-
-        yield set_responses
 
 
 @pytest.fixture

@@ -2,30 +2,26 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION
-from support.api import static
 from support.api.kubeconfig import write_kubeconfig
 from support.api.static import Document, StaticApi
 from support.cli import healthy_cluster
 from support.cli.command_line import Command
 from support.cli.healthy_cluster import PODS, TOPOLOGIES, uuids
+from support.cli.reachable import Serve
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gputopo: Command) -> Iterator[StaticApi]:
-    del gputopo  # it hides the machine's kubeconfig, which this fixture replaces
-    with static.serving(healthy_cluster.users_of_gpus()) as api:
-        config = write_kubeconfig(tmp_path / "kubeconfig", api.url)
-        monkeypatch.setenv("KUBECONFIG", str(config))
-        yield api
+def api(serve: Serve) -> StaticApi:
+    return serve(healthy_cluster.users_of_gpus())
 
 
 def train(api: StaticApi) -> Document:
