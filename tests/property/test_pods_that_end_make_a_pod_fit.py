@@ -5,24 +5,12 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputopo.api.names import RESOURCE
-from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_explain.pending.releases import NodeUser, NodeUsers
 from gputopo_explain.snapshot import snapshot_of
-from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.evaluation import PERMANENT_MISFITS, Misfit
-from gputopo_scheduling.request import placement_request
 from support.builders.clusters import random_lists
-from support.builders.objects import pod
+from support.builders.requests import request_of
 from support.property_settings import fuzzed, tried
-
-
-def request_of(gpus: int) -> PlacementRequest:
-    view = parse_gpu_pod(pod("one", gpus), RESOURCE)
-    assert view is not None
-    request = placement_request(view, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert isinstance(request, PlacementRequest)
-    return request
 
 
 def _any_user(_: NodeUser) -> bool:

@@ -5,19 +5,17 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
+from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedNodes
-from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo_extender.state.decision import decide
-from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.evaluation import Misfit, match_on
 from gputopo_scheduling.record import request_origin
-from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.topologies import GpuNode, parse_node
 from gputopo_scheduling.usage import NodeUsage, node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, pod, topology_object
+from support.builders.requests import pod_view, request_in
 
 DGX1 = named("dgx1-v100", node="n1")
 NODES = RecordedNodes(compared=3, fitted=2, better=0, equal=1, score=10, misfits={"busy": 1})
@@ -38,10 +36,8 @@ def placed_pod(
     document = at_version(
         pod(name, gpus, annotations=annotations, containers=containers, phase=phase), 7
     )
-    view = parse_gpu_pod(document, RESOURCE)
-    assert view is not None
-    request = placement_request(view, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert isinstance(request, PlacementRequest)
+    view = pod_view(document)
+    request = request_in(view)
     usage = usage_of(topology, busy)
     match = match_on(usage.state, request)
     assert not isinstance(match, Misfit)

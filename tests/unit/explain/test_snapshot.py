@@ -1,16 +1,14 @@
 """A snapshot lists what it could not parse, and answers what would be without pods or nodes."""
 
-from gputopo.api.names import CLAIMS_ANNOTATION, RESOURCE
-from gputopo.placement.model import PlacementRequest, PolicyName
+from gputopo.api.names import CLAIMS_ANNOTATION
 from gputopo_explain.snapshot import ClusterSnapshot, snapshot_of
 from gputopo_kube.document import ObjectKey
-from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.claims import Claim, format_claims
-from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.usage import NodeUsage
 from gputopo_topologies.catalogue import named
 from support.builders.clusters import annotated
 from support.builders.objects import Document, pod, topology_object
+from support.builders.requests import request_of
 
 DGX = named("dgx1-v100", node="n1")
 UUIDS = [gpu.uuid for gpu in DGX.gpus]
@@ -32,14 +30,6 @@ def free_on(snapshot: ClusterSnapshot, node: str = "n1") -> int:
     usage = snapshot.usages[node]
     assert isinstance(usage, NodeUsage)
     return usage.free
-
-
-def request_of(gpus: int) -> PlacementRequest:
-    view = parse_gpu_pod(pod("one", gpus), RESOURCE)
-    assert view is not None
-    request = placement_request(view, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert isinstance(request, PlacementRequest)
-    return request
 
 
 def test_pods_that_cannot_be_parsed_are_named_and_left_out() -> None:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from gputopo.api.annotations import GpusAnnotation
-from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
-from gputopo.placement.model import PlacementRequest, PolicyName
+from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import mask_of
 from gputopo_extender.fencing.binding_writer import BindingWriter
 from gputopo_extender.fencing.claim_lease import ClaimLease, StoredClaims
@@ -19,7 +18,7 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.errors import UnavailableError
-from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import (
     Evaluation,
@@ -30,11 +29,11 @@ from gputopo_scheduling.evaluation import (
     match_on,
 )
 from gputopo_scheduling.record import request_origin
-from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.topologies import UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState, NodeUsage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, container_states, pod, topology_object
+from support.builders.requests import pod_view, request_in, request_of
 
 DGX = named("dgx1-v100", node="n1")
 BOUND, DELETED, LATER = 10, 20, 30
@@ -66,10 +65,10 @@ class World:
         self.ledger.put_topology(parse_node(document))
 
     def put(self, document: Document, version: int = BOUND) -> None:
-        self.ledger.put_pod(record(at_version(document, version)))
+        self.ledger.put_pod(pod_view(at_version(document, version)))
 
     def delete(self, document: Document, version: int = DELETED) -> None:
-        last = record(at_version(document, version))
+        last = pod_view(at_version(document, version))
         self.ledger.drop_pod(last.uid, last)
 
     @property
@@ -79,23 +78,13 @@ class World:
         return found
 
     def requested(self, gpus: int) -> Evaluation:
-        request = placement_request(
-            record(pod("next", gpus)), resource=RESOURCE, default_policy=PolicyName.PRESERVE
-        )
-        assert isinstance(request, PlacementRequest)
         states = [self.ledger.states().get("n1")]
-        return evaluation(["n1"], states, evaluate_states(states, request))
+        return evaluation(["n1"], states, evaluate_states(states, request_of(gpus)))
 
 
 @pytest.fixture
 def world() -> World:
     return World()
-
-
-def record(document: Document) -> PodView:
-    found = parse_gpu_pod(document, RESOURCE)
-    assert found is not None
-    return found
 
 
 def bound(name: str = "old", *gpus: int, phase: str = "Running", states: str = "") -> Document:
@@ -119,19 +108,16 @@ ENDED = bound(phase="Succeeded", states="terminated")
 
 
 def reserve(world: World, document: Document) -> Decision:
-    request = placement_request(
-        record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE
-    )
-    assert isinstance(request, PlacementRequest)
+    request = request_in(pod_view(document))
     match = match_on(world.usage.state, request)
     assert not isinstance(match, Misfit)
     decision = decide(
-        record(document),
+        pod_view(document),
         request,
         match,
         node="n1",
         usage=world.usage,
-        origin=request_origin(record(document).annotations),
+        origin=request_origin(pod_view(document).annotations),
         compared=None,
     )
     world.ledger.reservations.reserve(decision)
@@ -230,7 +216,7 @@ def test_deletion_of_an_unknown_pod_without_a_record_changes_nothing(world: Worl
 def test_list_of_a_smaller_version_leaves_other_reservations_unchanged(world: World) -> None:
     world.put(pod("old", 2))
     reserve(world, pod("old", 2))
-    list_pods(world, BOUND - 1, record(pod("old", 2)))
+    list_pods(world, BOUND - 1, pod_view(pod("old", 2)))
     (kept,) = world.ledger.reservations.own()
     assert kept.progress is BindingProgress.WRITING
 
@@ -414,7 +400,7 @@ def test_claim_of_a_bound_pod_stays_until_the_watch_shows_the_binding(world: Wor
     claim = Claim("uid-b", "default", "b", "7", "n1", (DGX.gpus[2].uuid,))
     world.ledger.replace_claims([claim])
     api = NoPods()
-    api.found["default", "b"] = record(pod("b", node="n1"))
+    api.found["default", "b"] = pod_view(pod("b", node="n1"))
     fence = ClaimFence(world.ledger, NoLease(), api, timeout_seconds=1)
     asyncio.run(fence.resolve_claim(claim))
     assert world.ledger.reservations.of_others() == (claim,)
@@ -443,7 +429,7 @@ class ShownPods(NoPods):
     async def invalidate(self, namespace: str, name: str) -> PodView | None:
         assert namespace == "default"
         self.world.put(pod(name), LATER)
-        return record(at_version(pod(name), LATER))
+        return pod_view(at_version(pod(name), LATER))
 
 
 def test_claim_for_a_pod_that_this_process_binds_is_resolved_after_the_bind(world: World) -> None:
@@ -451,7 +437,7 @@ def test_claim_for_a_pod_that_this_process_binds_is_resolved_after_the_bind(worl
     reserve(world, pod("old", 2))
     claim = Claim("uid-old", "default", "old", "7", "n1", (DGX.gpus[5].uuid,))
     fence = ClaimFence(world.ledger, OneClaim(claim), ShownPods(world), timeout_seconds=1)
-    asyncio.run(fence.load(record(pod("next"))))
+    asyncio.run(fence.load(pod_view(pod("next"))))
     assert world.ledger.reservations.of_others() == (claim,)
 
 
@@ -467,7 +453,7 @@ def test_ended_pod_is_kept_while_the_status_lists_it(world: World) -> None:
 
 
 def test_pods_that_ended_before_a_list_are_not_new_in_the_next(world: World) -> None:
-    collected = record(at_version(bound(phase="Failed", states="running"), 15))
+    collected = pod_view(at_version(bound(phase="Failed", states="running"), 15))
     world.ledger.replace_pods([collected], epoch=world.ledger.begin_pod_list(), version=15)
     assert world.usage.used == 0b11
     world.report(15)
@@ -517,7 +503,7 @@ def test_after_a_restore_of_etcd_smaller_versions_confirm_and_pods_come_back(wor
     world.put(bound("other", 4, states="running"), 91)
     world.delete(RUNNING, 95)
     world.delete(bound("other", 4, states="running"), 96)
-    restored = record(at_version(bound("other", 4, states="running"), 40))
+    restored = pod_view(at_version(bound("other", 4, states="running"), 40))
     world.ledger.replace_pods([restored], epoch=world.ledger.begin_pod_list(), version=50)
     assert (world.usage.used, world.usage.deleted) == (0b10011, 0b11)
     world.report(50, {4: "uid-other"})
@@ -561,7 +547,7 @@ def test_error_names_the_deleted_pod_whose_processes_are_awaited(world: World) -
     found = world.requested(7)
     assert found.failed() == {"n1": "GPUs in use by processes of deleted pods"}
     assert found.misfit_counts == {MisfitKind.DELETED_PODS: 1}
-    reason = FilterRetries(world.ledger).reason(record(pod("next", 7)), found)
+    reason = FilterRetries(world.ledger).reason(pod_view(pod("next", 7)), found)
     assert reason == (
         "n1: GPUs in use by processes of deleted pod default/old: waiting until they end"
     )

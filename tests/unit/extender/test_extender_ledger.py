@@ -4,15 +4,13 @@ import dataclasses
 import json
 
 from gputopo.api.annotations import GpusAnnotation
-from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
-from gputopo.placement.model import PlacementRequest, PolicyName
+from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import mask_of
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_extender.verbs.retries import FilterRetries
-from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import (
     Evaluation,
@@ -24,11 +22,11 @@ from gputopo_scheduling.evaluation import (
     match_on,
 )
 from gputopo_scheduling.record import request_origin
-from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState, NodeUsage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, condition, pod, topology_object
+from support.builders.requests import pod_view, request_in, request_of
 
 DGX = named("dgx1-v100", node="n1")
 UUIDS = [gpu.uuid for gpu in DGX.gpus]
@@ -38,22 +36,8 @@ def ledger_with(*pods: Document, **topology: object) -> Ledger:
     ledger = Ledger()
     ledger.put_topology(parse_node(topology_object("n1", DGX, **topology)))  # type: ignore[arg-type]
     for each in pods:
-        ledger.put_pod(record(each))
+        ledger.put_pod(pod_view(each))
     return ledger
-
-
-def record(document: Document) -> PodView:
-    found = parse_gpu_pod(document, RESOURCE)
-    assert found is not None
-    return found
-
-
-def request_of(document: Document) -> PlacementRequest:
-    found = placement_request(
-        record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE
-    )
-    assert isinstance(found, PlacementRequest)
-    return found
 
 
 def usage(ledger: Ledger) -> NodeUsage:
@@ -63,23 +47,23 @@ def usage(ledger: Ledger) -> NodeUsage:
 
 
 def decision_for(document: Document, ledger: Ledger) -> Decision:
-    request, here = request_of(document), usage(ledger)
+    request, here = request_in(pod_view(document)), usage(ledger)
     match = match_on(here.state, request)
     assert not isinstance(match, Misfit)
     return decide(
-        record(document),
+        pod_view(document),
         request,
         match,
         node="n1",
         usage=here,
-        origin=request_origin(record(document).annotations),
+        origin=request_origin(pod_view(document).annotations),
         compared=None,
     )
 
 
 def requested(nodes: list[str], ledger: Ledger, document: Document) -> Evaluation:
     states = [ledger.states().get(name) for name in nodes]
-    return evaluation(nodes, states, evaluate_states(states, request_of(document)))
+    return evaluation(nodes, states, evaluate_states(states, request_in(pod_view(document))))
 
 
 def bound(name: str, *gpus: int, uid: str = "", node: str = "n1") -> Document:
@@ -148,7 +132,7 @@ def test_annotated_gpu_that_left_the_node_is_forgotten() -> None:
 def test_nodes_share_a_state_while_their_states_are_equal() -> None:
     ledger = ledger_with()
     ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
-    ledger.put_pod(record(bound("a", 0)))
+    ledger.put_pod(pod_view(bound("a", 0)))
     assert ledger.states()["n1"] is not ledger.states()["n2"]
     ledger.drop_pod("uid-a")
     assert ledger.states()["n1"] is ledger.states()["n2"]
@@ -176,9 +160,7 @@ def test_node_whose_agent_is_not_ready_takes_no_pod_and_keeps_its_usage() -> Non
     found = requested(["n1"], not_ready, pod("b", 1))
     assert (found.fitting(), found.failed()) == ([], {"n1": reason})
     assert found.unresolvable() == {}
-    assert match_on(usage(not_ready).state, request_of(pod("b", 1))) == Misfit(
-        MisfitKind.NOT_READY, reason
-    )
+    assert match_on(usage(not_ready).state, request_of(1)) == Misfit(MisfitKind.NOT_READY, reason)
     assert requested(["n1"], not_ready, pod("b", 8)).failed() == {"n1": "too few free GPUs"}
 
 
@@ -208,7 +190,7 @@ def test_long_reason_of_an_agent_is_one_short_line() -> None:
 def test_filter_waits_for_an_agent_if_no_node_fits_without_it() -> None:
     ledger = ledger_with(not_ready="Stopping")
     ledger.put_topology(parse_node(topology_object("n2", named("summit", node="n2"))))
-    waiting, retries = record(pod("a", 8)), FilterRetries(ledger)
+    waiting, retries = pod_view(pod("a", 8)), FilterRetries(ledger)
     assert retries.reason(waiting, requested(["n1", "n2"], ledger, pod("a", 1))) is None
     assert retries.reason(waiting, requested(["n2", "gone"], ledger, pod("a", 8))) is None
     reason = retries.reason(waiting, requested(["n1", "n2", "gone"], ledger, pod("a", 8)))
@@ -247,10 +229,10 @@ def test_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -> 
     ledger.reservations.reserve(decision_for(document, ledger))
     reserved = usage(ledger).used
     assert reserved.bit_count() == 2
-    ledger.put_pod(record(document))
+    ledger.put_pod(pod_view(document))
     ledger.reservations.mark("uid-a", BindingProgress.BOUND)
     assert usage(ledger).used == reserved
-    ledger.put_pod(record(bound("a", 6, 7)))
+    ledger.put_pod(pod_view(bound("a", 6, 7)))
     assert ledger.reservations.get("uid-a") is None
     assert usage(ledger).used == 0b11000000
 
@@ -258,7 +240,7 @@ def test_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -> 
 def test_deleted_or_ended_pod_ends_its_reservation() -> None:
     for end in (
         lambda ledger: ledger.drop_pod("uid-a"),
-        lambda ledger: ledger.put_pod(record(pod("a", 2, phase="Failed"))),
+        lambda ledger: ledger.put_pod(pod_view(pod("a", 2, phase="Failed"))),
     ):
         ledger = ledger_with(pod("a", 2))
         ledger.reservations.reserve(decision_for(pod("a", 2), ledger))
@@ -284,7 +266,7 @@ def test_ended_pod_frees_its_gpus_by_event_as_by_list() -> None:
     ended["status"]["phase"] = "Succeeded"
     ledger = ledger_with(bound("a", 0, 1))
     assert usage(ledger).used == 0b11
-    ledger.put_pod(record(ended))
+    ledger.put_pod(pod_view(ended))
     assert usage(ledger).used == 0
 
 
@@ -365,7 +347,7 @@ def test_list_with_a_smaller_version_voids_known_versions() -> None:
     ledger = ledger_with(at_version(pod("a", 2), 40))
     ledger.reservations.reserve(decision_for(pod("a", 2), ledger))
     ledger.reservations.mark("uid-a", BindingProgress.BOUND)
-    restored = record(at_version(pod("a", 2), 15))
+    restored = pod_view(at_version(pod("a", 2), 15))
     ledger.replace_pods([restored], epoch=ledger.begin_pod_list(), version=20)
     assert (ledger.pods_version, ledger.rewinds, ledger.relist.is_set()) == (20, 1, True)
     reservation = ledger.reservations.get("uid-a")
@@ -373,15 +355,15 @@ def test_list_with_a_smaller_version_voids_known_versions() -> None:
     assert reservation.progress is BindingProgress.UNKNOWN, (
         "the restored pod does not show its Binding"
     )
-    ledger.put_pod(record(at_version(pod("b"), 21)))
+    ledger.put_pod(pod_view(at_version(pod("b"), 21)))
     assert ledger.pods_version == 21
 
 
 def test_claims_end_with_their_pods_and_where_these_are_bound_elsewhere() -> None:
     ends = {
         "deleted": lambda ledger: ledger.drop_pod("uid-a"),
-        "ended": lambda ledger: ledger.put_pod(record(pod("a", phase="Failed"))),
-        "elsewhere": lambda ledger: ledger.put_pod(record(pod("a", node="n2"))),
+        "ended": lambda ledger: ledger.put_pod(pod_view(pod("a", phase="Failed"))),
+        "elsewhere": lambda ledger: ledger.put_pod(pod_view(pod("a", node="n2"))),
         "not listed": lambda ledger: ledger.replace_pods([], epoch=ledger.begin_pod_list()),
     }
     for end in ends.values():
@@ -425,7 +407,7 @@ def test_pod_is_in_flight_until_the_ledger_shows_its_node() -> None:
         in_flight.add(f"uid-{name}", "n1", 1)
     assert in_flight.gpus_by_node() == {"n1": 6}, "each counts on its last node"
     ledger.reservations.reserve(decision_for(document, ledger))
-    ledger.put_pod(record(bound("bound", 7)))
-    ledger.put_pod(record(pod("ended", 1, phase="Failed")))
+    ledger.put_pod(pod_view(bound("bound", 7)))
+    ledger.put_pod(pod_view(pod("ended", 1, phase="Failed")))
     ledger.drop_pod("uid-gone")
     assert in_flight.gpus_by_node() == {"n1": 1}

@@ -6,21 +6,16 @@ from gputopo.api.annotations import FactsAnnotation, KnownSlowdown
 from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest, PolicyName
-from gputopo_kube.pods import GpuContainer, PodView, parse_gpu_pod
+from gputopo_kube.pods import GpuContainer
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.request import placement_request
 from support.builders.objects import Document, container, pod
-
-
-def record(document: Document) -> PodView:
-    found = parse_gpu_pod(document, RESOURCE)
-    assert found is not None
-    return found
+from support.builders.requests import pod_view
 
 
 def response(document: Document) -> PlacementRequest | Misfit:
     return placement_request(
-        record(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE
+        pod_view(document), resource=RESOURCE, default_policy=PolicyName.PRESERVE
     )
 
 
@@ -39,7 +34,7 @@ def test_init_container_must_not_request_more_than_the_next_that_keeps_its_gpus(
 
 @pytest.mark.parametrize("count", ["1e3k", "9" * 5000, "-1", "0.5"])
 def test_count_that_is_not_a_number_uses_a_whole_node_and_is_rejected(count: str) -> None:
-    found = record(pod("a", containers=[container("main", count)]))
+    found = pod_view(pod("a", containers=[container("main", count)]))
     assert found.most_gpus == 64
     rejected = placement_request(found, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
     assert rejected == Misfit(
@@ -51,7 +46,7 @@ def test_several_containers_share_one_match_in_the_order_of_the_spec() -> None:
     two = pod("a", containers=[container("x", 1), container("log"), container("y", 2)])
     request = response(two)
     assert isinstance(request, PlacementRequest)
-    assert record(two).containers == (GpuContainer("x", 1), GpuContainer("y", 2))
+    assert pod_view(two).containers == (GpuContainer("x", 1), GpuContainer("y", 2))
     assert (request.size, request.pattern.kind) == (3, PatternKind.RING)
 
 

@@ -4,18 +4,14 @@ import dataclasses
 
 import pytest
 
-from gputopo.api.names import RESOURCE
 from gputopo.api.replay import RecordedNodes
-from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask
-from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.comparison import compare
 from gputopo_scheduling.cpu_shares import ranks_by_share
 from gputopo_scheduling.evaluation import Evaluation, evaluate_states, evaluation
-from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
-from support.builders.objects import pod
+from support.builders.requests import request_of
 
 DGX = named("dgx1-v100", node="any")
 IDLE = NodeState(DGX, DGX.mask, DGX.mask, 0, None)
@@ -25,11 +21,8 @@ FULL = dataclasses.replace(IDLE, free=GpuMask(0))
 
 
 def evaluated(**states: NodeState | None) -> Evaluation:
-    record = parse_gpu_pod(pod("one", 2), RESOURCE)
-    assert record is not None
-    request = placement_request(record, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert isinstance(request, PlacementRequest)
-    return evaluation([*states], [*states.values()], evaluate_states(states.values(), request))
+    results = evaluate_states(states.values(), request_of(2))
+    return evaluation([*states], [*states.values()], results)
 
 
 CLUSTER = evaluated(a=IDLE, b=IDLE, weak=WEAK, c=FULL, d=None)

@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 
 from benchmarks.verbs import verbs_on
-from gputopo.api.names import RESOURCE, RESOURCES_MAX_ANNOTATION, RESOURCES_MODE_ANNOTATION
+from gputopo.api.names import RESOURCES_MAX_ANNOTATION, RESOURCES_MODE_ANNOTATION
 from gputopo.api.v1alpha1 import SizedCapacity
-from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask
 from gputopo_extender.protocol import ExtenderArgs
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
-from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_kube.pods import PodView
 from gputopo_scheduling.cpu_shares import cpu_shares, preferred, ranks_by_share, scores
 from gputopo_scheduling.evaluation import (
     Evaluation,
@@ -23,11 +22,11 @@ from gputopo_scheduling.evaluation import (
     evaluate_states,
     evaluation,
 )
-from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.topologies import GpuNode, parse_node
 from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod, topology_object
+from support.builders.requests import pod_view, request_of
 
 DGX = named("dgx1-v100", node="any")
 IDLE = NodeState(DGX, DGX.mask, DGX.mask, 0, None)
@@ -42,9 +41,7 @@ CAPACITIES = {
 def view(mode: str = "Auto", **annotations: str) -> PodView:
     document = pod("one", 2)
     document["metadata"]["annotations"] = {RESOURCES_MODE_ANNOTATION: mode, **annotations}
-    found = parse_gpu_pod(document, RESOURCE)
-    assert found is not None
-    return found
+    return pod_view(document)
 
 
 def shares(tuned: PodView) -> dict[str, int]:
@@ -52,9 +49,7 @@ def shares(tuned: PodView) -> dict[str, int]:
 
 
 def evaluated(**states: NodeState) -> Evaluation:
-    request = placement_request(view(), resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert isinstance(request, PlacementRequest)
-    results = evaluate_states(states.values(), request)
+    results = evaluate_states(states.values(), request_of(2))
     return evaluation([*states], [*states.values()], results)
 
 

@@ -3,10 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from gputopo.api.names import RESOURCE
-from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask
-from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.evaluation import (
     Evaluation,
     Misfit,
@@ -15,21 +12,12 @@ from gputopo_scheduling.evaluation import (
     evaluation,
     rejected,
 )
-from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
-from support.builders.objects import pod
+from support.builders.requests import request_of
 from support.builders.topologies import node
 
 FREE = (0b11111111, 0b00000011, 0b00001111, 0b00000000)
-
-
-def request_of(gpus: int) -> PlacementRequest:
-    record = parse_gpu_pod(pod("one", gpus), RESOURCE)
-    assert record is not None
-    request = placement_request(record, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
-    assert isinstance(request, PlacementRequest)
-    return request
 
 
 def whole(kind: str = "dgx1-v100") -> NodeState:
