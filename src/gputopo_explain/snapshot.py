@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
+from typing import NamedTuple
 
 from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PlacementRequest
@@ -21,8 +22,23 @@ from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, ClaimsError, parse_claims, reserved_gpus
 from gputopo_scheduling.ended import EndedPod, after_status, is_confirmed
 from gputopo_scheduling.evaluation import Evaluation, evaluate_states, evaluation
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
+
+
+class BoundPods(NamedTuple):
+    """The pods that are bound to a node.
+
+    Attributes:
+        live: pods that have not ended.
+        ended: pods that have ended and whose containers may still run.
+        stopped: UIDs of pods whose containers have stopped. The agent may still list them.
+    """
+
+    live: Sequence[PodView]
+    ended: Sequence[PodView]
+    stopped: frozenset[str]
+
 
 NodeUsages = Mapping[str, NodeUsage | UnreadableTopology]
 NodeStates = Mapping[str, NodeState | UnreadableTopology]
@@ -75,6 +91,27 @@ class ClusterSnapshot:
         """Return the pods with GPUs that are bound to a node, ordered by UID."""
         return self._bound.get(node, ())
 
+    def pods_of(self, node: GpuNode) -> BoundPods:
+        """Return the pods of a node by whether their containers may run."""
+        pods = [pod for pod in self.pods_on(node.node) if pod.uid not in self.without]
+        past = [pod for pod in pods if not pod.live]
+        ended = [*_ended_on(node, past)]
+        confirmed = {each.pod.uid for each in ended if each.confirmed}
+        return BoundPods(
+            [pod for pod in pods if pod.live],
+            [each.pod for each in ended if not each.confirmed],
+            self.without | confirmed | {pod.uid for pod in past if is_confirmed(pod)},
+        )
+
+    def claims_on(self, node: str) -> Sequence[Claim]:
+        """Return the claims on a node, except those of pods that are bound to it."""
+        gone = {pod.uid for pod in self.pods_on(node)} | self.without
+        return [each for each in self.claims if each.node == node and each.uid not in gone]
+
+    def users_on(self, node: GpuNode) -> tuple[ReportedUser, ...]:
+        """Return the users of GPUs that the agent reports, except pods of ``without``."""
+        return tuple(user for user in node.users if user.uid not in self.without)
+
     def users(self, pod: ObjectKey) -> frozenset[str]:
         """Return the UIDs of the pods of this name: of the pod object and of users of GPUs.
 
@@ -124,17 +161,13 @@ class ClusterSnapshot:
         return node if isinstance(node, UnreadableTopology) else self._derive(node)
 
     def _derive(self, node: GpuNode) -> NodeUsage:
-        bound = self.pods_on(node.node)
-        pods = [pod for pod in bound if pod.uid not in self.without]
-        gone = {pod.uid for pod in bound} | self.without
-        stopped = {pod.uid for pod in pods if not pod.live and is_confirmed(pod)}
-        ended = [*_ended_on(node, (pod for pod in pods if not pod.live))]
+        pods = self.pods_of(node)
         return node_usage(
-            _forgetting(node, self.without),
-            [pod for pod in pods if pod.live],
-            reserved_gpus((each for each in self.claims if each.uid not in gone), node),
-            ended=[each.pod for each in ended if not each.confirmed],
-            stopped=stopped | self.without | {each.pod.uid for each in ended if each.confirmed},
+            replace(node, users=self.users_on(node)),
+            pods.live,
+            reserved_gpus(self.claims_on(node.node), node),
+            ended=pods.ended,
+            stopped=pods.stopped,
         )
 
 
@@ -200,10 +233,3 @@ def _ended_on(node: GpuNode, pods: Iterable[PodView]) -> Iterator[EndedPod]:
         updated = after_status(ended, node, 0.0, listed=False)
         if updated is not None:
             yield updated
-
-
-def _forgetting(node: GpuNode, uids: AbstractSet[str]) -> GpuNode:
-    """Return the node without the processes of these pods."""
-    if not uids:
-        return node
-    return replace(node, users=tuple(user for user in node.users if user.uid not in uids))

@@ -93,16 +93,22 @@ class HeldGpus(NamedTuple):
 
 def held_gpus(snapshot: ClusterSnapshot, node: GpuNode) -> Mapping[str, HeldGpus]:
     """Return the GPUs of each pod on a node by UID; the UID is empty if the agent knows no pod."""
-    held: dict[str, HeldGpus] = {}
-    for pod in snapshot.pods_on(node.node):
-        held[pod.uid] = HeldGpus(*gpus_in_use(node, pod), str(pod.key))
-    for claim in snapshot.claims:
+    pods = snapshot.pods_of(node)
+    held = {
+        pod.uid: HeldGpus(*gpus_in_use(node, pod), str(pod.key))
+        for pod in (*pods.live, *pods.ended)
+    }
+    for claim in snapshot.claims_on(node.node):
         for mask in reserved_gpus([claim], node):
             held[claim.uid] = HeldGpus(mask, 0, str(claim.pod))
-    for user in node.users:
-        if (uid := user.uid or "") not in held:
-            own = mask_of(each.gpu for each in node.users if each.uid == user.uid)
-            held[uid] = HeldGpus(own, 0, user.pod)
+    users = [
+        user
+        for user in snapshot.users_on(node)
+        if (user.uid or "") not in held and (user.deleted or user.uid not in pods.stopped)
+    ]
+    for user in users:
+        own = mask_of(each.gpu for each in users if each.uid == user.uid)
+        held[user.uid or ""] = HeldGpus(own, 0, user.pod)
     return held
 
 
@@ -157,7 +163,7 @@ class NodeUsers:
                 others |= 0 if other == uid else theirs.gpus
             freed = GpuMask(each.gpus & usage.used & usage.healthy & ~others)
             count = freed.bit_count() + each.unknown
-            if uid and uid not in self._snapshot.without and count:
+            if uid and count:
                 yield NodeUser(uid, each.name, count, self._views.get(uid))
 
     def _with_amounts(

@@ -18,7 +18,14 @@ from support.builders.live import (
     owned,
     with_cpu,
 )
-from support.builders.objects import Document, condition, container, pod, topology_object
+from support.builders.objects import (
+    Document,
+    condition,
+    container,
+    container_states,
+    pod,
+    topology_object,
+)
 
 TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
 FULL = [gpu_user("a", "n1", 0, 8), gpu_user("b", "n2", 0, 4), gpu_user("c", "n2", 4, 4)]
@@ -236,6 +243,15 @@ def test_gpus_that_no_agent_has_identified_become_free_when_their_pod_ends() -> 
     found = explain_pod(waiting(), cluster([unmanaged], nodes=["n1"]))
     assert named_releases(found) == [("n1", ["default/unmanaged"])]
     assert found.releases[0].pods[0].gpus == 8
+
+
+def test_pod_that_has_ended_and_whose_processes_are_gone_is_not_named() -> None:
+    ended = pod("ended", 2, node="n1", phase="Failed")
+    ended["status"]["containerStatuses"] = container_states("terminated")
+    users = [gpu_user("running", "n1", 0, 8), ended]
+    assert named_releases(explain_pod(waiting(), cluster(users, nodes=["n1"]))) == [
+        ("n1", ["default/running"])
+    ]
 
 
 def test_claimed_gpus_become_free_when_the_pod_of_the_claim_ends() -> None:
