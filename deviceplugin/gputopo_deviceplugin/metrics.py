@@ -90,7 +90,7 @@ class AgentMetrics:
         build.info({"version": version("gputopo"), "component": "deviceplugin"})
         for state in ("healthy", "unhealthy"):
             self._gpus.labels(state)
-        for result in ("granted", "refused"):
+        for result in ("allocated", "rejected"):
             self._allocations.labels(result)
         for operation in OPERATIONS:
             self._failures.labels(operation)
@@ -117,9 +117,9 @@ class AgentMetrics:
         self._deleted.set(deleted)
         self._tracking.set(processes_visible)
 
-    def count_allocation(self, *, granted: bool) -> None:
+    def count_allocation(self, *, rejected: bool) -> None:
         """Count a container that got its GPUs, or whose request was rejected."""
-        self._allocations.labels("granted" if granted else "refused").inc()
+        self._allocations.labels("rejected" if rejected else "allocated").inc()
 
     def set_rates(self, rates: Mapping[tuple[str, str, str], float]) -> None:
         """Set the rate of each (namespace, pod, container) in steps/s. Remove all other rates."""

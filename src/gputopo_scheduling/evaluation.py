@@ -36,9 +36,9 @@ class MisfitKind(StrEnum):
     NO_TOPOLOGY = "no_topology"
     UNREADABLE = "unreadable"
     BLOCKED = "blocked"
-    NOT_READY = "away"
+    NOT_READY = "not_ready"
     RESERVED_ELSEWHERE = "reserved_elsewhere"
-    REJECTED = "refused"
+    REJECTED = "rejected"
 
 
 _TEMPORARY = frozenset(

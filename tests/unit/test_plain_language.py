@@ -24,7 +24,6 @@ SUFFIXES = {".py", ".md", ".yaml", ".tpl", ".txt"}
 
 # Names that keep an excluded word, with the reason.
 NAMES = {
-    "granted": "label value of an agent metric",
     "holder_identity": "field of a Kubernetes Lease",
 }
 
@@ -32,7 +31,6 @@ NAMES = {
 PHRASES = {
     r"connection refused": "error text of the operating system (ECONNREFUSED)",
     r"holderIdentity": "field of a Kubernetes Lease",
-    r'result="refused"': "value of a label of a metric, on which users' queries depend",
 }
 
 

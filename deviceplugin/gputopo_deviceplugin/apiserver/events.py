@@ -47,13 +47,13 @@ class EventRecorder:
     def record_allocation(self, pod: PodView, container: str, gpus: Sequence[GpuUuid]) -> None:
         """Record that a container gets these GPUs."""
         _log.info("allocated %s", fields(pod=pod.key, container=container, gpus=",".join(gpus)))
-        self._metrics.count_allocation(granted=True)
+        self._metrics.count_allocation(rejected=False)
         self._changes.notify()
 
     def record_rejection(self, pod: PodView | None, reason: str) -> None:
         """Record that a container gets no GPUs. Create an event if ``pod`` is not None."""
         _log.warning("rejected %s", fields(reason=reason))
-        self._metrics.count_allocation(granted=False)
+        self._metrics.count_allocation(rejected=True)
         if pod is not None:
             self._write(_reference(pod), "GPUsRefused", reason)
 

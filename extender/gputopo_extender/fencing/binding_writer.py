@@ -30,7 +30,7 @@ class BindOutcome(StrEnum):
 
     BOUND = "bound"
     REPEATED = "repeated"
-    REJECTED = "refused"
+    REJECTED = "rejected"
     NO_FIT = "no_fit"
     FAILED = "failed"
     UNKNOWN = "unknown"

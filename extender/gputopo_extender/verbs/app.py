@@ -132,7 +132,7 @@ def _outcome(status: int) -> str:
         return "unavailable"
     if status >= web.HTTPInternalServerError.status_code:
         return "error"
-    return "ok" if status == web.HTTPOk.status_code else "refused"
+    return "ok" if status == web.HTTPOk.status_code else "rejected"
 
 
 async def _body(request: web.Request, model: type[Body]) -> Body:

@@ -69,7 +69,7 @@ class LedgerCollector(Collector):
         not_ready = sum(usage.not_ready is not None and usage.blocked is None for usage in usages)
         nodes.add_metric(["serving"], len(usages) - blocked - not_ready)
         nodes.add_metric(["blocked"], blocked)
-        nodes.add_metric(["away"], not_ready)
+        nodes.add_metric(["not_ready"], not_ready)
         nodes.add_metric(["unreadable"], len(published) - len(usages))
         shared.add_metric([], sum(usage.shared.bit_count() for usage in usages))
         return (gpus, nodes, shared)

@@ -65,7 +65,7 @@ async def test_it_serves_responds_to_probes_and_stops_at_sigterm(
         assert (ready.status_code, live.status_code) == (200, 200)
         assert (await client.get("/")).status_code == 404
         metrics = (await client.get("/metrics")).text
-        assert 'gputopo_agent_allocations_total{result="granted"} 1.0' in metrics
+        assert 'gputopo_agent_allocations_total{result="allocated"} 1.0' in metrics
         assert 'gputopo_agent_gpus{state="healthy"} 8.0' in metrics
         await world.until(lambda: world.observed(0).get("podUID") == "uid-a")
         process.send_signal(signal.SIGTERM)

@@ -24,7 +24,7 @@ async def publish(
     wanted = 0 if not_ready is None else len(nodes)
 
     async def is_shown() -> bool:
-        return await extender.metric('gputopo_ledger_nodes{state="away"}') == wanted
+        return await extender.metric('gputopo_ledger_nodes{state="not_ready"}') == wanted
 
     await until(is_shown)
 
@@ -56,7 +56,9 @@ async def test_node_whose_agent_is_not_ready_is_filtered_out_with_its_reason(
         assert response.unresolvable == {}
         assert await scheduler.prioritize(pod("a", 2), NODES) == {"n1": 0, "n2": 10}
         assert await scheduler.bind(pod("a", 2), "n1") == f"n1: {NOT_READY}"
-        assert await extender.metric('gputopo_extender_filtered_nodes_total{reason="away"}') == 1
+        assert (
+            await extender.metric('gputopo_extender_filtered_nodes_total{reason="not_ready"}') == 1
+        )
         assert await extender.metric('gputopo_extender_binds_total{outcome="no_fit"}') == 1
     assert api.bindings == []
 

@@ -97,7 +97,7 @@ async def test_node_whose_kubelet_rejects_pods_is_paused(start: Start, api: ApiS
             "message": "Pod was rejected: no answer",
         }
         api.put(PODS, {**api.pod("a"), "status": {"phase": "Failed", **rejected}})
-        await until(lambda: is_(extender, 'gputopo_ledger_nodes{state="away"}', 1))
+        await until(lambda: is_(extender, 'gputopo_ledger_nodes{state="not_ready"}', 1))
         assert (await scheduler.filter(pod("b"), ["n1", "n2"])).fits == ["n2"]
         assert (await scheduler.filter(pod("b"), ["n1"])).error == (
             "1 of 1 nodes are not ready but may take the pod soon: kubelet rejected pod default/a "

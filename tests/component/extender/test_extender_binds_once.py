@@ -85,7 +85,7 @@ async def test_pod_of_the_same_name_but_another_uid_is_not_bound(
     api.put(PODS, pod("a", uid="new"))
     async with start() as extender:
         assert "UID old" in await extender.scheduler().bind(pod("a", uid="old"), "n1")
-        assert await extender.metric('gputopo_extender_binds_total{outcome="refused"}') == 1
+        assert await extender.metric('gputopo_extender_binds_total{outcome="rejected"}') == 1
     assert api.bindings == []
 
 

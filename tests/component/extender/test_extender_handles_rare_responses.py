@@ -30,7 +30,7 @@ async def test_unknown_path_is_counted_as_rejected(start: Start) -> None:
         extender.http.post(f"{extender.addresses.verbs}/nothing", json={}) as response,
     ):
         assert response.status == 404
-        series = 'gputopo_extender_request_duration_seconds_count{outcome="refused",verb="other"}'
+        series = 'gputopo_extender_request_duration_seconds_count{outcome="rejected",verb="other"}'
         assert await extender.metric(series) == 1
 
 

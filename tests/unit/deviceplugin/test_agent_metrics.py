@@ -20,5 +20,5 @@ def test_every_counted_reason_is_0_at_the_start_so_that_its_first_increase_is_se
     assert len(operations) == 8
     for operation in operations:
         assert shown("gputopo_agent_failures_total", {"of": operation}) == 0
-    for result in ("granted", "refused"):
+    for result in ("allocated", "rejected"):
         assert shown("gputopo_agent_allocations_total", {"result": result}) == 0
