@@ -33,7 +33,6 @@ SIZES: Final = (3, 1000)
 VIEWERS: Final = 10
 PODS_PER_SECOND: Final = 3
 _SECONDS: Final = 60
-_CHROMIUM: Final = "/usr/bin/chromium"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +142,13 @@ def _wait_until_ready(url: str) -> None:
 
 @contextmanager
 def _opened(url: str) -> Iterator["Page"]:
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - of the group dev
+    from support.web.browser import running_browser  # noqa: PLC0415 - see sys.path above
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=_CHROMIUM, args=["--no-sandbox", "--force-color-profile=srgb"]
-        )
+    with running_browser("--force-color-profile=srgb") as browser:
         page = browser.new_page(viewport={"width": 1360, "height": 900})
         page.goto(url)
         page.wait_for_selector("#connection:has-text('live')")
         yield page
-        browser.close()
 
 
 def _painted(page: "Page", nodes: int) -> tuple[float, float, float]:

@@ -102,7 +102,10 @@ def _load_service_account(configuration: Any) -> None:  # noqa: ANN401 - untyped
     try:
         load(client_configuration=configuration)
     except (ConfigException, OSError) as error:
-        raise CredentialsError(f"service account: {_first_line(error)}") from None
+        reason = _first_line(error).rstrip(".")
+        raise CredentialsError(
+            f"service account: {reason}; run this in a pod with a service account"
+        ) from None
 
 
 def _load_kubeconfig(configuration: Any, context: str | None) -> str | None:  # noqa: ANN401 - untyped

@@ -104,7 +104,7 @@ def ensure(paths: Paths, binaries: Path, progress: Progress, tree: Path = CLONE)
 
 
 def ensure_components(paths: Paths, progress: Progress) -> list[Image]:
-    """Build the images of operator, extender and agent that are not in the cache.
+    """Build the images of operator, extender, agent and page that are not in the cache.
 
     Returns:
         The images; `archive` of each exists.
@@ -165,7 +165,14 @@ def _components(base: Image, tree: Path = CLONE) -> list[Image]:
         _component("operator", "operator", base, tree),
         _component("extender", "extender", base, tree),
         _component("devicePlugin", "deviceplugin", base, tree),
+        *_page(base, tree),
     ]
+
+
+def _page(base: Image, tree: Path) -> list[Image]:
+    """Return the image of the page; revisions before the page have none."""
+    dockerfile = tree / "Dockerfile.web"
+    return [_from_clone("web", dockerfile, base, {}, tree)] if dockerfile.exists() else []
 
 
 def _component(name: str, folder: str, base: Image, tree: Path) -> Image:

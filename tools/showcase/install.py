@@ -105,7 +105,8 @@ def image_options(built: Mapping[str, str]) -> list[str]:
     """
     settings = [
         f"{component}.image.{part}={value}"
-        for component in ("operator", "extender", "devicePlugin", "scheduler")
+        for component in ("operator", "extender", "devicePlugin", "scheduler", "web")
+        if component in built  # the chart of a revision without the page has no values for it
         for part, value in zip(("repository", "tag"), built[component].rsplit(":", 1), strict=True)
     ]
     return ["--set-string", ",".join(settings)]

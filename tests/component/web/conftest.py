@@ -6,26 +6,22 @@ from pathlib import Path
 from queue import Queue
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page
 
 from gputopo_web.server.run import ServedPage, WebOptions, serve
 from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer, serving_in_thread
 from support.builders import objects
 from support.cli import healthy_cluster
+from support.web.browser import running_browser
 from support.web.clusters import placed_pod
-
-CHROMIUM = "/usr/bin/chromium"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     # Not for the session: while the browser runs, no other test can run an event loop.
-    with sync_playwright() as playwright:
-        # Chromium's sandbox does not work for root, as which the tests of the cluster run.
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with running_browser() as launched:
         yield launched
-        launched.close()
 
 
 @pytest.fixture

@@ -217,7 +217,10 @@ def test_a_connection_names_its_context_and_server(link: Connection, api: ApiSer
 
 def test_a_connection_without_a_service_account_shows_what_is_missing() -> None:
     with (
-        pytest.raises(CredentialsError, match="service account: Service host/port is not set"),
+        pytest.raises(
+            CredentialsError,
+            match="service account: Service host/port is not set; run this in a pod",
+        ),
         connection(service_account=True),
     ):
         pass

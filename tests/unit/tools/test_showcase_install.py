@@ -14,3 +14,11 @@ def test_tag_of_digits_stays_a_string() -> None:
         "extender.image.tag=179295601967",
     ]
     assert len(settings.split(",")) == 8
+
+
+def test_page_gets_its_image_if_the_revision_has_a_page() -> None:
+    images = dict.fromkeys(("operator", "extender", "devicePlugin", "scheduler"), "localhost/a:1")
+    _, without = image_options(images)
+    assert "web" not in without
+    _, settings = image_options(images | {"web": "localhost/gputopo-web:2"})
+    assert settings == f"{without},web.image.repository=localhost/gputopo-web,web.image.tag=2"

@@ -212,6 +212,14 @@ def test_sources_of_the_components_come_from_the_tree(tmp_path: Path) -> None:
     assert other.dockerfile == tree / "Dockerfile"
 
 
+def test_revision_before_the_page_has_no_image_of_it(tmp_path: Path) -> None:
+    tree = previous.extract("HEAD", tmp_path / "tree")
+    base = images._base()
+    assert [image.name for image in images._page(base, tree)] == ["web"]
+    (tree / "Dockerfile.web").unlink()
+    assert images._page(base, tree) == []
+
+
 def test_unknown_revision_is_named(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"--from: no-such-revision: .*; name a revision"):
         previous.extract("no-such-revision", tmp_path / "tree")

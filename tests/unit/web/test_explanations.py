@@ -33,7 +33,7 @@ async def test_a_placed_pod_shows_its_request_its_alternatives_and_the_repeated_
     placed = placed_pod(2, busy=[0, 3])
     state = cluster(topologies=[topology_object("n1", DGX1)], pods=[placed])
     text = await panel(state, placed["metadata"]["name"])
-    assert "Decision repeated with what was recorded: Same" in text
+    assert "Decision repeated with what was recorded: same choice" in text
     assert "pattern Ring default" in text
     assert "on the idle node" in text
     assert "next" in text
@@ -42,12 +42,12 @@ async def test_a_placed_pod_shows_its_request_its_alternatives_and_the_repeated_
 async def test_a_pod_of_an_older_version_shows_what_is_unknown() -> None:
     state = cluster(topologies=[topology("n1")], pods=[pod("train", "n1", uuids("n1", 0))])
     text = await panel(state, "train")
-    assert "Unknown; the pod has no annotation gputopo.io/placement" in text
+    assert "unknown; the pod has no annotation gputopo.io/placement" in text
 
 
 async def test_a_pod_on_a_node_without_a_topology_shows_that_it_is_missing() -> None:
     text = await panel(cluster(pods=[placed_pod(2)]), placed_pod(2)["metadata"]["name"])
-    assert "Unknown; the node has no GPUTopology any more" in text
+    assert "unknown; the node has no GPUTopology any more" in text
 
 
 async def test_a_waiting_pod_shows_each_nodes_reason_and_which_pods_would_have_to_end() -> None:

@@ -1,0 +1,180 @@
+"""The page of the chart, at a forwarded port of its Service."""
+
+import re
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import pytest
+import yaml
+
+import workloads
+from sandbox import Sandbox
+from showcase import install
+from showcase.install import NAMESPACE, Installed
+from showcase.kubectl import Kubectl, wait_for
+
+pytestmark = pytest.mark.e2e
+
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:gputopo-web"
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardedPage:
+    """The page at a port of this machine."""
+
+    url: str
+
+    def get(self, path: str) -> str:
+        """Return the text of a page, also that of an error."""
+        return self.request("GET", path)[1]
+
+    def request(self, method: str, path: str, **headers: str) -> tuple[int, str]:
+        """Return status and text of a response."""
+        request = urllib.request.Request(  # noqa: S310 - http
+            self.url + path, method=method, headers=headers
+        )
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=30) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def nodes(self) -> set[str]:
+        """Return the names of the nodes on the map."""
+        return set(re.findall(r'id="node-([^"]+)"', self.get("/")))
+
+    def gpus_of(self, pod: str) -> set[tuple[str, int]]:
+        """Return node and index of each GPU of a pod on the map."""
+        _, *parts = re.split(r'id="node-([^"]+)"', self.get("/"))
+        return {
+            (node, int(index))
+            for node, card in zip(parts[::2], parts[1::2], strict=True)
+            for index in re.findall(rf"<title>GPU (\d+): [^<]*{re.escape(pod)}", card)
+        }
+
+
+@contextmanager
+def forwarded(kubectl: Kubectl) -> Iterator[ForwardedPage]:
+    """Forward a free port of this machine to the Service of the page."""
+    command = [str(kubectl.binary), "port-forward", "--namespace", NAMESPACE]
+    with subprocess.Popen(
+        [*command, "service/gputopo-web", ":80"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=kubectl.environment,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            found = re.match(r"Forwarding from (127\.0\.0\.1:\d+)", line)
+            assert found, f"kubectl port-forward printed {line!r}"
+            yield ForwardedPage(f"http://{found[1]}")
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def page(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForwardedPage]:
+    """The chart with the page; afterwards without it."""
+    assert installed.local, "this test changes values of the chart"
+    values = tmp_path_factory.mktemp("chart") / "web.yaml"
+    values.write_text(yaml.safe_dump({"web": {"enabled": True}}))
+    try:
+        install.install_chart(*installed.values, values)
+        with forwarded(installed.kubectl) as found:
+            yield found
+    finally:
+        install.install_chart(*installed.values)
+
+
+def indexes(kubectl: Kubectl) -> dict[str, tuple[str, int]]:
+    """Return node and index of each GPU, by UUID."""
+    return {
+        gpu["uuid"]: (topology["metadata"]["name"], gpu["index"])
+        for topology in kubectl.list("gputopologies")
+        for gpu in topology["spec"]["gpus"]
+    }
+
+
+def test_the_page_shows_each_node_and_the_gpus_that_containers_have(
+    page: ForwardedPage, sandbox: Sandbox, dgx1: str, pcie: str
+) -> None:
+    names = {each["metadata"]["name"] for each in sandbox.kubectl.list("gputopologies")}
+    wait_for("the page shows each node", lambda: page.nodes() == names, timeout_s=30)
+    at = indexes(sandbox.kubectl)
+    for name, gpus, node in (("three", 3, dgx1), ("one", 1, pcie)):
+        sandbox.run_pod(name, gpus, node=node, policy="Preserve")
+    for user in sandbox.assert_sources_agree():
+        wanted = {at[uuid] for uuid in user.visible}
+        shown = f"{sandbox.namespace}/{user.pod}"
+        wait_for(
+            f"the page shows {shown} on GPUs {sorted(wanted)}",
+            lambda shown=shown, wanted=wanted: page.gpus_of(shown) == wanted,  # type: ignore[misc]
+            timeout_s=30,
+        )
+
+
+def test_a_placed_and_a_waiting_pod_are_explained(
+    page: ForwardedPage, sandbox: Sandbox, dgx1: str
+) -> None:
+    sandbox.run_pod("placed", 3, node=dgx1, policy="Preserve")
+    sandbox.create(workloads.gpu_pod("waits", 8, image=sandbox.image, node=dgx1))
+
+    def has(pod: str, *texts: str) -> bool:
+        shown = page.get(f"/pod/{sandbox.namespace}/{pod}")
+        return all(text in shown for text in texts)
+
+    wait_for(
+        "the placed pod is explained",
+        lambda: has("placed", "Why these GPUs", "<strong>same choice</strong>"),
+        timeout_s=30,
+    )
+    wait_for(
+        "the waiting pod is explained",
+        lambda: has("waits", "Why it waits", f"{sandbox.namespace}/placed"),
+        timeout_s=30,
+    )
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_requests_that_would_change_something_are_rejected(
+    page: ForwardedPage, method: str
+) -> None:
+    for path in ("/", "/what-if", "/pod/default/any"):
+        assert page.request(method, path) == (
+            HTTPStatus.METHOD_NOT_ALLOWED,
+            f"method: {method} is not allowed; the page only reads: use GET\n",
+        )
+
+
+def test_requests_for_names_of_other_hosts_are_rejected(page: ForwardedPage) -> None:
+    status, text = page.request("GET", "/", Host="attacker.example.com")
+    assert status == HTTPStatus.MISDIRECTED_REQUEST
+    assert "Host: this name is not allowed" in text
+    for name in ("gputopo-web", f"gputopo-web.{NAMESPACE}.svc"):
+        assert page.request("GET", "/livez", Host=name)[0] == HTTPStatus.OK
+
+
+@pytest.mark.usefixtures("page")
+def test_the_account_of_the_page_may_only_list_and_watch(kubectl: Kubectl) -> None:
+    kinds = ("pods", "jobs.batch", "deployments.apps", "gpujobs.gputopo.io")
+    reviewed = [
+        (verb, kind)
+        for kind in (*kinds, "gputopologies.gputopo.io", "gpuprofiles.gputopo.io")
+        for verb in ("list", "watch", "get", "create", "update", "patch", "delete")
+    ]
+
+    def allowed(verb: str, kind: str) -> bool:
+        review = ("auth", "can-i", verb, kind, "--all-namespaces", f"--as={ACCOUNT}", "-q")
+        done = subprocess.run([str(kubectl.binary), *review], env=kubectl.environment, check=False)
+        return done.returncode == 0
+
+    found = {(verb, kind) for verb, kind in reviewed if allowed(verb, kind)}
+    assert found == {each for each in reviewed if each[0] in {"list", "watch"}}
