@@ -21,6 +21,9 @@ def carry_out(
 ) -> list[Outcome]:
     """Return the result of each experiment; they run side by side.
 
+    An interrupt ends a single experiment at once. Several experiments run in threads, where Python
+    raises no interrupt, so the tool first waits for their end.
+
     Args:
         installed: the installation.
         cluster: where the parts of gputopo and of Kubernetes run.
@@ -34,6 +37,8 @@ def carry_out(
         with bench(installed, cluster, f"{prefix}-{experiment.name}", log) as made:
             return _one(made, experiment, options)
 
+    if len(experiments) == 1:
+        return [one(experiments[0])]
     with ThreadPoolExecutor(len(experiments)) as pool:
         return list(pool.map(one, experiments))
 

@@ -10,6 +10,7 @@ from localcluster.errors import ClusterError
 from showcase import install
 from showcase.kubectl import KubectlError
 from soaktest.client import RejectedError, UnavailableError
+from soaktest.termination import sigterm_interrupts
 
 FAILURES = (  # what ends a trial with a message
     UnavailableError,
@@ -29,20 +30,21 @@ def trial(*, keep_cluster: bool = False) -> Iterator[None]:
         keep_cluster: never remove it.
 
     Raises:
-        SystemExit: 2 if the trial could not run, 130 if it was interrupted.
+        SystemExit: 2 if the trial could not run, 130 if it was interrupted by Ctrl-C or SIGTERM.
     """
     keep = keep_cluster or install.cluster_is_running()
-    try:
-        yield
-    except FAILURES as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        raise SystemExit(130) from None
-    finally:
-        if not keep:
-            install.remove_local_cluster()
+    with sigterm_interrupts():
+        try:
+            yield
+        except FAILURES as error:
+            print(f"error: {error}", file=sys.stderr)
+            raise SystemExit(2) from None
+        except KeyboardInterrupt:
+            print("\ninterrupted", file=sys.stderr)
+            raise SystemExit(130) from None
+        finally:
+            if not keep:
+                install.remove_local_cluster()
 
 
 def write(form: str, document: Mapping[str, object], lines: Iterable[str]) -> None:
