@@ -30,7 +30,8 @@ from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.pods import GpuContainer, PodView
+from gputopo_kube.gpu_containers import GpuContainer
+from gputopo_kube.pods import PodView
 from gputopo_topologies.catalogue import named
 
 _TOPOLOGY: Final = named("dgx1-v100", node="n1")

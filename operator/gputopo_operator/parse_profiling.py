@@ -12,9 +12,10 @@ from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_st
 from gputopo.api.tuning import parse_tuning_request
 from gputopo.profiling.model import ProfiledPod, ResizeProblem
 from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.gpu_containers import ContainerKind
 from gputopo_kube.podmodel import Container, PodObject, parse_pod_object
 from gputopo_kube.podruntime import parse_thousandths, runtime_of
-from gputopo_kube.pods import ContainerKind, PodView, view_of
+from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.podstatus import ContainerResources
 from gputopo_kube.tuned_pod import is_tuned
 

@@ -4,9 +4,8 @@ The extender keeps the views of all GPU pods of the cluster in memory. A view ha
 bytes, a complete pod object several thousand bytes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from sys import intern
 from typing import Any, Final
 
@@ -14,51 +13,14 @@ from gputopo.api.names import GROUP, RESOURCE
 from gputopo.runtime.times import unix_seconds
 from gputopo.topology.model import MAX_INDEX
 from gputopo_kube.document import ObjectKey
-from gputopo_kube.podmodel import Container, PodError, PodObject, parse_pod_object
+from gputopo_kube.gpu_containers import ContainerKind, GpuContainer, gpu_containers, is_number
+from gputopo_kube.podmodel import PodError, PodObject, parse_pod_object
 from gputopo_kube.podruntime import PodRuntime
-from gputopo_kube.podstatus import ENDED_PHASES, ContainerResources
-
-UNKNOWN_COUNT: Final = 1000
-"""Stands for a quantity of GPUs that is not a plain number below 1000.
-
-The API server accepts integers only, and writes 1000 and more with a suffix ("1k"). No node has so
-many GPUs, so the exact quantity does not matter.
-"""
+from gputopo_kube.podstatus import ENDED_PHASES
 
 NO_RUNTIME: Final = PodRuntime()
 
-_MOST_DIGITS = len(str(UNKNOWN_COUNT - 1))
 _MOST_VERSION_DIGITS = 19
-
-
-class ContainerKind(StrEnum):
-    """The kind of a container, which decides how long the container keeps its GPUs.
-
-    Application containers and sidecars keep their GPUs until the pod ends. An ordinary init
-    container ends earlier, and kubelet gives its GPUs to containers that start later.
-    """
-
-    APPLICATION = "application"
-    SIDECAR = "sidecar"
-    INIT = "init"
-
-
-@dataclass(frozen=True, slots=True)
-class GpuContainer:
-    """A container that requests GPUs.
-
-    Attributes:
-        gpus: number of requested GPUs, at least 1; ``UNKNOWN_COUNT`` if the quantity is not valid.
-    """
-
-    name: str
-    gpus: int
-    kind: ContainerKind = ContainerKind.APPLICATION
-
-    @property
-    def keeps_gpus(self) -> bool:
-        """Whether the container keeps its GPUs until the pod ends."""
-        return self.kind is not ContainerKind.INIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +155,7 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
         version=version_number(metadata.resource_version),
         node=intern(spec.node_name) if spec.node_name else None,
         phase=intern(status.phase or "Pending"),
-        containers=_gpu_containers(pod, resource),
+        containers=gpu_containers(pod, resource),
         annotations={
             intern(name): text
             for name, text in (metadata.annotations or {}).items()
@@ -215,17 +177,7 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
 
 def version_number(text: str | None) -> int:
     """Return a resource version as a number, or 0 for other text (valid before Kubernetes 1.35)."""
-    return int(text) if text and _is_number(text, _MOST_VERSION_DIGITS) else 0
-
-
-def gpu_count(quantity: object) -> int:
-    """Return a quantity of 1 to 3 digits as a number, or ``UNKNOWN_COUNT`` (1000) for other text.
-
-    >>> [gpu_count(quantity) for quantity in ("8", 8, "1k", "0.5")]
-    [8, 8, 1000, 1000]
-    """
-    text = str(quantity)
-    return int(text) if _is_number(text, _MOST_DIGITS) else UNKNOWN_COUNT
+    return int(text) if text and is_number(text, _MOST_VERSION_DIGITS) else 0
 
 
 def _may_request(document: Mapping[str, Any], resource: str) -> bool:
@@ -244,26 +196,3 @@ def _may_request(document: Mapping[str, Any], resource: str) -> bool:
         )
     except (AttributeError, KeyError, TypeError):
         return True
-
-
-def _is_number(text: str, most_digits: int) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= most_digits
-
-
-def _gpu_containers(pod: PodObject, resource: str) -> tuple[GpuContainer, ...]:
-    inits, applications = pod.spec.init_containers or (), pod.spec.containers
-    return (
-        *_requesting(inits, resource, ContainerKind.INIT),
-        *_requesting(applications, resource, ContainerKind.APPLICATION),
-    )
-
-
-def _requesting(
-    containers: Iterable[Container], resource: str, kind: ContainerKind
-) -> Iterable[GpuContainer]:
-    for each in containers:
-        quantity = (each.resources or ContainerResources()).quantity(resource)
-        count = 0 if quantity is None else gpu_count(quantity)
-        if count:
-            sidecar = kind is ContainerKind.INIT and each.restart_policy == "Always"
-            yield GpuContainer(each.name, count, ContainerKind.SIDECAR if sidecar else kind)

@@ -21,10 +21,11 @@ from gputopo.api.tuning import (
 from gputopo.runtime.times import seconds_since
 from gputopo.tuning.model import ContainerAmounts, ResizeState, TunedPod
 from gputopo_kube.document import Document
+from gputopo_kube.gpu_containers import ContainerKind
 from gputopo_kube.podmodel import Container, PodObject
 from gputopo_kube.podrequests import counted_requests
 from gputopo_kube.podruntime import parse_thousandths
-from gputopo_kube.pods import ContainerKind, PodView
+from gputopo_kube.pods import PodView
 from gputopo_kube.podstatus import ContainerResources, ContainerStatus
 
 _CPUS: Final = "CPUs"

@@ -19,7 +19,8 @@ from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuMask, GpuUuid
 from gputopo_kube.document import ObjectKey, ObjectName
-from gputopo_kube.pods import GpuContainer, PodView
+from gputopo_kube.gpu_containers import GpuContainer
+from gputopo_kube.pods import PodView
 from gputopo_scheduling.topologies import GpuNode, known_mask
 
 CLAIMS_LEASE: Final = "gputopo-claims"

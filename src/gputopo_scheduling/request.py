@@ -14,7 +14,8 @@ from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.sensitivity.resolve import resolve_sensitivity
-from gputopo_kube.pods import UNKNOWN_COUNT, PodView
+from gputopo_kube.gpu_containers import UNKNOWN_COUNT
+from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 
 

@@ -14,8 +14,9 @@ from gputopo_deviceplugin.measure.container_meter import ContainerMeter
 from gputopo_deviceplugin.measure.containers import MeasuredContainer
 from gputopo_deviceplugin.measure.records import next_measurements, to_measurement
 from gputopo_kube.document import ObjectKey
+from gputopo_kube.gpu_containers import GpuContainer
 from gputopo_kube.podruntime import PodRuntime
-from gputopo_kube.pods import GpuContainer, PodView
+from gputopo_kube.pods import PodView
 
 if TYPE_CHECKING:
     from gputopo.api.profile import Measurement

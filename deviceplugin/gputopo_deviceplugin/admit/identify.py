@@ -13,7 +13,8 @@ from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.placement import PlacementError, candidate_gpus
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_kube.document import ObjectKey
-from gputopo_kube.pods import GpuContainer, PodView
+from gputopo_kube.gpu_containers import GpuContainer
+from gputopo_kube.pods import PodView
 
 
 @dataclass(frozen=True, slots=True)

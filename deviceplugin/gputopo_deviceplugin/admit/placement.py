@@ -6,8 +6,9 @@ from gputopo.api.annotations import AnnotationError
 from gputopo.api.names import SCHEDULER_NAME
 from gputopo.errors import InvalidInputError
 from gputopo.topology.model import GpuUuid
+from gputopo_kube.gpu_containers import GpuContainer
 from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
-from gputopo_kube.pods import GpuContainer, PodView
+from gputopo_kube.pods import PodView
 
 
 class PlacementError(InvalidInputError):

@@ -39,10 +39,10 @@ from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.waiting_pods import WAIT_SECONDS, WaitingPods
 from gputopo_operator.decision.tuning_events import obstacle_event, profile_event, tuning_event
-from gputopo_operator.metrics import PodFigures, SizingMetrics
 from gputopo_operator.model import ObjectEvent
 from gputopo_operator.parse_pending import parse_offer
 from gputopo_operator.settings import OperatorSettings
+from gputopo_operator.sizing_metrics import PodFigures, SizingMetrics
 
 NO_GPUS_SECONDS: Final = 10.0
 """When to decide again about a node that offers no GPUs, although pods use them."""

@@ -6,7 +6,7 @@ from gputopo.api.annotations import FactsAnnotation, KnownSlowdown
 from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest, PolicyName
-from gputopo_kube.pods import GpuContainer
+from gputopo_kube.gpu_containers import GpuContainer
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.request import placement_request
 from support.builders.objects import Document, container, pod

@@ -8,9 +8,10 @@ import pytest
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo_kube.document import ObjectKey
+from gputopo_kube.gpu_containers import UNKNOWN_COUNT, ContainerKind, GpuContainer
 from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
 from gputopo_kube.podmodel import PodError
-from gputopo_kube.pods import UNKNOWN_COUNT, ContainerKind, GpuContainer, parse_gpu_pod, parse_pod
+from gputopo_kube.pods import parse_gpu_pod, parse_pod
 from support.builders.objects import Document, container, pod
 
 

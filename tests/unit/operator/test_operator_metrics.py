@@ -1,8 +1,9 @@
 """The metrics of the operator."""
 
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.metrics import OperatorMetrics, PodFigures
+from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import FailureKind
+from gputopo_operator.sizing_metrics import PodFigures
 
 
 def _jobs(metrics: OperatorMetrics, phase: str) -> float | None:

@@ -15,7 +15,8 @@ from gputopo_deviceplugin.admit.identify import (
 )
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_kube.document import ObjectKey
-from gputopo_kube.pods import ContainerKind, GpuContainer, PodView
+from gputopo_kube.gpu_containers import ContainerKind, GpuContainer
+from gputopo_kube.pods import PodView
 
 NODE = "n1"
 ALL = [GpuUuid(f"GPU-{index}") for index in range(8)]

@@ -19,7 +19,8 @@ from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import ObjectKey
-from gputopo_kube.pods import GpuContainer, PodView
+from gputopo_kube.gpu_containers import GpuContainer
+from gputopo_kube.pods import PodView
 
 G0, G1, G2 = (GpuUuid(f"GPU-{index}") for index in range(3))
 A = ObjectKey("default", "a")

@@ -15,7 +15,8 @@ from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.admit.verify import preferred_gpus, verify
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_kube.document import ObjectKey
-from gputopo_kube.pods import ContainerKind, GpuContainer, PodView
+from gputopo_kube.gpu_containers import ContainerKind, GpuContainer
+from gputopo_kube.pods import PodView
 from support.builders.topologies import node
 
 TOPOLOGY = node(0, 1, 2, 3)

@@ -9,7 +9,8 @@ from gputopo_deviceplugin.apiserver.node_pods import NodePods, PodsVersion
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import ObjectKey
-from gputopo_kube.pods import GpuContainer, PodView
+from gputopo_kube.gpu_containers import GpuContainer
+from gputopo_kube.pods import PodView
 
 SILENCE_SECONDS = 0.05
 

@@ -18,8 +18,9 @@ from gputopo_deviceplugin.measure.environment import (
     environment_of,
 )
 from gputopo_kube.document import ObjectKey
+from gputopo_kube.gpu_containers import GpuContainer
 from gputopo_kube.podruntime import ContainerRuntime, PodRuntime
-from gputopo_kube.pods import GpuContainer, PodView
+from gputopo_kube.pods import PodView
 from gputopo_topologies.catalogue import named
 
 TOPOLOGY = named("dgx1-v100", node="n1")

@@ -12,7 +12,8 @@ from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.measure.containers import ContainerKey, measured_containers
 from gputopo_kube.document import ObjectKey
-from gputopo_kube.pods import ContainerKind, GpuContainer, PodView
+from gputopo_kube.gpu_containers import ContainerKind, GpuContainer
+from gputopo_kube.pods import PodView
 
 KEY = ObjectKey("default", "a")
 A, B, C = (GpuUuid(f"GPU-{name}") for name in "abc")

@@ -17,8 +17,9 @@ from gputopo_deviceplugin.measure.records import (
     to_sample,
 )
 from gputopo_kube.document import ObjectKey
+from gputopo_kube.gpu_containers import GpuContainer
 from gputopo_kube.podruntime import ContainerRuntime, PodRuntime
-from gputopo_kube.pods import GpuContainer, PodView
+from gputopo_kube.pods import PodView
 
 RUNTIME = ContainerRuntime(2500, 2**30, "sha256:1a2b")
 POD = PodView(

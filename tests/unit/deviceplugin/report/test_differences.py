@@ -8,7 +8,8 @@ from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.report.differences import find_differences
 from gputopo_kube.document import ObjectKey
-from gputopo_kube.pods import GpuContainer, PodView
+from gputopo_kube.gpu_containers import GpuContainer
+from gputopo_kube.pods import PodView
 
 KEY = ObjectKey("default", "a")
 
