@@ -1,14 +1,18 @@
 """The last decisions: which pod got which GPUs, and when the pod ended."""
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from heapq import heappush, heappushpop
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
 from gputopo.api.annotations import AnnotationError, PlacementAnnotation, parse_placement
 from gputopo_kube.document import ObjectKey
 from gputopo_view.placed_pods import PlacedPod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MOST_DECISIONS: Final = 300
 
@@ -45,12 +49,16 @@ class HistoryEntry:
 class History:
     """The newest decisions, at most ``MOST_DECISIONS``.
 
+    A list reports pods by name. So the entries are kept by time: in a cluster with many pods the
+    last ones of the list are not the newest.
+
     Attributes:
         seen: UIDs of existing pods whose decision is known, with the kind of the last entry.
     """
 
-    entries: deque[HistoryEntry] = field(default_factory=lambda: deque(maxlen=MOST_DECISIONS))
     seen: dict[str, DecisionKind] = field(default_factory=dict)
+    _oldest_first: list[tuple[str, int, HistoryEntry]] = field(default_factory=list)
+    _numbers: "Iterator[int]" = field(default_factory=count)
 
     def observe(
         self,
@@ -77,12 +85,14 @@ class History:
             self.seen[pod.view.uid] = kind
         if known is kind or (known is None and kind is DecisionKind.ENDED):
             return False
-        self.entries.append(_decision(kind, pod, index_of, now))
+        entry = _decision(kind, pod, index_of, now)
+        keep = heappush if len(self._oldest_first) < MOST_DECISIONS else heappushpop
+        keep(self._oldest_first, (entry.time, next(self._numbers), entry))
         return True
 
     def newest_first(self) -> list[HistoryEntry]:
         """Return the entries by time."""
-        return sorted(self.entries, key=lambda entry: entry.time)[::-1]
+        return [entry for *_, entry in sorted(self._oldest_first, reverse=True)]
 
 
 def _kind(pod: PlacedPod, *, deleted: bool) -> DecisionKind:

@@ -82,7 +82,9 @@ class ClusterState:
         self, *, on_change: Callable[[], None] = lambda: None, clock: Callable[[], str] = _now
     ) -> None:
         """Call ``on_change`` after each change; ``clock`` returns RFC 3339 times."""
-        self.nodes: WatchedObjects[WatchedNode] = WatchedObjects(self._node_changed)
+        self.nodes: WatchedObjects[WatchedNode] = WatchedObjects(
+            self._node_changed, on_first_list=lambda: self._changed("map")
+        )
         self.pods: WatchedObjects[ShownPod] = WatchedObjects(self._pod_changed)
         self.gpu_jobs: WatchedObjects[Document] = WatchedObjects(lambda *_: self._changed("jobs"))
         self.profiles: WatchedObjects[Document] = WatchedObjects(
@@ -194,10 +196,18 @@ class ClusterState:
             if pod is not None and pod.node is not None:
                 self._changes.nodes.add(pod.node)
         if before is not None and before.node is not None:
-            self._on_node[before.node].pop(before.key, None)
+            remaining = self._on_node[before.node]
+            del remaining[before.key]
+            if not remaining:
+                del self._on_node[before.node]
         if after is not None and after.node is not None:
             self._on_node.setdefault(after.node, {})[after.key] = after
-        self._observe(before, after)
+        if before and after and before.placed.view.uid != after.placed.view.uid:
+            # A list has another pod of the same name. The watch missed the end of the first one.
+            self._observe(before, None)
+            self._observe(None, after)
+        else:
+            self._observe(before, after)
         self._snapshot = None
         self._changed("jobs")
         if _record(before) != _record(after):
@@ -221,4 +231,7 @@ class ClusterState:
 
 
 def _record(pod: ShownPod | None) -> str | None:
-    return None if pod is None else pod.placed.view.annotations.get(RESOURCES_ANNOTATION)
+    """Return what the section ``sizes`` shows of a pod."""
+    if pod is None or not pod.placed.view.live:
+        return None
+    return pod.placed.view.annotations.get(RESOURCES_ANNOTATION)

@@ -18,23 +18,27 @@ class WatchedObjects(Generic[Item]):
 
     Attributes:
         on_change: receives the old and the new item of each object that has changed.
+        on_first_list: called after the first list, also if it has no objects.
         error: why the objects cannot be read now; None if they can.
         listed: whether the objects have been read at least once.
     """
 
     on_change: Callable[[Item | None, Item | None], None]
+    on_first_list: Callable[[], None] = lambda: None
     items: dict[ObjectKey, Item] = field(default_factory=dict)
     error: str | None = None
     listed: bool = False
 
     def replace(self, listing: Listing[tuple[ObjectKey, Item | None]]) -> None:
         """Take the objects of a list; objects that are not in the list are gone."""
-        self.listed, self.error = True, None
+        first, self.listed, self.error = not self.listed, True, None
         present = {key for key, item in listing.items if item is not None}
         for key in self.items.keys() - present:
             self.on_change(self.items.pop(key), None)
         for key, item in listing.items:
             self._set(key, item)
+        if first:
+            self.on_first_list()
 
     def apply(self, event: WatchEvent[tuple[ObjectKey, Item | None]]) -> None:
         """Take one change of a watch."""

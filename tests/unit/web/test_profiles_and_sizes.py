@@ -163,3 +163,10 @@ def test_a_new_record_changes_the_section_of_sizes() -> None:
     shown = Pages(state, "c").section("sizes", Selection())
     assert shown is not None
     assert "its share" in shown
+
+
+def test_the_end_of_a_sized_pod_changes_the_section_of_sizes() -> None:
+    state, ended = cluster(pods=[sized()]), sized()
+    ended["status"]["phase"] = "Succeeded"
+    set_pod(state, ended)
+    assert "sizes" in state.take_changes().sections

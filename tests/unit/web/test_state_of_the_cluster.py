@@ -62,6 +62,25 @@ def test_objects_that_a_new_list_lacks_are_gone() -> None:
     assert not state.pods.items
 
 
+def test_the_first_list_changes_the_map_also_if_there_are_no_nodes() -> None:
+    calls = []
+    state = ClusterState(on_change=lambda: calls.append(1))
+    state.nodes.replace(Listing([], "1"))
+    assert state.take_changes().sections == {"map"}
+    state.nodes.replace(Listing([], "2"))
+    assert not state.take_changes()
+    assert len(calls) == 1
+
+
+def test_nodes_without_pods_do_not_fill_the_memory() -> None:
+    state = ClusterState()
+    for name in ("n1", "n2"):
+        train = pod("train", name, uuids(name, 0))
+        set_pod(state, train)
+        set_pod(state, train, deleted=True)
+    assert not state._on_node
+
+
 def test_the_snapshot_is_computed_once_between_changes() -> None:
     state = two_nodes()
     snapshot = state.snapshot()

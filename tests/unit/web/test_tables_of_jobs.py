@@ -1,5 +1,7 @@
 """Rows of the table of jobs, the panel of a pod, and the history."""
 
+import json
+
 import pytest
 
 from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION, PLACEMENT_ANNOTATION
@@ -249,3 +251,23 @@ def test_the_history_is_bounded() -> None:
     for number in range(MOST_DECISIONS + 7):
         set_pod(state, placed_pod(f"p{number}", "n1", uuids("n1", 1)))
     assert len(state.history.newest_first()) == MOST_DECISIONS
+
+
+def test_the_history_keeps_the_newest_decisions_in_any_order_of_the_pods() -> None:
+    newest = placed_pod("a-new", "n1", uuids("n1", 1))
+    newest["status"]["startTime"] = "2026-01-02T09:00:00Z"
+    others = [placed_pod(f"p{at}", "n1", uuids("n1", 1)) for at in range(MOST_DECISIONS + 7)]
+    found = cluster(pods=[newest, *others]).history.newest_first()
+    assert found[0].pod.name == "a-new"
+    assert len(found) == MOST_DECISIONS
+
+
+def test_the_history_shows_the_end_of_a_pod_whose_name_another_pod_has_now() -> None:
+    state = cluster(topologies=[topology("n1")])
+    first = pod("p", "n1", uuids("n1", 1))
+    second = json.loads(json.dumps(first).replace(first["metadata"]["uid"], "second"))
+    set_pod(state, first)
+    set_pod(state, second)
+    kinds = sorted(entry.kind for entry in state.history.newest_first())
+    assert kinds == [DecisionKind.ENDED, DecisionKind.PLACED, DecisionKind.PLACED]
+    assert list(state.history.seen) == ["second"]
