@@ -32,6 +32,7 @@ SECTIONS: Final = ("summary", "map", "jobs", "sizes", "profiles", "history")
 _MOST_PROFILES: Final = 100
 _LONGEST_SECONDS: Final = 10
 _MOST_SECTIONS: Final = 200  # of different searches
+_MOST_TILES: Final = 40  # of one change; if more nodes change, viewers read the map again
 
 
 _FORM: Final = {
@@ -173,13 +174,19 @@ class Pages:
         )
 
     def change(self, changes: Changes) -> dict[str, Any]:
-        """Return what viewers need to show these changes: new tiles, squares and old sections."""
+        """Return what viewers need to show these changes: new tiles, squares and old sections.
+
+        There are no tiles if viewers must read the whole map.
+        """
         sections = set(changes.sections)
         if changes.nodes or "jobs" in sections:
             sections.add("summary")
-        if "map" in sections:
-            self._tiles.forget({*self._state.cards})
+        if len(changes.nodes) > _MOST_TILES:
+            sections.add("map")
         cards = [self._state.cards[name] for name in sorted(changes.nodes)]
+        if "map" in sections:
+            cards = []
+            self._tiles.forget({*self._state.cards})
         return {
             "tiles": {card.name: self._tiles.render(card) for card in cards},
             "dots": {card.name: asdict(dot(card)) for card in cards},

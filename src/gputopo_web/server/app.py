@@ -1,10 +1,10 @@
 """The routes of the page."""
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 from markupsafe import Markup
 from starlette.applications import Starlette
@@ -13,19 +13,21 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Send
 
 from gputopo_kube.document import ObjectKey
 from gputopo_web.pages.queries import Selection
 from gputopo_web.pages.render import Pages
 from gputopo_web.server.explainer import Explainer
 from gputopo_web.server.hub import MOST_VIEWERS, Hub
-from gputopo_web.server.security import ReadOnly
+from gputopo_web.server.security import HEADERS, ReadOnly
 
 _STATIC: Final[Mapping[str, str]] = {
     "web.css": "text/css",
     "web.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
+_EVENTS: Final = "text/event-stream"
 PART: Final = "X-Part"
 """Header of requests of the page's script: only the panel, without the page around it."""
 
@@ -69,7 +71,12 @@ def application(
         Middleware(ReadOnly, hosts=hosts),
         Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5),
     ]
-    return Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
+    return Starlette(
+        routes=routes,
+        middleware=middleware,
+        lifespan=lifespan,
+        exception_handlers={Exception: _failed},
+    )
 
 
 class _Views:
@@ -131,10 +138,12 @@ class _Views:
                 f"viewers: {MOST_VIEWERS} are connected; close other pages\n",
                 HTTPStatus.SERVICE_UNAVAILABLE,
             )
+        if request.method == "HEAD":
+            return Response(media_type=_EVENTS)
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        return StreamingResponse(
+        return _EventStream(
             self._hub.stream(since),
-            media_type="text/event-stream",
+            media_type=_EVENTS,
             headers={"X-Accel-Buffering": "no"},  # proxies pass events on at once
         )
 
@@ -156,6 +165,18 @@ class _Views:
         return HTMLResponse(self._pages.whole(title, shown), status)
 
 
+class _EventStream(StreamingResponse):
+    """Removes a viewer from the hub as soon as its connection ends, even in the middle of a send.
+
+    Otherwise viewers that are gone count for the limit until their streams are collected.
+    """
+
+    async def stream_response(self, send: Send) -> None:
+        stream: Any = self.body_iterator
+        async with aclosing(stream):
+            await super().stream_response(send)
+
+
 def _key(request: Request) -> ObjectKey:
     return ObjectKey(request.path_params["namespace"], request.path_params["name"])
 
@@ -166,6 +187,14 @@ async def _static(request: Request) -> Response:
         return _missing()
     content = files("gputopo_web.pages").joinpath("static", name).read_bytes()
     return Response(content, media_type=_STATIC[name], headers={"Cache-Control": "max-age=300"})
+
+
+async def _failed(_: Request, __: Exception) -> Response:
+    """Return the response to a request that has failed; the server logs the error."""
+    # This response does not pass through ReadOnly.
+    return PlainTextResponse(
+        "The page has failed; its log shows why.\n", HTTPStatus.INTERNAL_SERVER_ERROR, HEADERS
+    )
 
 
 def _missing() -> Response:

@@ -9,6 +9,7 @@ from typing import Final
 
 MOST_VIEWERS: Final = 200
 _KEPT: Final = 200
+_KEPT_BYTES: Final = 4 << 20
 _MOST_WAITING: Final = 100
 _PING_SECONDS: Final = 20.0
 _CLOSED: Final = None
@@ -32,7 +33,8 @@ class Hub:
         self._run = secrets.token_hex(4)
         self._numbers = itertools.count(1)
         self._newest = 0
-        self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
+        self._kept: deque[tuple[int, bytes]] = deque()
+        self._kept_bytes = 0
         self._viewers: set[asyncio.Queue[bytes | None]] = set()
         self._ping_seconds = ping_seconds
 
@@ -50,7 +52,7 @@ class Hub:
         """Send one line of data to all viewers."""
         self._newest = next(self._numbers)
         event = f"id: {self.position}\nevent: change\ndata: {data}\n\n".encode()
-        self._kept.append((self._newest, event))
+        self._keep(event)
         for queue in self._viewers:
             if queue.full():
                 while not queue.empty():
@@ -58,6 +60,12 @@ class Hub:
                 queue.put_nowait(RESTART)
             else:
                 queue.put_nowait(event)
+
+    def _keep(self, event: bytes) -> None:
+        self._kept.append((self._newest, event))
+        self._kept_bytes += len(event)
+        while len(self._kept) > _KEPT or self._kept_bytes > _KEPT_BYTES:
+            self._kept_bytes -= len(self._kept.popleft()[1])
 
     def close(self) -> None:
         """End all streams, so that the server can stop."""
@@ -69,13 +77,15 @@ class Hub:
     async def stream(self, since: str) -> AsyncGenerator[bytes, None]:
         """Yield the changes after ``since``, a former ``position``."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_WAITING)
+        # Both before the first yield: a change after it is in the queue, and only there.
+        missed = self._missed(since)
         self._viewers.add(queue)
         try:
             yield b"retry: 2000\n\n"
-            for missed in self._missed(since):
-                yield missed
-            while (event := await self._next(queue)) is not _CLOSED:
+            for event in missed:
                 yield event
+            while (change := await self._next(queue)) is not _CLOSED:
+                yield change
         finally:
             self._viewers.discard(queue)
 

@@ -24,6 +24,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+_OTHER_SITES: Final = ("cross-site", "same-site")
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -32,7 +33,9 @@ class ReadOnly:
 
     A web page of another site can make a browser send requests to 127.0.0.1. It can read the
     responses if its own host name resolves to 127.0.0.1 (DNS rebinding). Then the header ``Host``
-    has that name, and the request is rejected.
+    has that name, and the request is rejected. A page of another site that uses the address
+    itself cannot read the responses, but its requests could take the places of all viewers. So it
+    may only link to the page.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
@@ -62,14 +65,25 @@ class ReadOnly:
                 HTTPStatus.METHOD_NOT_ALLOWED,
                 {"Allow": "GET, HEAD"},
             )
-        host = host_name(Headers(scope=scope).get("host", ""))
-        if host in self._hosts:
-            return None
-        return PlainTextResponse(
-            "Host: this name is not allowed; use the address that gputopo web has printed, "
-            "or allow the name with --allowed-host\n",
-            HTTPStatus.MISDIRECTED_REQUEST,
-        )
+        headers = Headers(scope=scope)
+        if host_name(headers.get("host", "")) not in self._hosts:
+            return PlainTextResponse(
+                "Host: this name is not allowed; use the address that gputopo web has printed, "
+                "or allow the name with --allowed-host\n",
+                HTTPStatus.MISDIRECTED_REQUEST,
+            )
+        if _is_of_another_site(headers):
+            return PlainTextResponse(
+                "Sec-Fetch-Site: requests of other sites are not allowed; open the page itself\n",
+                HTTPStatus.FORBIDDEN,
+            )
+        return None
+
+
+def _is_of_another_site(headers: Headers) -> bool:
+    """Return whether a browser sent the request for a page of another site; not for links."""
+    site, mode = headers.get("sec-fetch-site"), headers.get("sec-fetch-mode")
+    return site in _OTHER_SITES and mode != "navigate"
 
 
 def host_name(header: str) -> str:

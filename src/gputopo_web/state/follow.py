@@ -1,14 +1,14 @@
 """Keeps the state of the cluster up to date: one list-and-watch loop for each kind."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import ApiError, DeniedError, NotFoundError
+from gputopo_kube.errors import ApiError, DeniedError
 from gputopo_kube.kubeconfig import Connection
 from gputopo_kube.listwatch import Listing, ListWatchSource, WatchEvent
 from gputopo_kube.reflector import ListWatchTiming, Reflector
@@ -19,6 +19,11 @@ from gputopo_web.state.objects import parse_watched_pod
 
 _TIMING: Final = ListWatchTiming(silence_seconds=600)
 _MISSING: Final = (403, 404)
+_REMEDIES: Final[Mapping[int | None, str]] = {
+    401: "the credentials are not accepted any more: log in again",
+    403: "ask for the permission to list and watch, see docs/use/web.md",
+    404: "gputopo is not installed on this cluster, or is older than this page",
+}
 
 Item = TypeVar("Item")
 
@@ -110,8 +115,4 @@ class _Reporting(Generic[Item]):
 
 def _describe(error: ApiError) -> str:
     """Return an error with what to do."""
-    if isinstance(error, NotFoundError):
-        return f"{error}; gputopo is not installed on this cluster, or is older than this page"
-    if isinstance(error, DeniedError):
-        return f"{error}; ask for the permission to list and watch, see docs/use/web.md"
-    return f"{error}; trying again"
+    return f"{error}; {_REMEDIES.get(error.status, 'trying again')}"

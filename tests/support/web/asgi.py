@@ -1,6 +1,7 @@
 """Sends requests to an ASGI application in this process."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -28,24 +29,11 @@ async def send_request(
     method: str = "GET",
     host: str = "127.0.0.1:8770",
     headers: dict[str, str] | None = None,
+    raises: tuple[type[Exception], ...] = (),
 ) -> CompleteResponse:
-    """Return the response to a request without a body."""
-    path, _, query = url.partition("?")
-    given = {"host": host, **(headers or {})}
-    scope: dict[str, Any] = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": unquote(path),
-        "raw_path": path.encode(),
-        "query_string": query.encode(),
-        "headers": [(name.lower().encode(), it.encode()) for name, it in given.items()],
-    }
+    """Return the response to a request without a body; the application may raise an error too."""
+    scope = http_scope(url, method, {"host": host, **(headers or {})})
     start: dict[str, Any] = {}
-    messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    messages.put_nowait({"type": "http.request", "body": b"", "more_body": False})
     parts: list[bytes] = []
 
     async def receive() -> dict[str, Any]:
@@ -57,6 +45,25 @@ async def send_request(
         else:
             parts.append(message.get("body", b""))
 
-    await app(scope, receive, send)
+    messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    messages.put_nowait({"type": "http.request", "body": b"", "more_body": False})
+    with suppress(*raises):
+        await app(scope, receive, send)
     found = {name.decode(): text.decode() for name, text in start["headers"]}
     return CompleteResponse(start["status"], found, b"".join(parts))
+
+
+def http_scope(url: str, method: str, headers: dict[str, str]) -> dict[str, Any]:
+    """Return the ASGI scope of a request."""
+    path, _, query = url.partition("?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(name.lower().encode(), it.encode()) for name, it in headers.items()],
+    }

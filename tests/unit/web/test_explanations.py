@@ -1,20 +1,24 @@
 """The explanations of pods and GPUJobs in their panels."""
 
+import asyncio
 import re
+import threading
 
 import pytest
 from markupsafe import Markup
 
 from gputopo.errors import InvalidInputError
 from gputopo_kube.document import ObjectKey
+from gputopo_web.facts.explained import WhatIfResult
 from gputopo_web.pages.render import Pages
+from gputopo_web.server import explainer
 from gputopo_web.server.explainer import Explainer
 from gputopo_web.state.cluster import ClusterState
 from support.builders import objects
 from support.builders.objects import topology_object
 from support.cli.healthy_cluster import pod, topology, uuids
 from support.explain.placed import DGX1, placed_pod
-from support.web.clusters import cluster, set_gpu_job
+from support.web.clusters import cluster, set_gpu_job, set_pod
 
 
 async def panel(state: ClusterState, name: str) -> str:
@@ -112,3 +116,37 @@ async def test_objects_that_do_not_exist_have_no_explanation() -> None:
     missing = ObjectKey("a", "b")
     assert (await explainer.pod(missing)).error == ""
     assert (await explainer.gpu_job(missing)).gpu_job is None
+
+
+async def test_more_explanations_than_can_wait_are_rejected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go_on = threading.Event()
+
+    def place(*_: object) -> WhatIfResult:
+        go_on.wait()
+        return WhatIfResult()
+
+    monkeypatch.setattr(explainer, "_place", place)
+    found = Explainer(cluster())
+    waiting = [
+        asyncio.create_task(found.what_if({"gpus": "1"})) for _ in range(explainer.MOST_WAITING)
+    ]
+    await asyncio.sleep(0)
+    rejected = await found.what_if({"gpus": "1"})
+    go_on.set()
+    assert rejected.error == "explanations: 20 are being computed; try again"
+    assert await asyncio.gather(*waiting) == [WhatIfResult()] * explainer.MOST_WAITING
+    assert await found.what_if({"gpus": "1"}) == WhatIfResult()
+
+
+async def test_an_explanation_uses_the_state_at_its_turn() -> None:
+    state = cluster(topologies=[topology("n1")])
+    found = Explainer(state)
+    async with found._turn:
+        waiting = asyncio.create_task(found.what_if({"gpus": "8"}))
+        await asyncio.sleep(0)
+        set_pod(state, pod("new", "n1", uuids("n1", 7)))
+    result = (await waiting).found
+    assert result is not None
+    assert result.chosen is None

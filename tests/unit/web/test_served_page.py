@@ -4,6 +4,7 @@ import asyncio
 import gzip
 from contextlib import aclosing
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -16,11 +17,11 @@ from gputopo_web.server.explainer import Explainer
 from gputopo_web.server.hub import MOST_VIEWERS, PING, RESTART, Hub
 from gputopo_web.server.run import push
 from gputopo_web.server.security import HEADERS, LOOPBACK, host_name
-from gputopo_web.state.cluster import ClusterState
+from gputopo_web.state.cluster import Changes, ClusterState
 from support.builders import topologies
 from support.builders.objects import topology_object
 from support.cli.healthy_cluster import pod, topology, uuids
-from support.web.asgi import CompleteResponse, send_request
+from support.web.asgi import CompleteResponse, http_scope, send_request
 from support.web.clusters import cluster, set_gpu_job, set_pod, set_topology, two_nodes
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get")
@@ -60,6 +61,35 @@ async def test_every_response_has_the_security_headers(path: str) -> None:
     kept = "max-age=300" if path.startswith("/static") else "no-store"
     assert found.headers["cache-control"] == kept
     assert "server" not in found.headers
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_pages_of_other_sites_can_link_to_the_page_but_not_use_it(site: str) -> None:
+    async def send(path: str, mode: str) -> int:
+        headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+        return (await send_request(app_of(two_nodes()), path, headers=headers)).status
+
+    assert await send("/", "navigate") == 200
+    assert await send("/events", "cors") == 403
+    assert await send("/picture/x", "no-cors") == 403
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+async def test_requests_of_the_page_itself_are_allowed(site: str) -> None:
+    found = await send_request(app_of(two_nodes()), "/", headers={"Sec-Fetch-Site": site})
+    assert found.status == 200
+
+
+async def test_an_unexpected_error_has_no_details_and_the_security_headers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(Pages, "node", fail)
+    found = await send_request(app_of(two_nodes()), "/node/n1", raises=(RuntimeError,))
+    assert (found.status, found.text) == (500, "The page has failed; its log shows why.\n")
+    assert {name: found.headers[name.lower()] for name in HEADERS} == HEADERS
 
 
 def test_the_policy_allows_no_inline_code_and_nothing_of_other_hosts() -> None:
@@ -223,6 +253,13 @@ async def test_a_change_has_new_tiles_squares_and_old_sections() -> None:
     assert (change["tiles"], change["sections"]) == ({}, ["map"])
 
 
+async def test_a_change_of_many_nodes_is_small_and_makes_viewers_read_the_map_again() -> None:
+    state = many_nodes(100)
+    pages = Pages(state, "here")
+    change = pages.change(Changes(nodes={*state.cards}))
+    assert change == {"tiles": {}, "dots": {}, "sections": ["map", "summary"]}
+
+
 async def test_a_pod_on_a_node_that_is_not_in_the_map_yet_has_a_panel() -> None:
     state = ClusterState()
     set_topology(state, topology("n1"))
@@ -266,6 +303,26 @@ async def test_viewers_get_each_change_once_and_in_order() -> None:
         assert event == f'id: {hub.position}\nevent: change\ndata: {{"a": 1}}\n\n'
         assert hub.viewers == 1
     assert hub.viewers == 0
+
+
+async def test_a_change_while_a_viewer_connects_is_sent_once() -> None:
+    hub = Hub()
+    async with aclosing(hub.stream(hub.position)) as events:
+        await anext(events)
+        hub.publish("first")
+        assert b"first" in await anext(events)
+        hub.publish("second")
+        assert b"second" in await anext(events)
+
+
+async def test_large_changes_do_not_fill_the_memory() -> None:
+    hub = Hub()
+    since = hub.position
+    hub.publish("x" * (3 << 20))
+    assert len(await missed(hub, since)) == 2
+    hub.publish("x" * (3 << 20))
+    assert sum(len(event) for _, event in hub._kept) < 4 << 20
+    assert await missed(hub, since) == [RESTART]
 
 
 async def missed(hub: Hub, since: str) -> list[bytes]:
@@ -354,6 +411,30 @@ async def test_the_stream_of_events_starts_after_the_last_event_of_the_viewer() 
     assert found.headers["content-type"].startswith("text/event-stream")
     assert "content-encoding" not in found.headers
     assert (await connect()).text.endswith(RESTART.decode())
+
+
+async def test_a_viewer_that_disconnects_while_an_event_is_sent_is_gone_at_once() -> None:
+    hub = Hub()
+    blocked, messages = asyncio.Event(), asyncio.Queue[dict[str, str]]()
+
+    async def send(message: Any) -> None:
+        if message.get("body"):
+            blocked.set()
+            await asyncio.Event().wait()
+
+    scope = http_scope("/events", "GET", {"host": "localhost"})
+    serving = asyncio.create_task(app_of(cluster(), hub)(scope, messages.get, send))
+    await blocked.wait()
+    assert hub.viewers == 1
+    messages.put_nowait({"type": "http.disconnect"})
+    await serving
+    assert hub.viewers == 0
+
+
+async def test_a_request_for_the_headers_of_the_events_is_no_viewer() -> None:
+    found = await send_request(app_of(cluster()), "/events", method="HEAD")
+    assert (found.status, found.body) == (200, b"")
+    assert found.headers["content-type"].startswith("text/event-stream")
 
 
 async def test_more_viewers_than_the_limit_are_rejected() -> None:

@@ -9,7 +9,13 @@ import pytest
 
 from gputopo.api.names import RESOURCE
 from gputopo_kube.document import ObjectKey
-from gputopo_kube.errors import ApiError, DeniedError, NotFoundError, UnavailableError
+from gputopo_kube.errors import (
+    ApiError,
+    DeniedError,
+    NotFoundError,
+    RejectedError,
+    UnavailableError,
+)
 from gputopo_kube.kubeconfig import connection
 from gputopo_kube.listwatch import Listing, WatchEvent
 from gputopo_web.state.cluster import ClusterState
@@ -73,11 +79,15 @@ def test_the_first_list_changes_the_map_also_if_there_are_no_nodes() -> None:
 
 
 def test_nodes_without_pods_do_not_fill_the_memory() -> None:
-    state = ClusterState()
+    state = two_nodes()
+    state.pods.replace(Listing([], "2"))
     for name in ("n1", "n2"):
         train = pod("train", name, uuids(name, 0))
         set_pod(state, train)
+        set_pod(state, objects.pod("other", 1, node=name))
         set_pod(state, train, deleted=True)
+        assert [it.key.name for it in state.pods_on(name)] == ["other"]
+        set_pod(state, objects.pod("other", 1, node=name), deleted=True)
     assert not state._on_node
 
 
@@ -162,6 +172,8 @@ async def error_after(state: ClusterState, source: Source) -> str | None:
     ("error", "text"),
     [
         (DeniedError("no", 403), "API server: 403: no; ask for the permission to list and watch"),
+        (DeniedError("no", 400), "API server: 400: no; trying again"),
+        (RejectedError("no", 401), "API server: 401: no; the credentials are not accepted any"),
         (NotFoundError("no", 404), "API server: 404: no; gputopo is not installed"),
         (UnavailableError("lost"), "API server: lost; trying again"),
     ],
