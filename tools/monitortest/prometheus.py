@@ -1,6 +1,7 @@
 """A Prometheus server for the time of the checks, and the part of its API that they use."""
 
 import math
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,6 @@ from localcluster.errors import ClusterError
 from localcluster.settings import current_paths
 from showcase.kubectl import wait_for
 
-_ADDRESS: Final = "127.0.0.1:19090"
 _START_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 20.0
 
@@ -82,31 +82,43 @@ def running(
     """Run Prometheus with its data in ``folder``; the configuration names ``folder/rules.yaml``.
 
     Raises:
-        ClusterError: Prometheus is not installed.
+        ClusterError: Prometheus is not installed, or it does not start.
     """
     program = current_paths().cache / "prometheus" / "prometheus"
     if not program.exists():
         raise ClusterError(f"{program}: not found; run tools/setup")
     (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": list(groups)}))
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(dict(configuration)))
+    address = _free_address()
     options = (
         f"--config.file={folder / 'prometheus.yaml'}",
         f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address={_ADDRESS}",
+        f"--web.listen-address={address}",
     )
     with (folder / "prometheus.log").open("wb") as log:
         # Without the proxies of this environment: the cluster is on this machine.
         server = subprocess.Popen([program, *options], stdout=log, stderr=log, env={})
     try:
-        with httpx2.Client(base_url=f"http://{_ADDRESS}", trust_env=False, timeout=10) as http:
-            wait_for("Prometheus is ready", lambda: _is_ready(http), timeout_s=_START_SECONDS)
+        with httpx2.Client(base_url=f"http://{address}", trust_env=False, timeout=10) as http:
+            wait_for(
+                "Prometheus is ready", lambda: _is_ready(http, server), timeout_s=_START_SECONDS
+            )
             yield Prometheus(http)
     finally:
         server.terminate()
         server.wait(_STOP_SECONDS)
 
 
-def _is_ready(http: httpx2.Client) -> bool:
+def _free_address() -> str:
+    """Return an address that no server uses, such as one of a run that was killed."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return "{}:{}".format(*unused.getsockname())
+
+
+def _is_ready(http: httpx2.Client, server: subprocess.Popen[bytes]) -> bool:
+    if server.poll() is not None:
+        raise ClusterError(f"Prometheus ended at its start, with exit status {server.returncode}")
     try:
         return http.get("/-/ready").is_success
     except httpx2.TransportError:
