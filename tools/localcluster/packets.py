@@ -15,13 +15,14 @@ _RULE_COMMENT = ("-m", "comment", "--comment", "gputopo-fault")
 def dropped(cluster: Cluster, node: str, pod_address: str) -> Iterator[None]:
     """Drop the packets between one pod and the API server for the duration of a block.
 
-    kubelet keeps its own connections: it is not behind the node's FORWARD chain.
+    kubelet keeps its own connections: it is not behind the node's FORWARD chain. Other programs of
+    the API server's host, such as one that reads the pod's metrics, keep theirs: the rules match
+    the API server's port.
     """
-    server = settings.CONTROL_PLANE_ADDRESS
-    rules = [
-        ("FORWARD", "-s", pod_address, "-d", server, "-j", "DROP"),
-        ("FORWARD", "-s", server, "-d", pod_address, "-j", "DROP"),
-    ]
+    server, port = settings.CONTROL_PLANE_ADDRESS, str(settings.API_PORT)
+    sent = ("-s", pod_address, "-d", server, "-p", "tcp", "--dport", port)
+    received = ("-s", server, "-d", pod_address, "-p", "tcp", "--sport", port)
+    rules = [("FORWARD", *sent, "-j", "DROP"), ("FORWARD", *received, "-j", "DROP")]
     with _rules(cluster, node, "filter", rules):
         yield
 
