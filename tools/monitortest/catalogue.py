@@ -16,10 +16,14 @@ class Cause:
     Attributes:
         carry_out: causes the fault for the time of a block.
         alerts: the alerts that it must fire.
+        of_node: whether the faults of other nodes fire the same alerts, with another label
+            ``node``. For alerts about the operator and the extender, this label is the node on
+            which their pod runs, which is not the node of the fault.
     """
 
     carry_out: Callable[[Site], AbstractContextManager[None]]
     alerts: tuple[str, ...]
+    of_node: bool = False
 
     @property
     def summary(self) -> str:
@@ -29,14 +33,22 @@ class Cause:
 
 
 CAUSES: Final = {
-    "gpu-unhealthy": Cause(node_causes.gpu_unhealthy, ("GputopoGpuUnhealthy",)),
-    "gpu-shared": Cause(node_causes.gpu_shared, ("GputopoGpuShared", "GputopoGpusDiffer")),
-    "deleted-pods": Cause(node_causes.gpus_of_deleted_pods, ("GputopoGpusOfDeletedPods",)),
-    "rejected": Cause(node_causes.allocations_rejected, ("GputopoAllocationsRejected",)),
-    "unreadable": Cause(node_causes.node_unusable, ("GputopoNodeUnusable",)),
-    "not-ready": Cause(node_causes.agent_not_ready, ("GputopoAgentNotReady",)),
-    "disconnected": Cause(node_causes.agent_disconnected, ("GputopoAgentDisconnected",)),
-    "no-agent": Cause(node_causes.agent_missing, ("GputopoAgentMissing",)),
+    "gpu-unhealthy": Cause(node_causes.gpu_unhealthy, ("GputopoGpuUnhealthy",), of_node=True),
+    "gpu-shared": Cause(
+        node_causes.gpu_shared, ("GputopoGpuShared", "GputopoGpusDiffer"), of_node=True
+    ),
+    "deleted-pods": Cause(
+        node_causes.gpus_of_deleted_pods, ("GputopoGpusOfDeletedPods",), of_node=True
+    ),
+    "rejected": Cause(
+        node_causes.allocations_rejected, ("GputopoAllocationsRejected",), of_node=True
+    ),
+    "unreadable": Cause(node_causes.node_unusable, ("GputopoNodeUnusable",), of_node=True),
+    "not-ready": Cause(node_causes.agent_not_ready, ("GputopoAgentNotReady",), of_node=True),
+    "disconnected": Cause(
+        node_causes.agent_disconnected, ("GputopoAgentDisconnected",), of_node=True
+    ),
+    "no-agent": Cause(node_causes.agent_missing, ("GputopoAgentMissing",), of_node=True),
     "waiting": Cause(component_causes.pods_waiting, ("GputopoPodsWaiting",)),
     "slow-links": Cause(component_causes.bandwidth_lost, ("GputopoBandwidthLost",)),
     "quota": Cause(component_causes.resizes_rejected, ("GputopoResizesRejected",)),

@@ -74,14 +74,15 @@ def check_alerts(
     site: Site, prometheus: Prometheus, cause: Cause, say: Callable[[str], None]
 ) -> list[AlertResult]:
     """Cause a fault and return what its alerts did."""
-    before = {alert: prometheus.firing(alert, site.node) is not None for alert in cause.alerts}
+    node = site.node if cause.of_node else None
+    before = {alert: prometheus.firing(alert, node) is not None for alert in cause.alerts}
     fired: dict[str, tuple[float, str]] = {}
     began = time.monotonic()
     with cause.carry_out(site):
         caused = time.monotonic()
         while len(fired) < len(cause.alerts) and time.monotonic() - caused < _FIRE_SECONDS:
             for alert in cause.alerts:
-                if alert not in fired and (found := prometheus.firing(alert, site.node)):
+                if alert not in fired and (found := prometheus.firing(alert, node)):
                     text = str(found["annotations"]["description"])
                     fired[alert] = (round(time.monotonic() - began, 1), text)
             time.sleep(_POLL_SECONDS)
@@ -90,7 +91,7 @@ def check_alerts(
     results = []
     for alert in cause.alerts:
         after, text = fired.get(alert, (None, ""))
-        end = None if after is None else _seconds_to_end(prometheus, alert, site.node, ended)
+        end = None if after is None else _seconds_to_end(prometheus, alert, node, ended)
         results.append(AlertResult(alert, cause.summary, before[alert], after, end, text))
         say(f"{alert}: fired after {after} s, ended {end} s after its cause: {text}")
     return results
@@ -164,7 +165,9 @@ def _result(prometheus: Prometheus, query: Query) -> QueryResult:
     return QueryResult(query.place, query.expression, len(values), example)
 
 
-def _seconds_to_end(prometheus: Prometheus, alert: str, node: str, ended: float) -> float | None:
+def _seconds_to_end(
+    prometheus: Prometheus, alert: str, node: str | None, ended: float
+) -> float | None:
     if alert in _LOOK_BACK:
         return None
     while prometheus.firing(alert, node):

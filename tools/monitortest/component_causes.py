@@ -10,9 +10,10 @@ from typing import Final
 from faulttest import pods
 from gputopo.api.names import GPUS_ANNOTATION, SENSITIVITY_ANNOTATION
 from localcluster import containers
-from monitortest.site import DEPLOYMENTS, JOBS, NAMESPACE, PODS, SYSTEM_PODS, Site, repeating
+from monitortest.site import JOBS, NAMESPACE, PODS, SYSTEM_PODS, Site, repeating
 from resizetest import faultpods
 from resizetest.faultpods import Worker
+from resizetest.queue_setting import change_queue
 from showcase.install import NAMESPACE as SYSTEM
 from showcase.kubectl import wait_for
 from soaktest import manifests
@@ -134,11 +135,12 @@ def queue_waiting(site: Site) -> Iterator[None]:
 @contextmanager
 def queued(site: Site) -> Iterator[None]:
     """Run the operator with a queue for the time of the block."""
-    path = f"{DEPLOYMENTS}/{_OPERATOR}"
-    containers = site.get(path)["spec"]["template"]["spec"]["containers"]
-    with_queue = [{**containers[0], "args": [*containers[0]["args"], "--queue-order=FIFO"]}]
-    with site.patched(path, _pod(with_queue), _pod(containers)):
+    kubectl = site.installed.kubectl
+    change_queue(kubectl, "FIFO")
+    try:
         yield
+    finally:
+        change_queue(kubectl, "")
 
 
 @contextmanager
@@ -186,7 +188,3 @@ def _without_rule(site: Site, role: str, resource: str) -> Iterator[None]:
     left = [rule for rule in rules if resource not in rule["resources"]]
     with site.patched(f"{_ROLES}/{role}", {"rules": left}, {"rules": rules}):
         yield
-
-
-def _pod(containers: list[Object]) -> Object:
-    return {"spec": {"template": {"spec": {"containers": containers}}}}

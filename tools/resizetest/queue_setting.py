@@ -7,6 +7,7 @@ from subprocess import DEVNULL, run
 from learntest.bench import Bench
 from localcluster.settings import CLONE
 from showcase.install import NAMESPACE
+from showcase.kubectl import Kubectl
 
 DEFAULT_MAX_SKIP_SECONDS = 3600
 
@@ -25,7 +26,13 @@ def restored(bench: Bench) -> Iterator[None]:
 def set_queue(bench: Bench, order: str, max_skip_seconds: int = DEFAULT_MAX_SKIP_SECONDS) -> None:
     """Set the order, and wait until the operator has it; without an order there is no queue."""
     bench.report(f"queue order {order or 'none'}, maxSkipSeconds {max_skip_seconds}")
-    kubectl = bench.installed.kubectl
+    change_queue(bench.installed.kubectl, order, max_skip_seconds)
+
+
+def change_queue(
+    kubectl: Kubectl, order: str, max_skip_seconds: int = DEFAULT_MAX_SKIP_SECONDS
+) -> None:
+    """Upgrade the release, which also grants the rights that the queue needs, and wait."""
     values = f"operator.queue.order={order},operator.queue.maxSkipSeconds={max_skip_seconds}"
     command = [
         *(str(kubectl.binary.with_name("helm")), "upgrade", "gputopo"),
