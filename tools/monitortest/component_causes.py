@@ -17,7 +17,6 @@ from resizetest.queue_setting import change_queue
 from showcase.install import NAMESPACE as SYSTEM
 from showcase.kubectl import wait_for
 from soaktest import manifests
-from soaktest.client import Object
 
 _SCHEDULER: Final = "gputopo-scheduler"
 _OPERATOR: Final = "gputopo-operator"

@@ -37,7 +37,8 @@ def change_queue(
     command = [
         *(str(kubectl.binary.with_name("helm")), "upgrade", "gputopo"),
         *(str(CLONE / "charts" / "gputopo"), "--namespace", NAMESPACE),
-        *("--reuse-values", "--set", values),
+        # A check that takes a right from the operator's role for a while owns its rules since then.
+        *("--reuse-values", "--force-conflicts", "--set", values),
     ]
     run(command, check=True, stdout=DEVNULL, env=kubectl.environment)
     kubectl.run("rollout", "status", _OPERATOR, "-n", NAMESPACE, "--timeout=120s")
