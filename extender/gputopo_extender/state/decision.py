@@ -10,7 +10,7 @@ from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import Match, PlacementRequest
-from gputopo.topology.model import GpuUuid
+from gputopo.topology.model import GpuUuid, mask_of
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.record import (
@@ -19,6 +19,7 @@ from gputopo_scheduling.record import (
     placement_figures,
     replay_record,
 )
+from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeUsage
 
 
@@ -39,6 +40,21 @@ class Decision:
     match: Match
     reason: str
     annotations: Mapping[str, str]
+
+    def is_current(self, usage: NodeUsage | UnreadableTopology | None) -> bool:
+        """Return whether the node is ready, its topology unchanged and its GPUs healthy.
+
+        ``usage`` is that of the node now.
+        """
+        gpus = self.match.gpus
+        return (
+            isinstance(usage, NodeUsage)
+            and usage.generation == self.generation
+            # A GPUTopology that was deleted and created again starts at generation 1 again.
+            and tuple(map(usage.topology.uuid_of.get, gpus)) == self.claim.gpus
+            and usage.not_ready is None
+            and mask_of(gpus) & ~usage.healthy == 0
+        )
 
 
 def decide(

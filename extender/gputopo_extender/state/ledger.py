@@ -8,17 +8,15 @@ all current objects. So it is the same whether the objects came from a list or f
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from weakref import WeakValueDictionary
 
 from gputopo.api.v1alpha1 import SizedCapacity
-from gputopo.topology.model import mask_of
-from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ended_pods import EndedPods, with_history
 from gputopo_extender.state.pod_totals import PodTotals
 from gputopo_extender.state.reservations import Reservations
+from gputopo_extender.state.usages import DerivedUsage, UsageCache
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.ended import is_confirmed
@@ -50,10 +48,7 @@ class Ledger:
         self.reservations = Reservations(self._outdated)
         self.pod_totals = PodTotals()
         self._ended = EndedPods(clock, self._outdated)
-        self._usages: dict[str, NodeUsage | UnreadableTopology] = {}
-        self._states: dict[str, NodeState | UnreadableTopology] = {}
-        self._shared_states: WeakValueDictionary[Hashable, NodeState] = WeakValueDictionary()
-        self._changes = 0
+        self._derived = UsageCache(self._outdated, self._usage_of)
         self.pods_version = 0
         self.rewinds = 0
         self.relist = asyncio.Event()
@@ -69,41 +64,25 @@ class Ledger:
 
     def usages(self) -> Mapping[str, NodeUsage | UnreadableTopology]:
         """Return the usage of all nodes with a topology."""
-        self._refresh()
-        return self._usages
+        return self._refreshed().usages
 
     def states(self) -> Mapping[str, NodeState | UnreadableTopology]:
         """Return the states of all nodes with a topology; equal states are the same object."""
-        self._refresh()
-        return self._states
+        return self._refreshed().states
 
     def state_without(
         self, node: str, uids: AbstractSet[str]
     ) -> NodeState | UnreadableTopology | None:
         """Return the state that the node would have without these pods."""
-        self._refresh()
+        derived = self._refreshed()
         known = self._nodes.get(node)
         if not isinstance(known, GpuNode):
             return known
-        return self._shared(self._derive(known, without=uids).state)
+        return derived.share(self._derive(known, without=uids).state)
 
     def changes(self) -> int:
         """Return a number that grows when the usage of a node may have changed."""
-        self._refresh()
-        return self._changes
-
-    def is_current(self, decision: Decision) -> bool:
-        """Return whether the decision's node is ready, its topology unchanged, its GPUs healthy."""
-        usage = self.usage(decision.claim.node)
-        gpus = decision.match.gpus
-        return (
-            isinstance(usage, NodeUsage)
-            and usage.generation == decision.generation
-            # A GPUTopology that was deleted and created again starts at generation 1 again.
-            and tuple(map(usage.topology.uuid_of.get, gpus)) == decision.claim.gpus
-            and usage.not_ready is None
-            and mask_of(gpus) & ~usage.healthy == 0
-        )
+        return self._refreshed().refreshes
 
     def ended_pods(self, node: str) -> list[str]:
         """Return the names of the ended pods whose processes may still use GPUs of the node."""
@@ -243,31 +222,15 @@ class Ledger:
             self._outdated.add(known.node)
         return known
 
-    def _refresh(self) -> None:
+    def _refreshed(self) -> UsageCache:
         self._ended.mark_due()
-        if not self._outdated:
-            return
-        self._changes += 1
-        for name in self._outdated:
-            self._update(name)
-        self._outdated.clear()
+        self._derived.refresh()
+        return self._derived
 
-    def _update(self, name: str) -> None:
+    def _usage_of(self, name: str) -> DerivedUsage:
         node = self._nodes.get(name)
         self._ended.update(name, node if isinstance(node, GpuNode) else None)
-        if node is None:
-            self._usages.pop(name, None)
-            self._states.pop(name, None)
-        elif isinstance(node, UnreadableTopology):
-            self._usages[name] = self._states[name] = node
-        else:
-            usage = self._derive(node)
-            self._usages[name] = usage
-            self._states[name] = self._shared(usage.state)
-
-    def _shared(self, state: NodeState) -> NodeState:
-        """Return the one state object that all nodes in an equal state share."""
-        return self._shared_states.setdefault(state.key, state)
+        return self._derive(node) if isinstance(node, GpuNode) else node
 
     def _derive(self, node: GpuNode, without: AbstractSet[str] = frozenset()) -> NodeUsage:
         on_node = self._pods_on.get(node.node, set()) - without

@@ -1,0 +1,52 @@
+"""Keeps the derived usage and state of each node; derives only those that may have changed."""
+
+from collections.abc import Callable, Hashable, Mapping
+from weakref import WeakValueDictionary
+
+from gputopo_scheduling.topologies import UnreadableTopology
+from gputopo_scheduling.usage import NodeState, NodeUsage
+
+DerivedUsage = NodeUsage | UnreadableTopology | None
+"""The usage of a node; None if the node has no GPUTopology."""
+
+
+class UsageCache:
+    """The usages and states of all nodes at the last refresh.
+
+    Attributes:
+        usages: the usage of each node with a topology.
+        states: the state of each node with a topology; equal states are the same object.
+        refreshes: how often :meth:`refresh` has derived usages again.
+    """
+
+    def __init__(self, outdated: set[str], derive: Callable[[str], DerivedUsage]) -> None:
+        """``derive`` computes the usage of a node; ``outdated`` has the nodes to derive again."""
+        self._outdated = outdated
+        self._derive = derive
+        self._usages: dict[str, NodeUsage | UnreadableTopology] = {}
+        self._states: dict[str, NodeState | UnreadableTopology] = {}
+        self._shared: WeakValueDictionary[Hashable, NodeState] = WeakValueDictionary()
+        self.usages: Mapping[str, NodeUsage | UnreadableTopology] = self._usages
+        self.states: Mapping[str, NodeState | UnreadableTopology] = self._states
+        self.refreshes = 0
+
+    def refresh(self) -> None:
+        """Derive the usages of all nodes in ``outdated``, and empty it."""
+        if not self._outdated:
+            return
+        self.refreshes += 1
+        for name in self._outdated:
+            self._update(name, self._derive(name))
+        self._outdated.clear()
+
+    def share(self, state: NodeState) -> NodeState:
+        """Return the one state object that all nodes in an equal state share."""
+        return self._shared.setdefault(state.key, state)
+
+    def _update(self, name: str, usage: DerivedUsage) -> None:
+        if usage is None:
+            self._usages.pop(name, None)
+            self._states.pop(name, None)
+            return
+        self._usages[name] = usage
+        self._states[name] = self.share(usage.state) if isinstance(usage, NodeUsage) else usage
