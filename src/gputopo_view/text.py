@@ -23,3 +23,12 @@ def format_number(value: float) -> str:
     """
     text = f"{value:.3f}".rstrip("0").rstrip(".")
     return text if float(text) or not value else f"{value:.3g}"
+
+
+def counted(number: float, noun: str) -> str:
+    """Return a number with its noun, which gets an "s" unless the number is 1.
+
+    >>> counted(1, "GPU"), counted(0.5, "CPU"), counted(0, "pod")
+    ('1 GPU', '0.5 CPUs', '0 pods')
+    """
+    return f"{format_number(number)} {noun}{'' if number == 1 else 's'}"

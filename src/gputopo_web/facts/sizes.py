@@ -8,7 +8,7 @@ from gputopo.api.quantity import format_bytes
 from gputopo.api.tuning import Amounts, parse_tuned_record
 from gputopo_kube.document import ObjectKey
 from gputopo_view.placed_pods import PlacedPod
-from gputopo_view.text import format_number
+from gputopo_view.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +57,4 @@ def _row(pod: PlacedPod) -> SizeRow | None:
 
 
 def _text(amounts: Amounts) -> str:
-    return f"{format_number(amounts.milli_cpu / 1000)} CPUs, {format_bytes(amounts.memory)}"
+    return f"{counted(amounts.milli_cpu / 1000, 'CPU')}, {format_bytes(amounts.memory)}"

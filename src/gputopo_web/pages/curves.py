@@ -1,5 +1,6 @@
 """Curves of GPUProfiles as small SVG pictures, with 95 % intervals."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 from gputopo.api.profile import GPUProfile, WorkloadFacts
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_view.text import format_number
+from gputopo_view.text import counted, format_number
 from gputopo_web.pages.environment import clean
 
 _WIDTH: Final = 300
@@ -21,6 +22,8 @@ _TOP: Final = 12
 _RIGHT: Final = 12
 _COLOUR: Final = "#0072b2"
 _INK: Final = "#22303c"
+_GRID: Final = "#d9dfe5"
+_MOST_STEPS: Final = 5
 
 Place: TypeAlias = Callable[[float, float], tuple[float, float]]
 """Returns the pixels of a point."""
@@ -77,7 +80,8 @@ def _lines(facts: WorkloadFacts) -> Iterator[str]:
     yield f"GPU model {facts.gpu_model}"
     for fact in facts.links:
         interval = f"{fact.percent} % ({fact.low_percent}..{fact.high_percent})"
-        yield f"{fact.gpus} GPUs: {interval} longer on the worst links, {fact.samples} samples"
+        samples = counted(fact.samples, "sample")
+        yield f"{counted(fact.gpus, 'GPU')}: {interval} longer on the worst links, {samples}"
     for beside in facts.neighbours:
         interval = f"{beside.percent} % ({beside.low_percent}..{beside.high_percent})"
         yield f"beside {beside.workload} (same {beside.scope.lower()}): {interval} longer"
@@ -90,8 +94,8 @@ def _curves(facts: WorkloadFacts) -> Iterator[Curve]:
             for it in fact.points
         ]
         demand = fact.demand_milli_cpu
-        text = f"; {format_number(demand / 1000)} CPUs are enough" if demand else ""
-        yield _curve(f"steps/s by CPUs with {fact.gpus} GPUs{text}", points)
+        text = f"; enough: {counted(demand / 1000, 'CPU')}" if demand else ""
+        yield _curve(f"steps/s by CPUs with {counted(fact.gpus, 'GPU')}{text}", points)
     scaling = [
         _point(it.gpus, it.micro_steps_per_second, it.ci_permille, extrapolated=it.extrapolated)
         for it in facts.scaling
@@ -111,12 +115,12 @@ def _curve(caption: str, points: Sequence[RatePoint]) -> Curve:
 
 def draw_curve(caption: str, points: Sequence[RatePoint]) -> Markup:
     """Return an SVG picture of a curve from (0, 0); the caption is its name."""
-    most_x = max((point.x for point in points), default=1) or 1
-    most_y = max((point.rate + point.half for point in points), default=1) or 1
+    ticks_x = ticks(max((point.x for point in points), default=1))
+    ticks_y = ticks(max((point.rate + point.half for point in points), default=1))
 
     def place(x: float, y: float) -> tuple[float, float]:
-        across = _LEFT + x / most_x * (_WIDTH - _LEFT - _RIGHT)
-        return across, _HEIGHT - _BOTTOM - y / most_y * (_HEIGHT - _BOTTOM - _TOP)
+        across = _LEFT + x / ticks_x[-1] * (_WIDTH - _LEFT - _RIGHT)
+        return across, _HEIGHT - _BOTTOM - y / ticks_y[-1] * (_HEIGHT - _BOTTOM - _TOP)
 
     name = escape(str(clean(caption)))
     head = (
@@ -127,7 +131,7 @@ def draw_curve(caption: str, points: Sequence[RatePoint]) -> Markup:
     parts = [
         head,
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
-        *_axes(most_x, most_y),
+        *_axes(place, ticks_x, ticks_y),
         _line([place(point.x, point.rate) for point in points]),
         *(_mark(place, point) for point in points),
         "</svg>",
@@ -135,12 +139,32 @@ def draw_curve(caption: str, points: Sequence[RatePoint]) -> Markup:
     return Markup("\n".join(parts))  # noqa: S704 - numbers, and a name that is escaped
 
 
-def _axes(most_x: float, most_y: float) -> Iterator[str]:
+def ticks(most: float) -> list[float]:
+    """Return round numbers at equal distances, from 0 to at least ``most``; at most 6.
+
+    >>> ticks(12.6), ticks(8), ticks(0.3)
+    ([0.0, 5.0, 10.0, 15.0], [0.0, 2.0, 4.0, 6.0, 8.0], [0.0, 0.1, 0.2, 0.3])
+    """
+    most = most or 1.0
+    power = 10.0 ** math.floor(math.log10(most / _MOST_STEPS))
+    step = next(it * power for it in (1, 2, 5, 10, 20) if most <= _MOST_STEPS * it * power)
+    steps = math.ceil(round(most / step, 6))
+    return [round(number * step, 9) for number in range(steps + 1)]
+
+
+def _axes(place: Place, ticks_x: Sequence[float], ticks_y: Sequence[float]) -> Iterator[str]:
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
+    for value in ticks_y:
+        _, y = place(0, value)
+        yield f'<path d="M{_LEFT} {y:.1f}H{right}" stroke="{_GRID}"/>'
+        text = format_number(value)
+        yield f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
+    for value in ticks_x:
+        x, _ = place(value, 0)
+        yield f'<path d="M{x:.1f} {bottom}v4" stroke="{_INK}"/>'
+        text = format_number(value)
+        yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{text}</text>'
     yield f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" fill="none" stroke="{_INK}"/>'
-    yield f'<text x="{_LEFT - 4}" y="{_TOP + 8}" text-anchor="end">{format_number(most_y)}</text>'
-    yield f'<text x="{_LEFT - 4}" y="{bottom}" text-anchor="end">0</text>'
-    yield f'<text x="{right}" y="{bottom + 16}" text-anchor="end">{format_number(most_x)}</text>'
 
 
 def _line(places: Sequence[tuple[float, float]]) -> str:

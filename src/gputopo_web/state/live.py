@@ -8,9 +8,10 @@ from typing import Final
 from gputopo_explain.objects import ClusterObjects, LiveKind
 from gputopo_explain.snapshot import ClusterSnapshot
 
+_NOT_READ: Final = "not read by this page, but by `gputopo explain`"
 NOT_WATCHED: Final = {
-    LiveKind.NODES: "the page does not read them; use `gputopo explain`",
-    LiveKind.LEASES: "the page does not read them; use `gputopo explain`",
+    LiveKind.NODES: _NOT_READ,
+    LiveKind.LEASES: _NOT_READ,
 }
 """Kinds that explanations can use and that would be expensive to watch."""
 

@@ -235,6 +235,34 @@ def test_the_result_of_a_what_if_form_appears_below_it(page: Page) -> None:
     expect(result).to_contain_text("the cluster has no node of this name")
 
 
+def test_the_form_begins_with_the_values_of_a_pod_without_annotations(page: Page) -> None:
+    expect(page.get_by_label("Bandwidth sensitivity")).to_have_value("Auto")
+    expect(page.get_by_label("Pattern")).to_have_value("Ring")
+    options = page.get_by_label("Bandwidth sensitivity").locator("option").all_text_contents()
+    assert options == ["Sensitive", "Insensitive", "Auto"]
+
+
+def test_the_selected_state_of_nodes_stays_selected_after_a_reload(page: Page) -> None:
+    page.locator("#state").select_option("unhealthy")
+    expect(page).to_have_url(re.compile("state=unhealthy"))
+    page.reload()
+    expect(page.locator("#state")).to_have_value("unhealthy")
+
+
+def test_a_click_without_a_server_shows_what_to_do(
+    page: Page, served: ServedPage, browser_errors: list[str]
+) -> None:
+    served.stop()
+    expect(page.locator("#connection")).to_have_text("not connected; trying again")
+    page.get_by_role("link", name="default/figures", exact=True).first.click()
+    expect(page.get_by_role("dialog")).to_contain_text("start it again")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("#what-if-result")).to_contain_text("start it again")
+    assert all("ERR_" in error for error in browser_errors)
+    browser_errors.clear()
+
+
 def test_a_click_on_a_waiting_pod_explains_each_node(page: Page) -> None:
     page.get_by_role("link", name="default/waits", exact=True).first.click()
     panel = page.get_by_role("dialog")

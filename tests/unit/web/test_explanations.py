@@ -62,7 +62,7 @@ async def test_a_waiting_pod_shows_each_nodes_reason_and_which_pods_would_have_t
     assert "Why it waits" in text
     assert "1 too few free GPUs 4 n1" in text
     assert "default/train (4 GPUs)" in text
-    assert "nodes: the page does not read them" in text
+    assert "nodes: not read by this page, but by `gputopo explain`" in text
 
 
 async def test_a_waiting_pod_that_fits_shows_where() -> None:

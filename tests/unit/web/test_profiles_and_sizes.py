@@ -9,7 +9,7 @@ from gputopo.api.tuning import Amounts, TunedRecord
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.listwatch import WatchEvent
 from gputopo_web.facts.sizes import size_rows
-from gputopo_web.pages.curves import RatePoint, draw_curve, shown_profile
+from gputopo_web.pages.curves import RatePoint, draw_curve, shown_profile, ticks
 from gputopo_web.pages.queries import Selection
 from gputopo_web.pages.render import Pages
 from support.builders.objects import Document
@@ -71,7 +71,7 @@ def test_facts_are_lines_and_curves() -> None:
         "beside ml/other (same socket): 12 % (8..16) longer",
     ]
     assert [curve.caption for curve in shown.curves] == [
-        "steps/s by CPUs with 1 GPUs; 4 CPUs are enough",
+        "steps/s by CPUs with 1 GPU; enough: 4 CPUs",
         "steps/s by CPUs with 2 GPUs",
         "steps/s by number of GPUs; hollow: extrapolated",
     ]
@@ -93,6 +93,20 @@ def test_points_of_a_curve_have_their_interval() -> None:
     ET.fromstring(picture)  # noqa: S314
     assert "polyline" in draw_curve("empty", [RatePoint(0, 0, 0)])
     assert "polyline" in draw_curve("empty", [])
+
+
+def test_axes_have_round_numbers_up_to_the_last_point() -> None:
+    picture = draw_curve("c", [RatePoint(1, 4.1, 0.2), RatePoint(8, 12.1, 0.5)])
+    numbers = [it.text for it in ET.fromstring(picture).iter() if it.tag.endswith("text")]  # noqa: S314
+    assert numbers == ["0", "5", "10", "15", "0", "2", "4", "6", "8"]
+    assert ticks(0) == ticks(1) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+
+
+@pytest.mark.parametrize("most", [1e-6, 0.02, 0.999, 1, 3, 7, 50, 100.5, 1e6, 123456789])
+def test_ticks_are_few_and_reach_the_highest_value(most: float) -> None:
+    found = ticks(most)
+    assert 3 <= len(found) <= 6
+    assert found[-2] < most <= found[-1] * 1.000001
 
 
 def test_the_page_shows_profiles_and_how_many_are_left_out() -> None:
@@ -139,7 +153,7 @@ def test_the_sizes_of_a_pod_and_the_state_of_its_newest_resize(
 ) -> None:
     known = cluster(pods=[sized(**fields)])
     [row] = size_rows(it.placed for it in known.pods.items.values())
-    assert (row.floor, row.last) == ("1 CPUs, 4Gi", "4 CPUs, 8Gi")
+    assert (row.floor, row.last) == ("1 CPU, 4Gi", "4 CPUs, 8Gi")
     assert (row.target, row.state, row.reason) == ("4 CPUs, 8Gi", state, "its share")
 
 

@@ -11,10 +11,19 @@ function parse(html) {
   return template.content;
 }
 
+// Returns a part of the page, or a message if the server does not respond.
+async function load(url) {
+  try {
+    const response = await fetch(url, { headers: { "X-Part": "1" } });
+    return parse(await response.text());
+  } catch {
+    return parse('<p class="problem">The server of this page does not respond; start it again.</p>');
+  }
+}
+
 // Details of a node, pod or GPUJob in a panel. The links also work as pages of their own.
 async function open(url) {
-  const response = await fetch(url, { headers: { "X-Part": "1" } });
-  content.replaceChildren(parse(await response.text()));
+  content.replaceChildren(await load(url));
   if (!panel.open) panel.showModal();
   document.getElementById("panel-close").focus();
 }
@@ -26,16 +35,14 @@ document.addEventListener("click", (event) => {
   open(link.getAttribute("href")); // href of a link in a picture is an object
 });
 
-document.addEventListener("submit", (event) => {
+document.addEventListener("submit", async (event) => {
   const form = event.target.closest("form[data-result]");
   if (!form) return;
   event.preventDefault();
   const result = document.getElementById(form.dataset.result);
   result.setAttribute("aria-busy", "true");
-  fetch(`${form.action}?${new URLSearchParams(new FormData(form))}`, { headers: { "X-Part": "1" } })
-    .then((response) => response.text())
-    .then((html) => result.replaceChildren(parse(html)))
-    .finally(() => result.removeAttribute("aria-busy"));
+  result.replaceChildren(await load(`${form.action}?${new URLSearchParams(new FormData(form))}`));
+  result.removeAttribute("aria-busy");
 });
 
 // Sections that the server reports as old are fetched again, at most once a second each.
