@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
+from benchmarks import web_details, web_pictures
 from benchmarks.options import Options
 from benchmarks.table import show
 from benchmarks.web_cluster import Document, SimulatedCluster, waiting_pods
@@ -89,13 +90,15 @@ def _measure(nodes: int, seconds: float, options: Options) -> Measured:
     with serving_in_thread(ApiServer()) as api, tempfile.TemporaryDirectory() as folder:
         for node in cluster.nodes:
             api.create("gputopologies", node.document())
-        for pod in (*pods, *waiting_pods(min(nodes, 40))):
+        web_details.resize([*pods])
+        api.create("gpuprofiles", web_details.profile())
+        for pod in (*pods, *waiting_pods(min(nodes, 40), nodes)):
             api.create("pods", pod)
         config = write_kubeconfig(Path(folder) / "config", api.url)
         with _page(config) as (url, pid, ready_seconds), _opened(url) as page:
             paint, size, sent = _painted(page, nodes)
             if options.pictures is not None:
-                _picture(page, options.pictures, nodes)
+                web_pictures.take(page, options.pictures, nodes, details=nodes == SIZES[0])
             idle = _cpu_percent(pid, min(seconds, 10))
             stop = threading.Event()
             churn = threading.Thread(target=_churn, args=(api, cluster, pods, stop))
@@ -168,17 +171,6 @@ def _painted(page: "Page", nodes: int) -> tuple[float, float, float]:
     shown = page.locator(".dot, .node").count()
     assert shown >= min(nodes, 3), shown  # noqa: S101 - a check of the benchmark itself
     return found["paint"], found["size"] / 1e3, found["sent"] / 1e3
-
-
-def _picture(page: "Page", folder: Path, nodes: int) -> None:
-    """Write a picture of the page, with a palette of 64 colours, so that it is small."""
-    from PIL import Image  # noqa: PLC0415 - comes with matplotlib
-
-    path = folder / f"web-{nodes}-nodes.png"
-    page.screenshot(path=path)
-    with Image.open(path) as picture:
-        picture.convert("RGB").quantize(64).save(path, optimize=True)
-    print(f"wrote {path}, {path.stat().st_size / 1e3:.0f} kB")
 
 
 def _cpu_percent(pid: int, seconds: float) -> float:

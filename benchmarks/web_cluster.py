@@ -1,31 +1,29 @@
 """A simulated cluster for the page: GPUTopologies and pods of some kinds of nodes."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import count
 from typing import Any, Final
 
-from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
-from gputopo.api.names import (
-    API_VERSION,
-    GPUS_ANNOTATION,
-    PLACEMENT_ANNOTATION,
-    RESOURCE,
-    SCHEDULER_NAME,
-)
+from gputopo.api.names import API_VERSION, RESOURCE, SCHEDULER_NAME
 from gputopo.api.topology import to_spec
-from gputopo.patterns.model import PatternKind, build
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
-from gputopo.placement.place import place
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
+from gputopo_extender.state.decision import decide
+from gputopo_kube.pods import parse_gpu_pod
+from gputopo_scheduling.evaluation import match_on
+from gputopo_scheduling.record import request_origin
+from gputopo_scheduling.request import placement_request
+from gputopo_scheduling.topologies import GpuNode
+from gputopo_scheduling.usage import NodeUsage, node_usage
 from gputopo_topologies.catalogue import named
 
 Document = dict[str, Any]
 
 KINDS: Final = ("dgx-h100", "dgx1-v100", "dgx-a100", "pcie-8gpu")
-_TIME: Final = "2026-06-01T08:00:00Z"
 _PROJECTS: Final = ("vision", "speech", "ranking", "research")
 
 
@@ -114,18 +112,15 @@ class SimulatedCluster:
         if not fitting:
             return None
         node = self._random.choice(fitting)
-        pattern = build(PatternKind.RING, size)
-        request = PlacementRequest(pattern, size > 1, PolicyName.PRESERVE)
-        match = place(node.topology, node.free, request)
-        return self._bind(node, match) if isinstance(match, Match) else None
-
-    def _bind(self, node: SimulatedNode, match: Match) -> Document:
-        name = f"train-{next(self._numbers):05}"
-        namespace = self._random.choice(_PROJECTS)
-        uuids = tuple(str(node.topology.uuid_of[gpu]) for gpu in match.gpus)
+        pod = _object(self._random.choice(_PROJECTS), f"train-{next(self._numbers):05}", size)
+        usage = node_usage(GpuNode(node.name, 1, node.topology, node.free, ()), [], [])
+        match = _decide(pod, node.name, usage)
+        if match is None:
+            return None
+        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         node.free = GpuMask(node.free & ~mask_of(match.gpus))
-        node.pods[f"{namespace}/{name}"] = uuids
-        return _pod(namespace, name, node.name, uuids, match)
+        node.pods[name] = tuple(str(node.topology.uuid_of[gpu]) for gpu in match.gpus)
+        return pod
 
     def remove(self, pod: Document) -> SimulatedNode:
         """Free the GPUs of a pod; return its node."""
@@ -137,39 +132,36 @@ class SimulatedCluster:
         return node
 
 
-def waiting_pods(number: int) -> Iterator[Document]:
-    """Yield pods that the scheduler could not place."""
+def waiting_pods(number: int, nodes: int) -> Iterator[Document]:
+    """Yield pods that the scheduler could not place on any of so many nodes."""
     for at in range(1, number + 1):
         pod = _object("ranking", f"large-{at:03}", 8)
-        pod["metadata"]["creationTimestamp"] = _TIME
-        message = "0 of 1000 nodes: too few free GPUs: 8 requested"
+        pod["metadata"]["creationTimestamp"] = _ago(minutes=at)
+        message = f"0/{nodes} nodes are available: {nodes} too few free GPUs: 8 requested"
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         pod["status"] = {"phase": "Pending", "conditions": [{**condition, "message": message}]}
         yield pod
 
 
-def _pod(namespace: str, name: str, node: str, uuids: Sequence[str], match: Match) -> Document:
-    pod = _object(namespace, name, len(uuids))
-    gpus = GpusAnnotation(
-        uid=f"uid-{name}", node=node, generation=1, containers={"main": list(uuids)}
-    )
-    figures = PlacementAnnotation(
-        policy="Preserve",
-        pattern="Ring",
-        sensitive=len(uuids) > 1,
-        reason="SensitivityUnknown" if len(uuids) > 1 else "SingleGpu",
-        model=match.model,
-        effective_mb_per_s=match.effective_mb_per_s,
-        aggregate_mb_per_s=match.aggregate_mb_per_s,
-        preserved_mb_per_s=match.preserved_mb_per_s,
-    )
-    pod["metadata"]["annotations"] = {
-        GPUS_ANNOTATION: gpus.dump(),
-        PLACEMENT_ANNOTATION: figures.dump(),
-    }
+def _decide(pod: Document, node: str, usage: NodeUsage) -> Match | None:
+    """Bind a pod to a node with the GPUs that the extender chooses; None if it does not fit."""
+    view = parse_gpu_pod(pod, RESOURCE)
+    assert view is not None  # noqa: S101 - it requests GPUs
+    request = placement_request(view, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+    assert isinstance(request, PlacementRequest), request  # noqa: S101 - and nothing else
+    match = match_on(usage.state, request)
+    if not isinstance(match, Match):
+        return None
+    origin = request_origin(view.annotations)
+    decision = decide(view, request, match, node=node, usage=usage, origin=origin, compared=None)
+    pod["metadata"]["annotations"] = dict(decision.annotations)
     pod["spec"]["nodeName"] = node
-    pod["status"] = {"phase": "Running", "startTime": _TIME}
-    return pod
+    pod["status"] = {"phase": "Running", "startTime": _ago(hours=3)}
+    return match
+
+
+def _ago(**time: float) -> str:
+    return (datetime.now(UTC) - timedelta(**time)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _object(namespace: str, name: str, gpus: int) -> Document:
@@ -178,6 +170,12 @@ def _object(namespace: str, name: str, gpus: int) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"},
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"uid-{name}",
+            "creationTimestamp": _ago(hours=3),
+            "resourceVersion": "1",
+        },
         "spec": {"schedulerName": SCHEDULER_NAME, "containers": [container]},
     }
