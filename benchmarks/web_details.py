@@ -1,14 +1,16 @@
 """A measured workload and sized pods, for the pictures of the page."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from benchmarks.web_cluster import Document
 from gputopo.api.names import API_VERSION, RESOURCES_ANNOTATION
 from gputopo.api.tuning import Amounts, TunedRecord
 
 _GIB: Final = 2**30
-_SIZES: Final = (
+_Pair: TypeAlias = tuple[int, int]
+_SIZES: Final[Sequence[tuple[_Pair, _Pair, _Pair, str, dict[str, bool]]]] = (
     # cores and GiB: floor, before, newest; what the operator has written
     ((4, 16), (4, 16), (11, 24), "9 % faster with 11 CPUs than with its proportional share", {}),
     ((4, 16), (8, 32), (4, 20), "4 CPUs are enough for its measured rate", {"done": True}),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 FAILED: Final = 1
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
+_OF_WEB: Final = ("jinja2", "markupsafe", "starlette", "uvicorn")
 
 
 def main() -> None:
@@ -37,7 +38,9 @@ def run(arguments: Sequence[str], program: str) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except ModuleNotFoundError as missing:
-        return _fail(f"{missing.name} is not installed: pip install 'gputopo[cli]'", FAILED)
+        package = (missing.name or "").partition(".")[0]
+        extras = "cli,web" if package in _OF_WEB else "cli"
+        return _fail(f"{package} is not installed: pip install 'gputopo[{extras}]'", FAILED)
     except OSError as error:
         # Python flushes standard output again at exit. This second flush must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

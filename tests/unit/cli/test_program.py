@@ -140,6 +140,19 @@ def test_missing_extra_is_reported_with_the_command_to_install() -> None:
     assert done.stderr == "gputopo: typer is not installed: pip install 'gputopo[cli]'\n"
 
 
+@pytest.mark.parametrize("module", ["uvicorn", "starlette", "jinja2", "markupsafe"])
+def test_missing_package_of_the_page_is_reported_with_its_extra(module: str) -> None:
+    script = (
+        f"import sys; sys.modules['{module}'] = None\n"
+        "from gputopo_cli.__main__ import run; sys.exit(run(['web'], 'gputopo'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == f"gputopo: {module} is not installed: pip install 'gputopo[cli,web]'\n"
+
+
 @pytest.mark.parametrize("module", ["typer", "rich", "numpy"])
 def test_missing_package_is_status_1(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     def lacking(*_: object) -> int:
