@@ -85,13 +85,15 @@ def _measure(nodes: int, seconds: float, options: Options) -> Measured:
     from support.api.server import ApiServer, serving_in_thread  # noqa: PLC0415
 
     cluster = SimulatedCluster(nodes, options.seed)
-    pods = deque(cluster.fill(0.7))
+    explained = cluster.place(3, only=web_pictures.MESH_NODE)
+    pods = deque([*filter(None, [explained]), *cluster.fill(0.7)])
     cluster.break_gpus(nodes // 100)
     with serving_in_thread(ApiServer()) as api, tempfile.TemporaryDirectory() as folder:
         for node in cluster.nodes:
             api.create("gputopologies", node.document())
         web_details.resize([*pods])
         api.create("gpuprofiles", web_details.profile())
+        api.create("deployments", web_details.operator())
         for pod in (*pods, *waiting_pods(min(nodes, 40), nodes)):
             api.create("pods", pod)
         config = write_kubeconfig(Path(folder) / "config", api.url)

@@ -106,9 +106,11 @@ class SimulatedCluster:
                 node.unhealthy = frozenset({str(known.uuid_of[index])})
                 node.free = GpuMask(node.free & ~(1 << index))
 
-    def place(self, size: int) -> Document | None:
-        """Place a pod on a random node on which it fits; return the pod, or None."""
-        fitting = [node for node in self.nodes if node.free.bit_count() >= size]
+    def place(self, size: int, only: str = "") -> Document | None:
+        """Place a pod on a random node on which it fits, or only on one; return it, or None."""
+        fitting = [
+            node for node in self.nodes if node.free.bit_count() >= size and only in ("", node.name)
+        ]
         if not fitting:
             return None
         node = self._random.choice(fitting)

@@ -18,6 +18,22 @@ _SIZES: Final[Sequence[tuple[_Pair, _Pair, _Pair, str, dict[str, bool]]]] = (
 )
 
 
+def operator() -> Document:
+    """Return the Deployment of the operator, in whose arguments the page reads the settings."""
+    container = {"name": "operator", "args": ["--resource=gputopo.io/gpu"]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": "gputopo-operator",
+            "namespace": "gputopo-system",
+            "uid": "operator",
+            "labels": {"app.kubernetes.io/part-of": "gputopo"},
+        },
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    }
+
+
 def profile() -> Document:
     """Return a GPUProfile with measured facts: links, CPUs, neighbours and numbers of GPUs."""
     links = {"gpus": 2, "percent": 45, "lowPercent": 40, "highPercent": 50, "samples": 8}

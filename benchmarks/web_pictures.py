@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
-_COLOURS: Final = 64
+MESH_NODE: Final = "gpu-0002"
+"""The node whose links differ."""
+EXPLAINED: Final = "train-00001"
+"""The first pod of the cluster, with several GPUs of this node."""
 
 
 def take(page: "Page", folder: Path, nodes: int, *, details: bool) -> None:
@@ -19,8 +22,12 @@ def take(page: "Page", folder: Path, nodes: int, *, details: bool) -> None:
     profile = page.locator("#profiles details").first
     profile.locator("summary").click()
     _write(_section(page, "profiles"), folder / "web-profile.png")
-    for state, name in (("running", "web-placed-pod"), ("waiting", "web-waiting-pod")):
-        page.locator(f"#jobs tr.{state} th a").first.click()
+    page.set_viewport_size({"width": 1100, "height": 1800})  # a panel is as high as its content
+    for name, link in (
+        ("web-placed-pod", page.locator(f"#jobs th a:has-text('{EXPLAINED}')")),
+        ("web-waiting-pod", page.locator("#jobs tr.waiting th a")),
+    ):
+        link.first.click()
         page.wait_for_selector("#panel-content h3")
         _write(page.locator("#panel"), folder / f"{name}.png")
         page.keyboard.press("Escape")
@@ -41,10 +48,10 @@ def _what_if(page: "Page") -> "Locator":
 
 
 def _write(shown: "Page | Locator", path: Path) -> None:
-    """Write a picture with a palette, so that it is small."""
+    """Write a picture without an alpha channel, as small as possible."""
     from PIL import Image  # noqa: PLC0415 - comes with matplotlib
 
     shown.screenshot(path=path)
     with Image.open(path) as picture:
-        picture.convert("RGB").quantize(_COLOURS).save(path, optimize=True)
+        picture.convert("RGB").save(path, optimize=True)
     print(f"wrote {path}, {path.stat().st_size / 1e3:.0f} kB")

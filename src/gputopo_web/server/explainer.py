@@ -90,7 +90,10 @@ def _place(form: WhatIfForm, objects: ClusterObjects) -> WhatIfResult:
     if form.after_end is not None:
         ended = objects.snapshot.users(form.after_end)
         if not ended:
-            raise FormError(f"after_end: {quoted(str(form.after_end))}: no such pod")
+            raise FormError(
+                f"after_end: {quoted(str(form.after_end))}: no pod of this name has GPUs;"
+                " write NAMESPACE/NAME"
+            )
     without = [form.without_node] if form.without_node else []
     changed = objects.after(ended, without)
     pod = form.pod(changed.installation)

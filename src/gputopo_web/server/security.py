@@ -69,7 +69,7 @@ class ReadOnly:
         if host_name(headers.get("host", "")) not in self._hosts:
             return PlainTextResponse(
                 "Host: this name is not allowed; use the address that gputopo web has printed, "
-                "or allow the name with --allowed-host\n",
+                "or add the name to web.allowedHosts of the chart\n",
                 HTTPStatus.MISDIRECTED_REQUEST,
             )
         if _is_of_another_site(headers):

@@ -72,7 +72,10 @@ async def test_the_cluster_without_a_node() -> None:
         ({"gpus": "2", "policy": "Fast"}, "policy: 'Fast' is not one of Baseline"),
         ({"gpus": "2", "node": "n9"}, "node: 'n9': the cluster has no node of this name"),
         ({"gpus": "2", "without_node": "n9"}, "without_node: 'n9': the cluster has no node"),
-        ({"gpus": "2", "after_end": "a/b"}, "after_end: 'a/b': no such pod"),
+        (
+            {"gpus": "2", "after_end": "a/b"},
+            "after_end: 'a/b': no pod of this name has GPUs; write NAMESPACE/NAME",
+        ),
     ],
 )
 async def test_wrong_values_name_the_field(parameters: dict[str, object], message: str) -> None:
