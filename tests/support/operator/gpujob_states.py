@@ -3,11 +3,7 @@
 from typing import Any
 
 from gputopo_operator.parse import QUEUE_LABEL
-from support.builders.gpujobs import (
-    GPUS,
-    exited,
-    rejected_by_kubelet,
-)
+from support.builders.gpujobs import GPUS, exited, rejected_by_kubelet
 from support.operator.cluster_states import Situation
 
 LATER = "2026-01-01T00:05:00Z"

@@ -3,9 +3,7 @@
 from dataclasses import replace
 
 from gputopo_operator.model import ReconcilePlan, WriteErrors
-from support.builders.gpujobs import (
-    exited,
-)
+from support.builders.gpujobs import exited
 from support.operator.cluster_states import Situation
 from support.operator.gpujob_states import (
     LATER,

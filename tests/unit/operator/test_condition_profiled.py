@@ -4,13 +4,9 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.names import (
-    PROFILING_STATE_ANNOTATION,
-)
+from gputopo.api.names import PROFILING_STATE_ANNOTATION
 from gputopo.api.profiling import CpuAmounts, ProfilingState
-from support.builders.gpujobs import (
-    GPUS,
-)
+from support.builders.gpujobs import GPUS
 from support.operator.cluster_states import START, Situation
 
 

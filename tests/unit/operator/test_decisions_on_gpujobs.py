@@ -4,11 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from support.builders.gpujobs import (
-    GPUS,
-    exited,
-    template,
-)
+from support.builders.gpujobs import GPUS, exited, template
 from support.operator.cluster_states import START, Situation
 from support.operator.gpujob_states import (
     LATER,

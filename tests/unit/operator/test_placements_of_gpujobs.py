@@ -2,18 +2,10 @@
 
 import json
 
-from gputopo.api.names import (
-    PLACEMENT_ANNOTATION,
-)
+from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo_operator.model import ReconcilePlan
-from support.builders.gpujobs import (
-    GPUS,
-    exited,
-)
-from support.operator.gpujob_states import (
-    running,
-    started,
-)
+from support.builders.gpujobs import GPUS, exited
+from support.operator.gpujob_states import running, started
 
 
 def test_job_without_its_pod_is_not_placed() -> None:

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.names import (
-    SENSITIVITY_ANNOTATION,
-)
+from gputopo.api.names import SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfile, GPUProfileSpec
 from gputopo_operator.decision.decide import profile_to_read
 from gputopo_operator.model import ReconcilePlan, WriteErrors
