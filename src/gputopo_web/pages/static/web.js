@@ -11,19 +11,32 @@ function parse(html) {
   return template.content;
 }
 
-// Returns a part of the page, or a message if the server does not respond.
-async function load(url) {
+// Returns the response for a place of the page. Returns null if a newer request was made for it
+// meanwhile: responses can arrive in another order than their requests.
+const newest = new Map();
+const NO_RESPONSE =
+  '<p class="problem">The server of this page does not respond; start it again.</p>';
+
+async function load(place, url, headers) {
+  const request = {};
+  newest.set(place, request);
+  let found;
   try {
-    const response = await fetch(url, { headers: { "X-Part": "1" } });
-    return parse(await response.text());
+    const response = await fetch(url, { headers });
+    found = { ok: response.ok, content: parse(await response.text()) };
   } catch {
-    return parse('<p class="problem">The server of this page does not respond; start it again.</p>');
+    found = { ok: false, content: parse(NO_RESPONSE) };
   }
+  return newest.get(place) === request ? found : null;
 }
+
+const PART = { "X-Part": "1" };
 
 // Details of a node, pod or GPUJob in a panel. The links also work as pages of their own.
 async function open(url) {
-  content.replaceChildren(await load(url));
+  const found = await load("panel", url, PART);
+  if (!found) return;
+  content.replaceChildren(found.content);
   if (!panel.open) panel.showModal();
   document.getElementById("panel-close").focus();
 }
@@ -41,7 +54,9 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   const result = document.getElementById(form.dataset.result);
   result.setAttribute("aria-busy", "true");
-  result.replaceChildren(await load(`${form.action}?${new URLSearchParams(new FormData(form))}`));
+  const found = await load(result.id, `${form.action}?${new URLSearchParams(new FormData(form))}`, PART);
+  if (!found) return;
+  result.replaceChildren(found.content);
   result.removeAttribute("aria-busy");
 });
 
@@ -54,14 +69,18 @@ async function refresh(section) {
   const parameters = new URLSearchParams(location.search);
   const search = document.getElementById("search");
   if (search) for (const [name, value] of new FormData(search)) parameters.set(name, value);
-  const response = await fetch(`/part/${section}?${parameters}`);
-  if (!response.ok) return;
+  const found = await load(section, `/part/${section}?${parameters}`, {});
+  if (!found) return;
+  if (!found.ok) {
+    refreshSoon(section, 3000);
+    return;
+  }
   const focused = place.contains(document.activeElement) ? document.activeElement.id : "";
   const opened = [...place.querySelectorAll("details[open]")].map((it) => it.id);
-  place.replaceChildren(parse(await response.text()));
+  place.replaceChildren(found.content);
   for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
   if (focused) document.getElementById(focused)?.focus();
-  if (section === "map") rove();
+  if (section === "map") rove(focused);
 }
 
 function refreshSoon(section, milliseconds = 1000) {
@@ -71,6 +90,9 @@ function refreshSoon(section, milliseconds = 1000) {
     refresh(section);
   }, milliseconds));
 }
+
+// The ages of times grow also if nothing changes.
+setInterval(() => ["jobs", "sizes", "history"].forEach((section) => refreshSoon(section)), 60000);
 
 const SECTIONS = ["summary", "map", "jobs", "profiles", "history", "sizes"];
 
@@ -97,19 +119,32 @@ function update(change) {
     element.textContent = dot.text;
   }
   change.sections.forEach((section) => refreshSoon(section));
+  // Also the totals of the kinds of nodes, and which nodes match the search.
+  if (Object.keys(change.tiles).length) refreshSoon("map", 2000);
 }
 
+let last = document.body.dataset.stream;
+
 function listen() {
-  const source = new EventSource(`/events?since=${encodeURIComponent(document.body.dataset.stream)}`);
+  const source = new EventSource(`/events?since=${encodeURIComponent(last)}`);
   source.addEventListener("open", () => { connection.textContent = "live"; });
-  source.addEventListener("error", () => { connection.textContent = "not connected; trying again"; });
-  source.addEventListener("change", (event) => update(JSON.parse(event.data)));
+  source.addEventListener("error", () => {
+    connection.textContent = "not connected; trying again";
+    // The browser tries again by itself after a lost connection, but not after an error of a proxy.
+    if (source.readyState === EventSource.CLOSED) setTimeout(listen, 3000);
+  });
+  source.addEventListener("change", (event) => {
+    last = event.lastEventId;
+    update(JSON.parse(event.data));
+  });
   source.addEventListener("restart", () => SECTIONS.forEach((section) => refreshSoon(section, 0)));
 }
 
 // One stop of the Tab key for all nodes; the arrow keys move between them.
-function rove() {
-  document.querySelectorAll("#map .node-name").forEach((it, at) => { it.tabIndex = at ? -1 : 0; });
+function rove(focused) {
+  const all = [...document.querySelectorAll("#map .node-name")];
+  const stop = all.find((it) => it.id === focused) ?? all[0];
+  for (const it of all) it.tabIndex = it === stop ? 0 : -1;
 }
 
 document.addEventListener("keydown", (event) => {
