@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gputopo_explain.placed.replay import Replay
 from showcase.kubectl import Kubectl, Object, wait_for
 from showcase.truth import read_containers
 from upgradetest import workloads
+from upgradetest.explained import replays
 from upgradetest.snapshot import PodRecord, changes, record
 from upgradetest.workloads import KEPT, NAMESPACE, POD_COUNT
 
@@ -37,6 +39,10 @@ class TrialPods:
         """Return what has changed of the pods that must survive, and sources that disagree."""
         pods = self._listed(KEPT)
         return [*changes(self.before, record(pods)), *self._disagreements(pods)]
+
+    def explained(self) -> dict[str, Replay]:
+        """Repeat the decisions about the pods that survive, as ``gputopo explain`` does."""
+        return replays(self.kubectl, self._listed(KEPT))
 
     def place_new(self, run: str) -> list[str]:
         """Create a pod and a GPUJob, compare their sources, and delete them again."""

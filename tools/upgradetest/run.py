@@ -7,7 +7,7 @@ from pathlib import Path
 
 from showcase.install import VALUES
 from showcase.kubectl import Kubectl, wait_for
-from upgradetest import cleanup, inspect
+from upgradetest import cleanup, explained, inspect
 from upgradetest.helm import Helm, HelmFailedError, wait_until_replaced
 from upgradetest.mixed import AGENT, SCHEDULER, mixed_version
 from upgradetest.pods import TrialPods
@@ -76,9 +76,15 @@ class Trial:
         state.problems += self.pods.survived()
         state.problems += self.pods.place_new(f"new-{len(self.states)}")
         state.problems += self.pods.survived()
+        self._explain(state)
         state.problems += inspect.wrong_definitions(self.kubectl, version)
         if not inspect.agents_have_argument(self.kubectl, _FLAG):
             state.problems.append(f"the agents have lost {_FLAG}, so {_SURVIVES} was not kept")
+
+    def _explain(self, state: State) -> None:
+        found = self.pods.explained()
+        state.notes.append(f"explain: {explained.summary(found)}")
+        state.problems += explained.differing(found)
 
     def _test(self, helm: Helm) -> None:
         state = self.states[-1]
@@ -110,6 +116,7 @@ class Trial:
         wait_for("every node offers its GPUs", lambda: inspect.all_offered(self.kubectl))
         self.pods.start()
         state.problems += self.pods.survived()
+        self._explain(state)
         self._test(helm)
         self.pods.remove()
 

@@ -13,10 +13,11 @@ import yaml
 
 from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import GPUJobSpec
+from gputopo_explain.placed.replay import Replay, ReplayVerdict
 from localcluster import images
 from localcluster.errors import ClusterError
 from localcluster.settings import CLONE
-from upgradetest import definitions, helm, previous, report, snapshot, workloads
+from upgradetest import definitions, explained, helm, previous, report, snapshot, workloads
 from upgradetest.mixed import AGENT, SCHEDULER, mixed_version
 from upgradetest.previous import Version
 
@@ -247,3 +248,15 @@ def test_report_shows_each_state_and_each_problem() -> None:
     assert "problem in 'rolled back': pod b is new" in lines
     document = json.loads(json.dumps(report.document("v0.1.0", [good, bad])))
     assert document["states"][1]["problems"] == ["pod a is gone", "pod b is new"]
+
+
+def test_explanations_are_counted_by_verdict_and_only_another_choice_is_a_problem() -> None:
+    found = {
+        "a": Replay(ReplayVerdict.UNKNOWN, ("not recorded",)),
+        "b": Replay(ReplayVerdict.SAME),
+        "c": Replay(ReplayVerdict.UNKNOWN, ("not recorded",)),
+        "d": Replay(ReplayVerdict.DIFFERENT, ("GPUs 0, 1", "pattern Ring")),
+    }
+    counted = "1 Different: GPUs 0, 1: pattern Ring, 1 Same, 2 Unknown: not recorded"
+    assert explained.summary(found) == counted
+    assert list(explained.differing(found)) == ["explain d: GPUs 0, 1; pattern Ring"]
