@@ -1,80 +1,32 @@
-"""Usage of nodes: used, unknown and blocked GPUs, reservations and claims."""
+"""Usage of nodes: used, unknown and blocked GPUs."""
 
 import dataclasses
 import json
 
-from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
-from gputopo.topology.model import mask_of
-from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
-from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_extender.verbs.retries import FilterRetries
-from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import (
-    Evaluation,
     Misfit,
     MisfitKind,
-    bound_to,
-    evaluate_states,
-    evaluation,
     match_on,
 )
-from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
-from gputopo_scheduling.usage import NodeState, NodeUsage
+from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
-from support.builders.objects import Document, at_version, condition, pod, topology_object
-from support.builders.requests import pod_view, request_in, request_of
-
-DGX = named("dgx1-v100", node="n1")
-UUIDS = [gpu.uuid for gpu in DGX.gpus]
-
-
-def ledger_with(*pods: Document, **topology: object) -> Ledger:
-    ledger = Ledger()
-    ledger.put_topology(parse_node(topology_object("n1", DGX, **topology)))  # type: ignore[arg-type]
-    for each in pods:
-        ledger.put_pod(pod_view(each))
-    return ledger
-
-
-def usage(ledger: Ledger) -> NodeUsage:
-    found = ledger.usage("n1")
-    assert isinstance(found, NodeUsage)
-    return found
-
-
-def decision_for(document: Document, ledger: Ledger) -> Decision:
-    request, here = request_in(pod_view(document)), usage(ledger)
-    match = match_on(here.state, request)
-    assert not isinstance(match, Misfit)
-    return decide(
-        pod_view(document),
-        request,
-        match,
-        node="n1",
-        usage=here,
-        origin=request_origin(pod_view(document).annotations),
-        compared=None,
-    )
-
-
-def requested(nodes: list[str], ledger: Ledger, document: Document) -> Evaluation:
-    states = [ledger.states().get(name) for name in nodes]
-    return evaluation(nodes, states, evaluate_states(states, request_in(pod_view(document))))
-
-
-def bound(name: str, *gpus: int, uid: str = "", node: str = "n1") -> Document:
-    """Return a pod bound to n1; its annotation may be another pod's or another node's."""
-    annotation = GpusAnnotation(
-        uid=uid or f"uid-{name}",
-        node=node,
-        generation=1,
-        containers={"main": [UUIDS[gpu] for gpu in gpus]},
-    )
-    return pod(name, len(gpus), node="n1", annotations={GPUS_ANNOTATION: annotation.dump()})
+from support.builders.objects import at_version, condition, pod, topology_object
+from support.builders.requests import pod_view, request_of
+from support.extender.ledgers import (
+    DGX,
+    UUIDS,
+    bound,
+    claim,
+    decision_for,
+    ledger_with,
+    requested,
+    usage,
+)
 
 
 def test_annotated_and_observed_gpus_are_both_used() -> None:
@@ -223,44 +175,6 @@ def test_topology_that_contradicts_itself_is_unreadable_with_field_and_value() -
         assert words in found.reason
 
 
-def test_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -> None:
-    document = pod("a", 2)
-    ledger = ledger_with(document)
-    ledger.reservations.reserve(decision_for(document, ledger))
-    reserved = usage(ledger).used
-    assert reserved.bit_count() == 2
-    ledger.put_pod(pod_view(document))
-    ledger.reservations.mark("uid-a", BindingProgress.BOUND)
-    assert usage(ledger).used == reserved
-    ledger.put_pod(pod_view(bound("a", 6, 7)))
-    assert ledger.reservations.get("uid-a") is None
-    assert usage(ledger).used == 0b11000000
-
-
-def test_deleted_or_ended_pod_ends_its_reservation() -> None:
-    for end in (
-        lambda ledger: ledger.drop_pod("uid-a"),
-        lambda ledger: ledger.put_pod(pod_view(pod("a", 2, phase="Failed"))),
-    ):
-        ledger = ledger_with(pod("a", 2))
-        ledger.reservations.reserve(decision_for(pod("a", 2), ledger))
-        end(ledger)  # type: ignore[no-untyped-call]
-        ledger.reservations.mark("uid-a", BindingProgress.BOUND)
-        assert ledger.reservations.own() == ()
-        assert usage(ledger).used == 0
-
-
-def test_reservation_outlives_a_list_requested_before_it_but_not_the_next() -> None:
-    ledger = ledger_with()
-    early = ledger.begin_pod_list()
-    ledger.reservations.reserve(decision_for(pod("a", 2), ledger))
-    ledger.replace_pods([], epoch=early)
-    assert ledger.reservations.get("uid-a") is not None
-    ledger.replace_pods([], epoch=ledger.begin_pod_list())
-    assert ledger.reservations.get("uid-a") is None
-    assert usage(ledger).used == 0
-
-
 def test_ended_pod_frees_its_gpus_by_event_as_by_list() -> None:
     ended = bound("a", 0, 1)
     ended["status"]["phase"] = "Succeeded"
@@ -270,18 +184,6 @@ def test_ended_pod_frees_its_gpus_by_event_as_by_list() -> None:
     assert usage(ledger).used == 0
 
 
-def test_pod_with_a_binding_in_flight_fits_no_other_node() -> None:
-    document = pod("a", 2)
-    ledger = ledger_with(document)
-    ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
-    ledger.reservations.reserve(decision_for(document, ledger))
-    reservation = ledger.reservations.get("uid-a")
-    assert reservation is not None
-    found = bound_to(["n1", "n2"], "n1", reservation.decision.match)
-    assert found.fitting() == ["n1"]
-    assert list(found.failed()) == ["n2"]
-
-
 def test_nodes_of_equal_structure_get_equal_matches_with_their_own_uuids() -> None:
     ledger = ledger_with()
     ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
@@ -289,50 +191,6 @@ def test_nodes_of_equal_structure_get_equal_matches_with_their_own_uuids() -> No
     assert requested(["n1", "n2"], ledger, pod("a", 3)).fitting() == ["n1", "n2"]
     written = decision_for(pod("a", 3), ledger).annotations[GPUS_ANNOTATION]
     assert set(json.loads(written)["containers"]["main"]) <= set(UUIDS)
-
-
-def claim(name: str, *gpus: int) -> Claim:
-    return Claim(f"uid-{name}", "default", name, "1", "n1", tuple(UUIDS[gpu] for gpu in gpus))
-
-
-def test_claimed_gpus_are_used_until_the_pods_show_them() -> None:
-    ledger = ledger_with(bound("shown", 0), pod("waiting"))
-    ledger.replace_claims([claim("shown", 0), claim("waiting", 1, 2), claim("unknown", 7)])
-    assert (usage(ledger).used, usage(ledger).shared) == (0b10000111, 0)
-    assert ledger.reservations.of_others() == (claim("waiting", 1, 2), claim("unknown", 7))
-    assert ledger.reservations.of_others("uid-waiting") == (claim("waiting", 1, 2),)
-    ledger.replace_claims([claim("else", 7)])
-    assert usage(ledger).used == 0b10000001
-
-
-def test_claims_include_unbound_reservations_only() -> None:
-    ledger = ledger_with(pod("a", 2))
-    ledger.replace_claims([claim("of-another", 7)])
-    decision = decision_for(pod("a", 2), ledger)
-    ledger.reservations.reserve(decision)
-    own = Claim("uid-a", "default", "a", "1", "n1", decision.claim.gpus)
-    assert ledger.reservations.unbound() == (own, claim("of-another", 7))
-    ledger.reservations.mark("uid-a", BindingProgress.UNKNOWN)
-    assert ledger.reservations.unbound() == (own, claim("of-another", 7))
-    ledger.reservations.mark("uid-a", BindingProgress.BOUND)
-    assert ledger.reservations.unbound() == (claim("of-another", 7),)
-
-
-def test_reservation_keeps_its_gpus_when_their_indices_change() -> None:
-    ledger = ledger_with(pod("a", 2))
-    decision = decision_for(pod("a", 2), ledger)
-    ledger.reservations.reserve(decision)
-    renumbered = dataclasses.replace(
-        DGX,
-        gpus=tuple(
-            dataclasses.replace(gpu, uuid=uuid)
-            for gpu, uuid in zip(DGX.gpus, [*UUIDS[1:], UUIDS[0]], strict=True)
-        ),
-    )
-    ledger.put_topology(parse_node(topology_object("n1", renumbered, generation=2)))
-    here = usage(ledger)
-    assert here.used != mask_of(decision.match.gpus)
-    assert here.used == mask_of(here.topology.index_of[uuid] for uuid in decision.claim.gpus)
 
 
 def test_ledger_knows_the_newest_version_of_any_pod() -> None:
@@ -359,32 +217,6 @@ def test_list_with_a_smaller_version_voids_known_versions() -> None:
     assert ledger.pods_version == 21
 
 
-def test_claims_end_with_their_pods_and_where_these_are_bound_elsewhere() -> None:
-    ends = {
-        "deleted": lambda ledger: ledger.drop_pod("uid-a"),
-        "ended": lambda ledger: ledger.put_pod(pod_view(pod("a", phase="Failed"))),
-        "elsewhere": lambda ledger: ledger.put_pod(pod_view(pod("a", node="n2"))),
-        "not listed": lambda ledger: ledger.replace_pods([], epoch=ledger.begin_pod_list()),
-    }
-    for end in ends.values():
-        ledger = ledger_with(pod("a"))
-        ledger.replace_claims([claim("a", 3)])
-        assert usage(ledger).used == 0b1000
-        end(ledger)  # type: ignore[no-untyped-call]
-        assert ledger.reservations.unbound() == ()
-        assert usage(ledger).used == 0
-
-
-def test_claim_outlives_the_list_requested_before_it_only() -> None:
-    ledger = ledger_with()
-    early = ledger.begin_pod_list()
-    ledger.replace_claims([claim("new", 3)])
-    ledger.replace_pods([], epoch=early)
-    assert ledger.reservations.unbound() == (claim("new", 3),)
-    ledger.replace_pods([], epoch=ledger.begin_pod_list())
-    assert ledger.reservations.unbound() == ()
-
-
 def test_state_without_some_pods_changes_nothing() -> None:
     ledger = ledger_with(bound("a", 0, 1), bound("b", 2))
     ledger.replace_claims([claim("c", 3)])
@@ -393,21 +225,3 @@ def test_state_without_some_pods_changes_nothing() -> None:
     assert without.free == 0b11111011
     assert usage(ledger).used == 0b1111
     assert ledger.state_without("unknown", {"uid-a"}) is None
-
-
-def test_pod_is_in_flight_until_the_ledger_shows_its_node() -> None:
-    document = pod("reserved", 2)
-    names = ("reserved", "bound", "ended", "gone")
-    ledger = ledger_with(document, pod("waits", 1), *(pod(name, 1) for name in names[1:]))
-    in_flight = InFlightPods(ledger)
-    in_flight.add("uid-waits", "n2", 1)
-    in_flight.add("uid-waits", "n1", 1)
-    in_flight.add("uid-reserved", "n1", 2)
-    for name in names[1:]:
-        in_flight.add(f"uid-{name}", "n1", 1)
-    assert in_flight.gpus_by_node() == {"n1": 6}, "each counts on its last node"
-    ledger.reservations.reserve(decision_for(document, ledger))
-    ledger.put_pod(pod_view(bound("bound", 7)))
-    ledger.put_pod(pod_view(pod("ended", 1, phase="Failed")))
-    ledger.drop_pod("uid-gone")
-    assert in_flight.gpus_by_node() == {"n1": 1}

@@ -8,24 +8,19 @@ import pytest
 
 from gputopo.api.names import TUNED_LABEL
 from gputopo.profiling.finish import POLL_SECONDS, RETRY_SECONDS
-from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.profiler import Profiler, utc
 from gputopo_operator.controller.profiling_api import ProfilingApi
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.parse_profiling import (
     available_milli_cpu,
 )
-from gputopo_operator.settings import OperatorSettings
-from support.api.faults import CLOSED, Fault, Hook
+from support.api.faults import Fault, Hook
 from support.api.server import ApiServer
-from support.profiling.cluster import NAME, NODE, PROFILE, MeasuredCluster
+from support.operator.profilers import KEY, RESIZE, profiler_of, reasons, run
+from support.profiling.cluster import NODE, PROFILE, MeasuredCluster
 from support.tuning.api_cluster import node_object
-
-KEY = ObjectKey("default", NAME)
-RESIZE = "/pods/train-1/resize"
 
 
 @pytest.fixture
@@ -33,34 +28,9 @@ def cluster(api: ApiServer) -> MeasuredCluster:
     return MeasuredCluster(api)
 
 
-def profiler_of(connection: SyncApi, cluster: MeasuredCluster) -> Profiler:
-    apis = ProfilingApi(connection), JobApi(connection)
-    return Profiler(*apis, OperatorSettings(), lambda: cluster.now)
-
-
 @pytest.fixture
 def profiler(connection: SyncApi, cluster: MeasuredCluster) -> Profiler:
     return profiler_of(connection, cluster)
-
-
-def reasons(cluster: MeasuredCluster) -> list[str]:
-    return [reason for reason, _ in cluster.events()]
-
-
-def run(profiler: Profiler, cluster: MeasuredCluster, steps: int = 40) -> list[str]:
-    """Measure until the pod has its own CPUs back; return the limits that it had."""
-    limits: list[str] = []
-    for _ in range(steps):
-        before = cluster.cpu()
-        profiler.advance(KEY)
-        state = cluster.state()
-        if state is not None and state.restored:
-            return limits
-        if cluster.cpu() != before:
-            limits.append(cluster.cpu()[1])
-        else:
-            cluster.measure()
-    raise AssertionError(f"never restored: {cluster.state()}")
 
 
 def test_pod_is_measured_and_gets_its_own_cpus_back(
@@ -80,50 +50,6 @@ def test_pod_is_measured_and_gets_its_own_cpus_back(
     writes = len(cluster.api.writes)
     assert profiler.advance(KEY) is None
     assert len(cluster.api.writes) == writes
-
-
-def test_own_cpus_are_written_before_they_change(
-    cluster: MeasuredCluster, profiler: Profiler
-) -> None:
-    cluster.measure()
-    cluster.api.faults.append(Fault("PATCH", RESIZE, 500))
-    with pytest.raises(ApiError):
-        profiler.advance(KEY)
-    state = cluster.state()
-    assert state is not None
-    assert state.original.limit == 4000
-    assert cluster.is_active()
-    assert profiler.advance(KEY) == POLL_SECONDS
-    assert cluster.cpu() == ("8000m", "8000m")
-
-
-@pytest.mark.parametrize("number", range(14))
-def test_operator_that_is_killed_after_any_write_restores_the_pod(
-    cluster: MeasuredCluster, connection: SyncApi, number: int
-) -> None:
-    """The write is carried out, but its operator ends; a new operator continues."""
-    profiler = profiler_of(connection, cluster)
-    killed, seen = False, 0
-    for _ in range(60):
-        before = len(cluster.api.writes)
-        if not killed and number in {seen, seen + 1}:
-            path = "/pods/train-1/status" if number == seen else RESIZE
-            cluster.api.faults = [Fault("PATCH", path, CLOSED, carried_out="yes")]
-        try:
-            profiler.advance(KEY)
-        except ApiError:
-            killed = True
-            profiler = profiler_of(connection, cluster)
-        cluster.api.faults = []
-        seen += len([w for w in cluster.api.writes[before:] if "/pods/" in w.path])
-        state = cluster.state()
-        if state is not None and state.restored:
-            break
-        cluster.measure()
-    assert killed or number >= seen
-    assert cluster.cpu() == ("4000m", "4000m")
-    assert not cluster.is_active()
-    assert reasons(cluster).count("ProfilingStarted") <= 1
 
 
 def test_two_operators_take_each_step_once(cluster: MeasuredCluster, connection: SyncApi) -> None:
@@ -163,24 +89,6 @@ def test_api_server_without_resize_ends_the_measurement(
     assert note.startswith("NotPossible: ")
     assert "the server has no resize; to resize a running pod, use Kubernetes 1.33" in note
     assert not cluster.is_active()
-
-
-def test_restore_that_the_api_server_rejects_is_tried_again_and_reported_once(
-    cluster: MeasuredCluster, profiler: Profiler
-) -> None:
-    cluster.measure()
-    profiler.advance(KEY)
-    cluster.annotate(profiling=None)
-    cluster.api.faults.append(Fault("PATCH", RESIZE, 403, "denied", times=None))
-    assert profiler.advance(KEY) == RETRY_SECONDS
-    assert profiler.advance(KEY) == RETRY_SECONDS
-    warnings = [note for reason, note in cluster.events() if reason == "ProfilingFailed"]
-    assert len(warnings) == 1
-    assert "does not yet have its own 4000m CPU back" in warnings[0]
-    cluster.api.faults = []
-    assert profiler.advance(KEY) == POLL_SECONDS
-    assert profiler.advance(KEY) is None
-    assert cluster.cpu() == ("4000m", "4000m")
 
 
 INFEASIBLE: dict[str, Any] = {
@@ -234,41 +142,6 @@ def test_resize_is_applied_when_kubelet_reports_it(
     assert later > POLL_SECONDS
 
 
-def test_request_that_is_removed_or_pod_that_is_deleted_restores_the_pod(
-    cluster: MeasuredCluster, profiler: Profiler
-) -> None:
-    cluster.measure()
-    profiler.advance(KEY)
-    cluster.change(metadata={"deletionTimestamp": "2026-01-01T01:00:00Z"})
-    profiler.advance(KEY)
-    assert cluster.cpu() == ("4000m", "4000m")
-
-
-def test_deleted_profile_restores_the_pod(cluster: MeasuredCluster, profiler: Profiler) -> None:
-    cluster.measure()
-    profiler.advance(KEY)
-    cluster.api.delete("gpuprofiles", PROFILE)
-    profiler.advance(KEY)
-    assert cluster.cpu() == ("4000m", "4000m")
-    profiler.advance(KEY)
-    assert "the GPUProfile was deleted" in cluster.events()[-1][1]
-
-
-@pytest.mark.parametrize(
-    ("collection", "name"), [("gputopologies", NODE), ("gpuprofiles", PROFILE)]
-)
-def test_samples_in_an_unknown_format_do_not_prevent_the_restore(
-    cluster: MeasuredCluster, profiler: Profiler, collection: str, name: str
-) -> None:
-    cluster.measure()
-    profiler.advance(KEY)
-    unknown = {"samples": [{"source": "Counters"}]}
-    cluster.api.change(collection, name, lambda found: found.update(status=unknown))
-    cluster.annotate(profiling=None)
-    profiler.advance(KEY)
-    assert cluster.cpu() == ("4000m", "4000m")
-
-
 @pytest.mark.parametrize(
     ("annotations", "first"),
     [
@@ -320,44 +193,6 @@ def test_pending_pods_are_listed_only_if_the_cpu_request_may_be_lowered(
     cluster.measure()
     profiler_of(connection, cluster).advance(KEY)
     assert cluster.cpu() == ("1000m", "8000m")
-
-
-def test_restore_does_not_depend_on_other_objects(
-    cluster: MeasuredCluster, profiler: Profiler
-) -> None:
-    cluster.measure()
-    profiler.advance(KEY)
-    cluster.annotate(profiling=None)
-    cluster.api.faults.append(Fault("PATCH", RESIZE, 403, "denied"))
-    assert profiler.advance(KEY) == RETRY_SECONDS
-    for kind in ("gpuprofiles", "gputopologies", "nodes", "api/v1/pods"):
-        cluster.api.faults.append(Fault("GET", kind, 500, "no answer", times=None))
-    profiler.advance(KEY)
-    assert cluster.cpu() == ("4000m", "4000m")
-
-
-def test_pod_that_ends_or_disappears_is_left_alone(
-    cluster: MeasuredCluster, profiler: Profiler
-) -> None:
-    cluster.measure()
-    profiler.advance(KEY)
-    cluster.change(status={"phase": "Failed"})
-    profiler.advance(KEY)
-    assert not cluster.is_active()
-    assert cluster.cpu() == ("8000m", "8000m")
-    cluster.api.delete("pods", NAME)
-    assert profiler.advance(KEY) is None
-
-
-def test_pod_that_is_deleted_while_its_state_is_written_is_forgotten(
-    cluster: MeasuredCluster, profiler: Profiler
-) -> None:
-    cluster.measure()
-    cluster.api.hooks.append(
-        Hook("PATCH", "/pods/train-1/status", lambda: cluster.api.delete("pods", NAME))
-    )
-    assert profiler.advance(KEY) == CONFLICT_DELAY_SECONDS
-    assert profiler.advance(KEY) is None
 
 
 def test_samples_that_the_agent_no_longer_reports_come_from_the_profile(
@@ -426,17 +261,6 @@ def test_pod_that_cannot_be_measured_gets_one_event(
     [(reason, note)] = cluster.events()
     assert reason == "ProfilingFailed"
     assert expected in note
-
-
-def test_removed_state_of_an_active_pod_ends_the_measurement(
-    cluster: MeasuredCluster, profiler: Profiler
-) -> None:
-    cluster.measure()
-    profiler.advance(KEY)
-    cluster.annotate(profiling_state=None)
-    profiler.advance(KEY)
-    assert "the annotation with the pod's own CPUs was removed" in cluster.events()[-1][1]
-    assert not cluster.is_active()
 
 
 @pytest.mark.parametrize("annotations", [{"profiling": None}, {"profiling": "Links"}])
