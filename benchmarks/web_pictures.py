@@ -48,10 +48,10 @@ def _what_if(page: "Page") -> "Locator":
 
 
 def _write(shown: "Page | Locator", path: Path) -> None:
-    """Write a picture without an alpha channel, as small as possible."""
+    """Write a picture with 256 colours; the octree keeps those of thin links, the default not."""
     from PIL import Image  # noqa: PLC0415 - comes with matplotlib
 
     shown.screenshot(path=path)
     with Image.open(path) as picture:
-        picture.convert("RGB").save(path, optimize=True)
+        picture.convert("RGB").quantize(method=Image.Quantize.FASTOCTREE).save(path, optimize=True)
     print(f"wrote {path}, {path.stat().st_size / 1e3:.0f} kB")
