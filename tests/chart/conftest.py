@@ -12,11 +12,12 @@ import pytest
 from localcluster import binaries, releases
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
+from support.chart_values import EVERYTHING
 from support.control_plane import api_server
 from support.control_plane.api_server import ApiServer
 from support.control_plane.scheduler_pairs import put_nodes
 from support.features import MUTATING_POLICIES, why_skipped
-from support.helm_chart import Helm
+from support.helm_chart import Helm, Object
 
 
 @pytest.fixture(scope="session")
@@ -67,3 +68,15 @@ def nodes(
         api_server.wait_for_policies(server)
         put_nodes(server, 6)
         yield server
+
+
+@pytest.fixture(scope="module")
+def objects(helm: Helm) -> list[Object]:
+    """The chart with default values."""
+    return helm.render()
+
+
+@pytest.fixture(scope="module")
+def everything(helm: Helm) -> list[Object]:
+    """The chart with all optional objects."""
+    return helm.render(EVERYTHING)

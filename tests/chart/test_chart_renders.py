@@ -1,14 +1,12 @@
 """The objects that the chart renders, with default and with other values."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from gputopo_deviceplugin.settings import AgentSettings
-from support.chart_values import EVERYTHING, VALUE_SETS
+from support.chart_values import VALUE_SETS
 from support.helm_chart import (
     CHART,
     Helm,
@@ -19,32 +17,7 @@ from support.helm_chart import (
     find,
     pod_of,
 )
-
-COMPONENTS = {
-    "operator": ("Deployment", "gputopo-operator"),
-    "scheduler": ("Deployment", "gputopo-scheduler"),
-    "deviceplugin": ("DaemonSet", "gputopo-deviceplugin"),
-}
-
-
-@pytest.fixture(scope="module")
-def objects(helm: Helm) -> list[Object]:
-    return helm.render()
-
-
-@pytest.fixture(scope="module")
-def everything(helm: Helm) -> list[Object]:
-    return helm.render(EVERYTHING)
-
-
-def configuration(objects: list[Object], release: str = "gputopo") -> Object:
-    text = find(objects, "ConfigMap", f"{release}-scheduler")["data"]["config.yaml"]
-    document: Object = yaml.safe_load(text)
-    return document
-
-
-def workloads(objects: list[Object]) -> list[Object]:
-    return [find(objects, kind, name) for kind, name in COMPONENTS.values()]
+from support.rendered_chart import COMPONENTS, configuration, workloads
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
@@ -107,68 +80,6 @@ def test_two_operators_never_run_at_the_same_time(objects: list[Object]) -> None
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
 
 
-def test_second_scheduler_runs_on_another_node_and_is_not_drained_with_the_first(
-    helm: Helm, objects: list[Object]
-) -> None:
-    scheduler = find(objects, "Deployment", "gputopo-scheduler")
-    labels = scheduler["spec"]["selector"]["matchLabels"]
-    assert scheduler["spec"]["replicas"] == 2
-    assert scheduler["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
-    (spread,) = pod_of(scheduler)["topologySpreadConstraints"]
-    assert spread["whenUnsatisfiable"] == "ScheduleAnyway", "one node is enough for both"
-    assert spread["labelSelector"]["matchLabels"] == labels
-    budget = find(objects, "PodDisruptionBudget", "gputopo-scheduler")["spec"]
-    assert budget == {
-        "maxUnavailable": 1,
-        # Otherwise two pods that both crash would block the drain of their nodes for ever.
-        "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        "selector": {"matchLabels": labels},
-    }
-
-    alone = helm.render({"scheduler": {"replicas": 1}})
-    assert find(alone, "Deployment", "gputopo-scheduler")["spec"]["replicas"] == 1
-    kinds = {each["kind"] for each in alone}
-    assert "PodDisruptionBudget" not in kinds, "nobody could drain its node"
-
-
-def test_the_extender_keeps_its_claims_in_the_namespace_of_the_release(
-    objects: list[Object],
-) -> None:
-    extender = container(find(objects, "Deployment", "gputopo-scheduler"), "extender")
-    assert "--namespace=gputopo-system" in extender["args"]
-
-
-def test_extender_has_the_name_of_its_pod_and_of_the_lease_of_the_leader(
-    helm: Helm,
-) -> None:
-    election = {"leaseSeconds": 20, "renewSeconds": 15, "handoverSeconds": 30}
-    rendered = helm.render({"scheduler": {"leaderElection": election}, "fullnameOverride": "links"})
-    extender = container(find(rendered, "Deployment", "links-scheduler"), "extender")
-    assert {
-        "--pod=$(POD_NAME)",
-        "--scheduler-lease=links-scheduler",
-        "--handover-after-seconds=30",
-        # The former leader gives up after renewSeconds; no other may lead before.
-        "--lease-blocked-seconds=16",
-    } <= set(extender["args"])
-    [name] = extender["env"]
-    assert name["name"] == "POD_NAME"
-    assert name["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
-    # What the extender looks for in the status of the pods.
-    (sidecar,) = pod_of(find(rendered, "Deployment", "links-scheduler"))["initContainers"]
-    assert sidecar["name"] == "extender"
-
-
-def test_kube_scheduler_starts_after_its_extender_is_ready_and_ends_before_it(
-    objects: list[Object],
-) -> None:
-    pod = pod_of(find(objects, "Deployment", "gputopo-scheduler"))
-    (extender,) = pod["initContainers"]
-    assert extender["restartPolicy"] == "Always", "a sidecar"
-    assert extender["startupProbe"]["httpGet"] == extender["readinessProbe"]["httpGet"]
-    assert [each["name"] for each in pod["containers"]] == ["kube-scheduler"]
-
-
 def test_no_container_has_a_capability_or_a_writable_root(objects: list[Object]) -> None:
     for workload in workloads(objects):
         for each in containers_of(workload):
@@ -193,143 +104,6 @@ def test_only_the_agent_is_root_and_sees_the_host(objects: list[Object]) -> None
             assert pod["securityContext"]["runAsNonRoot"] is True
             assert host == []
         assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
-
-
-def test_the_agent_writes_to_two_folders_of_the_host(everything: list[Object]) -> None:
-    agent = find(everything, "DaemonSet", "gputopo-deviceplugin")
-    mounts = {mount["name"]: mount for mount in container(agent, "deviceplugin")["volumeMounts"]}
-    assert [name for name, mount in mounts.items() if not mount.get("readOnly")] == [
-        "device-plugins",
-        "state",
-    ]
-    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod_of(agent)["volumes"]}
-    assert paths == {
-        "device-plugins": "/data/kubelet/device-plugins",
-        "pod-resources": "/data/kubelet/pod-resources",
-        "driver-libraries": "/run/nvidia",
-        "driver-devices": "/run/nvidia",
-        "cgroup": "/sys/fs/cgroup",
-        "state": "/run/gputopo",
-    }
-    assert mounts["cgroup"]["recursiveReadOnly"] == "IfPossible", "cgroup v1 has mounts below it"
-    assert (
-        f"--cgroup-dir={mounts['cgroup']['mountPath']}" in container(agent, "deviceplugin")["args"]
-    )
-    assert Path(mounts["state"]["mountPath"]) == AgentSettings(node="n1").state_dir
-    assert mounts["state"]["mountPath"] == paths["state"], "containers mount folders of it"
-
-
-def test_the_times_of_measurements_reach_the_agent(helm: Helm, objects: list[Object]) -> None:
-    names = ("warm_up_seconds", "sample_seconds", "resample_seconds", "measure_publish_seconds")
-    flags = {f"--{name.replace('_', '-')}": name for name in names}
-
-    def times(rendered: list[Object]) -> dict[str, float]:
-        agent = find(rendered, "DaemonSet", "gputopo-deviceplugin")
-        given = dict(each.split("=", 1) for each in container(agent, "deviceplugin")["args"])
-        return {name: float(given[flag]) for flag, name in flags.items()}
-
-    default = AgentSettings(node="n1")
-    assert times(objects) == {name: getattr(default, name) for name in names}
-    values = {"warmUpSeconds": 1, "sampleSeconds": 2, "resampleSeconds": 3, "publishSeconds": 4}
-    changed = helm.render({"devicePlugin": {"measuring": values}})
-    assert times(changed) == dict(zip(names, (1, 2, 3, 4), strict=True))
-
-
-def test_the_agent_sees_logs_of_containers_only_on_request(
-    helm: Helm, objects: list[Object]
-) -> None:
-    def logs(rendered: list[Object]) -> tuple[list[str], list[Object], list[Object]]:
-        agent = find(rendered, "DaemonSet", "gputopo-deviceplugin")
-        plugin = container(agent, "deviceplugin")
-        return (
-            [each for each in plugin["args"] if "logs-dir" in each],
-            [each for each in plugin["volumeMounts"] if each["name"] == "pod-logs"],
-            [each for each in pod_of(agent)["volumes"] if each["name"] == "pod-logs"],
-        )
-
-    assert logs(objects) == ([], [], [])
-    assert logs(helm.render({"devicePlugin": {"measuring": {"podLogs": True}}})) == (
-        ["--pod-logs-dir=/host/pod-logs"],
-        [{"name": "pod-logs", "mountPath": "/host/pod-logs", "readOnly": True}],
-        [{"name": "pod-logs", "hostPath": {"path": "/var/log/pods", "type": "Directory"}}],
-    )
-
-
-def test_only_the_agent_may_connect_to_pods(everything: list[Object]) -> None:
-    to_pods: Object = {"to": [{"namespaceSelector": {}}]}
-    policies = [each for each in everything if each["kind"] == "NetworkPolicy"]
-    found = [each["metadata"]["name"] for each in policies if to_pods in each["spec"]["egress"]]
-    assert found == ["gputopo-deviceplugin"]
-
-
-def test_device_injection_reaches_the_agent(
-    objects: list[Object], everything: list[Object]
-) -> None:
-    def arguments(rendered: list[Object]) -> list[str]:
-        agent = find(rendered, "DaemonSet", "gputopo-deviceplugin")["spec"]["template"]["spec"]
-        found: list[str] = agent["containers"][0]["args"]
-        return found
-
-    assert "--device-injection=DeviceNodes" in arguments(objects)
-    assert {"--device-injection=CDI", "--cdi-kind=example.org/gpu"} <= {*arguments(everything)}
-
-
-DRIVER_FOLDERS = {
-    # folder of the driver: folder of the host that is mounted, what follows it in the container
-    "/usr/lib/x86_64-linux-gnu": ("/usr/lib", "/x86_64-linux-gnu"),
-    "/usr/lib64": ("/usr", "/lib64"),
-    "/lib64": ("/lib64", ""),
-    "/home/kubernetes/bin/nvidia/lib64": ("/home/kubernetes/bin/nvidia", "/lib64"),
-    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu": (
-        "/run/nvidia",
-        "/driver/usr/lib/x86_64-linux-gnu",
-    ),
-    "/run/nvidia": ("/run/nvidia", ""),
-}
-
-
-@pytest.mark.parametrize("folder", DRIVER_FOLDERS)
-def test_agent_starts_without_the_folder_of_the_driver(helm: Helm, folder: str) -> None:
-    rendered = helm.render(
-        {"devicePlugin": {"driver": {"libraryDir": folder, "deviceDir": folder}}}
-    )
-    agent = find(rendered, "DaemonSet", "gputopo-deviceplugin")
-    mounted, rest = DRIVER_FOLDERS[folder]
-    volumes = {each["name"]: each["hostPath"] for each in pod_of(agent)["volumes"]}
-    plugin = container(agent, "deviceplugin")
-    mounts = {each["name"]: each for each in plugin["volumeMounts"]}
-    for name, path in {"driver-libraries": "/driver/lib", "driver-devices": "/driver/dev"}.items():
-        # An existing folder is only mounted; kubelet creates no more than a folder below /run.
-        assert volumes[name] == {"path": mounted, "type": "DirectoryOrCreate"}
-        assert mounts[name]["mountPath"] == path
-        assert mounts[name]["readOnly"] is True
-        # A driver container mounts its file system below /run after the agent has started.
-        propagation = "HostToContainer" if folder.startswith("/run/") else None
-        assert mounts[name].get("mountPropagation") == propagation
-    assert f"--library-dir=/driver/lib{rest}" in plugin["args"]
-    assert f"--device-mount=/driver/dev{rest}" in plugin["args"]
-    assert f"--device-dir={folder}" in plugin["args"], "as the host names it"
-
-
-def test_agent_finds_libraries_and_devices_of_a_host_by_default(
-    objects: list[Object],
-) -> None:
-    agent = find(objects, "DaemonSet", "gputopo-deviceplugin")
-    plugin = container(agent, "deviceplugin")
-    assert {
-        "--library-dir=/driver/lib/x86_64-linux-gnu",
-        "--device-dir=/dev",
-        "--device-mount=/driver/dev",
-    } <= set(plugin["args"])
-    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod_of(agent)["volumes"]}
-    assert (paths["driver-libraries"], paths["driver-devices"]) == ("/usr/lib", "/dev")
-    assert not any("mountPropagation" in mount for mount in plugin["volumeMounts"])
-
-
-def test_agent_runs_on_every_tainted_node_with_high_priority(objects: list[Object]) -> None:
-    pod = pod_of(find(objects, "DaemonSet", "gputopo-deviceplugin"))
-    assert pod["tolerations"] == [{"operator": "Exists"}]
-    assert pod["priorityClassName"] == "system-node-critical"
 
 
 def test_components_run_on_clusters_whose_nodes_all_have_gpu_taints(
@@ -367,14 +141,6 @@ def test_every_container_has_probes_and_a_memory_limit(everything: list[Object])
                 assert each[probe]["httpGet"]["port"] in ports
             assert {"cpu", "memory"} == each["resources"]["requests"].keys()
             assert "memory" in each["resources"]["limits"]
-
-
-def test_only_the_agent_can_be_privileged_and_only_by_its_value(everything: list[Object]) -> None:
-    agent = find(everything, "DaemonSet", "gputopo-deviceplugin")
-    assert container(agent, "deviceplugin")["securityContext"]["privileged"] is True
-    assert pod_of(agent)["runtimeClassName"] == "nvidia"
-    scheduler = find(everything, "Deployment", "gputopo-scheduler")
-    assert "privileged" not in container(scheduler, "extender")["securityContext"]
 
 
 def test_queue_has_arguments_and_rights_only_if_it_is_on(helm: Helm) -> None:
@@ -461,73 +227,6 @@ def test_resource_and_scheduler_name_reach_everything_that_needs_them(
     policy = str(find(everything, "ValidatingAdmissionPolicy", "gputopo-environment")["spec"])
     assert "gputopo.io/gpu" not in policy
     assert "example.com/gpu" in policy
-
-
-def test_scheduler_calls_the_extender_and_ignores_none_of_its_errors(objects: list[Object]) -> None:
-    (extender,) = configuration(objects)["extenders"]
-    assert extender == {
-        "urlPrefix": "http://127.0.0.1:8888",
-        "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
-        "bindVerb": "bind",
-        "preemptVerb": "preempt",
-        "weight": 20,
-        "httpTimeout": "5s",
-        "nodeCacheCapable": True,
-        "ignorable": False,
-        "managedResources": [{"name": "gputopo.io/gpu", "ignoredByScheduler": False}],
-    }
-
-
-def test_one_step_of_the_extender_outweighs_the_other_score_plugins(
-    objects: list[Object],
-) -> None:
-    scheduler = configuration(objects)
-    # MostAllocated on our resource is the one built-in score that speaks without the pod's asking:
-    # weight 1, 0 to 100. A step of the extender is 10 times its weight.
-    most_allocated_at_most = 100
-    assert scheduler["extenders"][0]["weight"] * 10 > most_allocated_at_most
-    profile = scheduler["profiles"][0]
-    assert {each["name"] for each in profile["plugins"]["score"]["disabled"]} == {
-        "NodeResourcesBalancedAllocation",
-        "ImageLocality",
-    }
-    arguments = {each["name"]: each["args"] for each in profile["pluginConfig"]}
-    assert arguments["NodeResourcesFit"]["scoringStrategy"]["type"] == "MostAllocated"
-    assert arguments["PodTopologySpread"] == {"defaultingType": "List", "defaultConstraints": []}
-    assert scheduler["percentageOfNodesToScore"] == 100
-
-
-def test_the_scheduler_has_a_lease_of_its_own(objects: list[Object]) -> None:
-    election = configuration(objects)["leaderElection"]
-    assert election == {
-        "leaderElect": True,
-        "leaseDuration": "10s",
-        "renewDeadline": "6s",
-        "retryPeriod": "1s",
-        "resourceName": "gputopo-scheduler",
-        "resourceNamespace": "gputopo-system",
-    }
-    rules = find(objects, "Role", "gputopo-scheduler-leases")["rules"]
-    assert rules[1]["resourceNames"] == ["gputopo-scheduler"]
-
-
-def test_a_changed_configuration_restarts_the_scheduler(helm: Helm, objects: list[Object]) -> None:
-    def checksum(rendered: list[Object]) -> str:
-        template = find(rendered, "Deployment", "gputopo-scheduler")["spec"]["template"]
-        return str(template["metadata"]["annotations"]["checksum/config"])
-
-    assert checksum(helm.render()) == checksum(objects)
-    assert checksum(helm.render({"scheduler": {"extenderWeight": 30}})) != checksum(objects)
-
-
-@pytest.mark.parametrize(
-    ("kubernetes", "tag"), [("v1.36.2", "v1.36.2"), ("v1.33.4-gke.1055000", "v1.33.4")]
-)
-def test_kube_scheduler_has_the_clusters_version(helm: Helm, kubernetes: str, tag: str) -> None:
-    rendered = helm.render(kubernetes=kubernetes)
-    scheduler = container(find(rendered, "Deployment", "gputopo-scheduler"), "kube-scheduler")
-    assert scheduler["image"] == f"registry.k8s.io/kube-scheduler:{tag}"
 
 
 def test_cluster_that_is_too_old_is_rejected(helm: Helm) -> None:
