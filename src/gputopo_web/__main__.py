@@ -30,6 +30,9 @@ def parse(arguments: Sequence[str] | None) -> WebOptions:
     parser.add_argument("--host", default="0.0.0.0", help="address to serve on")  # noqa: S104
     parser.add_argument("--port", type=int, default=8080, help="port to serve on")
     parser.add_argument("--namespace", default="", help="only jobs of this namespace")
+    parser.add_argument(
+        "--installation-namespace", default="", help="read the settings of gputopo only here"
+    )
     parser.add_argument("--resource", default=RESOURCE, help="extended resource of GPUs")
     parser.add_argument(
         "--allowed-host",
@@ -43,6 +46,7 @@ def parse(arguments: Sequence[str] | None) -> WebOptions:
         port=found.port,
         namespace=found.namespace or None,
         resource=found.resource,
+        installation=found.installation_namespace or None,
         allowed_hosts=tuple(found.allowed_host),
         service_account=True,
     )

@@ -20,6 +20,11 @@ from support.helm_chart import Helm, find
 
 ACCOUNT = "gputopo-web"
 ON = {"web": {"enabled": True}}
+SERVE = """
+from gputopo_web.server.run import WebOptions, serve
+options = WebOptions(port=0, installation="gputopo-system")
+serve(options, lambda served: print("serving", served.url, "until", flush=True))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +70,7 @@ def page(
         put_pod(server, "waits", 9)
         access = server.kubeconfig_of(ACCOUNT, work / "kubeconfig")
         log = work / "page.log"
-        command = [sys.executable, "-m", "gputopo_cli", "web", "--port", "0"]
-        with process(command, log, {**os.environ, "KUBECONFIG": str(access)}):
+        with process([sys.executable, "-c", SERVE], log, {**os.environ, "KUBECONFIG": str(access)}):
             wait_until(lambda: "serving" in log.read_text(), seconds=60)
             url = re.findall(r"serving (\S+)/ until", log.read_text())[0]
             found = ServedPage(url, folder)
@@ -90,10 +94,12 @@ def test_the_page_shows_nodes_and_placed_and_waiting_pods(page: ServedPage) -> N
 def test_the_account_uses_each_of_its_rights_and_needs_no_other(
     helm: Helm, page: ServedPage
 ) -> None:
-    rules = find(helm.render(ON), "ClusterRole", ACCOUNT)["rules"]
+    rendered = helm.render(ON)
+    roles = [find(rendered, kind, ACCOUNT) for kind in ("ClusterRole", "Role")]
     given = {
         (group, resource, verb)
-        for rule in rules
+        for role in roles
+        for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]

@@ -115,6 +115,7 @@ FORBIDDEN = {
         "patch gputopo.io gpujobs",
         "patch gputopo.io gputopologies/status",
         "list core nodes",
+        "list apps deployments any default",
         "list core secrets",
         "list core configmaps",
         "list coordination.k8s.io leases",

@@ -28,23 +28,27 @@ def test_the_page_is_off_by_default_and_with_values_of_an_older_release(helm: He
 
 
 def test_all_objects_of_the_page_are_labelled(objects: list[Object]) -> None:
-    kinds = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Deployment", "Service"]
-    assert sorted(each["kind"] for each in of_web(objects)) == sorted([*kinds, "NetworkPolicy"])
+    kinds = ["ServiceAccount", "Deployment", "Service", "NetworkPolicy"]
+    roles = ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
+    assert sorted(each["kind"] for each in of_web(objects)) == sorted([*kinds, *roles])
     for each in of_web(objects):
         assert each["metadata"]["labels"]["app.kubernetes.io/component"] == "web"
 
 
 def test_the_account_may_list_and_watch_exactly_what_the_page_reads(objects: list[Object]) -> None:
-    rules = find(objects, "ClusterRole", NAME)["rules"]
-    assert {verb for rule in rules for verb in rule["verbs"]} == {"list", "watch"}
     allowed = {
-        (group, resource)
-        for rule in rules
+        (each["kind"], group, resource)
+        for each in of_web(objects)
+        for rule in each.get("rules", [])
         for group in rule["apiGroups"]
         for resource in rule["resources"]
+        if rule["verbs"] == ["list", "watch"]
     }
-    groups = {kind.name: kind.prefix[1] if kind.prefix[0] == "apis" else "" for kind in KINDS}
-    assert allowed == {(group, name) for name, group in groups.items()}
+    groups = {kind: kind.prefix[1] if kind.prefix[0] == "apis" else "" for kind in KINDS}
+    assert allowed == {
+        ("Role" if kind.own else "ClusterRole", group, kind.name) for kind, group in groups.items()
+    }
+    assert sum(len(each.get("rules", [])) for each in of_web(objects)) == 4
 
 
 def test_the_program_accepts_its_arguments(objects: list[Object]) -> None:
@@ -53,6 +57,7 @@ def test_the_program_accepts_its_arguments(objects: list[Object]) -> None:
     assert options.service_account
     assert options.port == found["ports"][0]["containerPort"]
     assert options.resource == "gputopo.io/gpu"
+    assert options.installation == "gputopo-system"
     assert options.allowed_hosts == (
         *(NAME, f"{NAME}.gputopo-system", f"{NAME}.gputopo-system.svc"),
         "gpus.example.com",

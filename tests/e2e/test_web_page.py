@@ -164,17 +164,20 @@ def test_requests_for_names_of_other_hosts_are_rejected(page: ForwardedPage) -> 
 
 @pytest.mark.usefixtures("page")
 def test_the_account_of_the_page_may_only_list_and_watch(kubectl: Kubectl) -> None:
-    kinds = ("pods", "jobs.batch", "deployments.apps", "gpujobs.gputopo.io")
+    kinds = ("pods", "jobs.batch", "gpujobs.gputopo.io")
     reviewed = [
         (verb, kind)
         for kind in (*kinds, "gputopologies.gputopo.io", "gpuprofiles.gputopo.io")
         for verb in ("list", "watch", "get", "create", "update", "patch", "delete")
     ]
 
-    def allowed(verb: str, kind: str) -> bool:
-        review = ("auth", "can-i", verb, kind, "--all-namespaces", f"--as={ACCOUNT}", "-q")
+    def allowed(verb: str, kind: str, where: str = "--all-namespaces") -> bool:
+        review = ("auth", "can-i", verb, kind, where, f"--as={ACCOUNT}", "-q")
         done = subprocess.run([str(kubectl.binary), *review], env=kubectl.environment, check=False)
         return done.returncode == 0
 
     found = {(verb, kind) for verb, kind in reviewed if allowed(verb, kind)}
     assert found == {each for each in reviewed if each[0] in {"list", "watch"}}
+    assert allowed("list", "deployments.apps", f"--namespace={NAMESPACE}")
+    assert not allowed("list", "deployments.apps")
+    assert not allowed("patch", "deployments.apps", f"--namespace={NAMESPACE}")

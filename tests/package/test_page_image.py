@@ -136,7 +136,7 @@ def test_the_image_serves_the_page_with_the_service_account(
             assert running.poll() is None, log.read_text()
             return ""
 
-    options = ("--host=127.0.0.1", f"--port={port}")
+    options = ("--host=127.0.0.1", f"--port={port}", "--installation-namespace=gputopo-system")
     with process(image.argv(*options, **variables), log) as running:
         wait_until(lambda: get("/readyz") == "ok\n", seconds=60)
         wait_until(lambda: 'id="node-node-1"' in get("/"), seconds=30)

@@ -45,6 +45,7 @@ class WebOptions:
         context: context of the kubeconfig; None for the current one.
         namespace: only jobs of this namespace; None for all namespaces.
         resource: extended resource that counts the GPUs.
+        installation: namespace of gputopo; None to look for its Deployments in all namespaces.
         allowed_hosts: names for the header ``Host``, beside those of the loopback interface.
         service_account: connect as the pod's service account, without a kubeconfig.
     """
@@ -54,6 +55,7 @@ class WebOptions:
     context: str | None = None
     namespace: str | None = None
     resource: str = RESOURCE
+    installation: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     service_account: bool = False
 
@@ -118,7 +120,7 @@ def page(link: Connection, options: WebOptions, hub: Hub) -> Starlette:
     changed = asyncio.Event()
     state = ClusterState(on_change=changed.set)
     pages = Pages(state, link.context or link.server)
-    scope = Scope(options.namespace, options.resource)
+    scope = Scope(options.namespace, options.resource, options.installation)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

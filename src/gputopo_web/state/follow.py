@@ -35,10 +35,16 @@ class Scope:
     Attributes:
         namespace: only objects of this namespace; None for all namespaces.
         resource: extended resource that counts the GPUs.
+        installation: namespace of gputopo, whose settings are read; None if it is unknown.
     """
 
     namespace: str | None
     resource: str
+    installation: str | None = None
+
+    def path(self, kind: WatchedKind) -> tuple[str, ...]:
+        """Return the path of the list of a kind."""
+        return kind.path(self.installation if kind.own else self.namespace)
 
 
 async def follow(
@@ -51,7 +57,7 @@ async def follow(
                 connection.api,
                 connection.open_stream,
                 threads,
-                kind.path(scope.namespace),
+                scope.path(kind),
                 _parser(kind, scope),
                 {"labelSelector": kind.labels} if kind.labels else {},
             )

@@ -15,6 +15,7 @@ class WatchedKind:
         name: plural of the kind.
         prefix: parts of the URL path before the namespace.
         namespaced: whether the objects have a namespace.
+        own: whether they belong to gputopo, whose namespace is not that of the jobs.
         needed_for: what the page does not show without it.
         labels: label selector; empty for all objects.
     """
@@ -24,6 +25,7 @@ class WatchedKind:
     namespaced: bool
     needed_for: str
     labels: str = ""
+    own: bool = False
 
     def path(self, namespace: str | None) -> tuple[str, ...]:
         """Return the path of the list, of one namespace or of all."""
@@ -42,9 +44,10 @@ JOBS: Final = WatchedKind("jobs", ("apis", "batch", "v1"), namespaced=True, need
 DEPLOYMENTS: Final = WatchedKind(
     "deployments",
     ("apis", "apps", "v1"),
-    namespaced=False,  # gputopo's own namespace is not that of the jobs
+    namespaced=True,
     needed_for="the settings of gputopo",
     labels="=".join(OURS),
+    own=True,
 )
 
 KINDS: Final = (TOPOLOGIES, PODS, GPU_JOBS, PROFILES, JOBS, DEPLOYMENTS)

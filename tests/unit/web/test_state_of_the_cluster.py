@@ -20,7 +20,7 @@ from gputopo_kube.kubeconfig import connection
 from gputopo_kube.listwatch import Listing, WatchEvent
 from gputopo_web.state.cluster import ClusterState
 from gputopo_web.state.follow import Scope, follow, reflector
-from gputopo_web.state.kinds import GPU_JOBS, PODS, TOPOLOGIES
+from gputopo_web.state.kinds import DEPLOYMENTS, GPU_JOBS, PODS, TOPOLOGIES
 from gputopo_web.state.objects import parse_watched_pod
 from support.api.faults import Fault
 from support.api.kubeconfig import write_kubeconfig
@@ -232,6 +232,15 @@ async def test_all_kinds_are_followed_and_one_that_is_forbidden_stops_no_other(
     assert "managedFields" not in found["metadata"]
     assert "no access" in str(state.profiles.error)
     assert api.count("GET", "/namespaces/ml/pods") > 0
+
+
+def test_settings_are_read_in_the_namespace_of_gputopo_and_jobs_in_theirs() -> None:
+    of_jobs = Scope("ml", RESOURCE)
+    assert of_jobs.path(PODS) == ("api", "v1", "namespaces", "ml", "pods")
+    assert of_jobs.path(DEPLOYMENTS) == ("apis", "apps", "v1", "deployments")
+    known = Scope(None, RESOURCE, installation="gpus")
+    assert known.path(PODS) == ("api", "v1", "pods")
+    assert known.path(DEPLOYMENTS)[3:] == ("namespaces", "gpus", "deployments")
 
 
 def test_lists_of_one_namespace_and_of_cluster_scoped_kinds() -> None:
