@@ -135,6 +135,13 @@ def test_the_service_selects_only_the_pods_of_the_page(objects: list[Object]) ->
     assert matching == [NAME]
 
 
+def test_the_notes_show_how_to_open_the_page(helm: Helm) -> None:
+    command = "kubectl port-forward --namespace gputopo-system service/gputopo-web 8770:80"
+    assert command in helm.notes(ON)
+    for off in ({}, {"web": None}):
+        assert "port-forward" not in helm.notes(off)
+
+
 def test_wrong_host_names_are_rejected(helm: Helm) -> None:
     with pytest.raises(HelmError, match="allowedHosts"):
         helm.render({"web": {"enabled": True, "allowedHosts": ["https://gpus.example.com"]}})
