@@ -14,15 +14,21 @@ EXPLAINED: Final = "train-00001"
 
 def take(page: "Page", folder: Path, nodes: int, *, details: bool) -> None:
     """Write pictures of the opened page; ``details`` also of its sections and panels."""
+    if details:
+        page.set_viewport_size({"width": 1000, "height": 860})
     _write(page, folder / f"web-{nodes}-nodes.png")
-    if not details:
-        return
+    if details:
+        _details(page, folder)
+
+
+def _details(page: "Page", folder: Path) -> None:
+    """Write pictures of about the width of a page of the docs."""
+    page.set_viewport_size({"width": 880, "height": 1800})  # a panel is as high as its content
     _write(_what_if(page), folder / "web-what-if.png")
     _write(_section(page, "sizes"), folder / "web-sizes.png")
     profile = page.locator("#profiles details").first
     profile.locator("summary").click()
     _write(_section(page, "profiles"), folder / "web-profile.png")
-    page.set_viewport_size({"width": 1100, "height": 1800})  # a panel is as high as its content
     for name, link in (
         ("web-placed-pod", page.locator(f"#jobs th a:has-text('{EXPLAINED}')")),
         ("web-waiting-pod", page.locator("#jobs tr.waiting th a")),
