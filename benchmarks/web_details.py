@@ -66,7 +66,7 @@ def profile() -> Document:
 
 
 def _rate(steps_per_second: float, **fields: object) -> Document:
-    return {"microStepsPerSecond": int(steps_per_second * 1e6), "ciPermille": 40, **fields}
+    return {"microStepsPerSecond": int(steps_per_second * 1e6), "ciPermille": 100, **fields}
 
 
 def resize(pods: list[Document]) -> None:

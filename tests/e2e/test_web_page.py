@@ -122,10 +122,11 @@ def test_the_page_shows_each_node_and_the_gpus_that_containers_have(
 
 
 def test_a_placed_and_a_waiting_pod_are_explained(
-    page: ForwardedPage, sandbox: Sandbox, dgx1: str
+    page: ForwardedPage, sandbox: Sandbox, dgx1: str, nvswitch: str, pcie: str
 ) -> None:
-    sandbox.run_pod("placed", 3, node=dgx1, policy="Preserve")
-    sandbox.create(workloads.gpu_pod("waits", 8, image=sandbox.image, node=dgx1))
+    for node in (dgx1, nvswitch, pcie):
+        sandbox.run_pod(f"on-{node}", 3, node=node, policy="Preserve")
+    sandbox.create(workloads.gpu_pod("waits", 8, image=sandbox.image))
 
     def has(pod: str, *texts: str) -> bool:
         shown = page.get(f"/pod/{sandbox.namespace}/{pod}")
@@ -133,12 +134,12 @@ def test_a_placed_and_a_waiting_pod_are_explained(
 
     wait_for(
         "the placed pod is explained",
-        lambda: has("placed", "Why these GPUs", "<strong>same choice</strong>"),
+        lambda: has(f"on-{dgx1}", "Why these GPUs", "<strong>same choice</strong>"),
         timeout_s=30,
     )
     wait_for(
-        "the waiting pod is explained",
-        lambda: has("waits", "Why it waits", f"{sandbox.namespace}/placed"),
+        "the waiting pod is explained by the pods that would have to end",
+        lambda: has("waits", "Why it waits", f"{sandbox.namespace}/on-{dgx1}"),
         timeout_s=30,
     )
 
