@@ -119,6 +119,8 @@ def _template_of_gpu_job(raw: Document, resource: str, scheduler: str) -> Docume
     if spec.priority_class_name is not None:
         pod["priorityClassName"] = spec.priority_class_name
     containers = pod.get("containers") or []
+    if not isinstance(containers, list):
+        raise ManifestError(f"spec.template.spec.containers: {quoted(containers)} is not a list")
     names = [each.get("name") for each in containers if isinstance(each, dict)]
     chosen = spec.resources.container or (names[0] if names else None)
     if chosen not in names or len(names) != len(containers):

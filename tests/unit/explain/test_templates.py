@@ -119,6 +119,13 @@ def test_gpujob_names_container_and_priority_class() -> None:
             "spec.template.spec: 1 is not an object",
         ),
         (
+            {
+                "kind": "GPUJob",
+                "spec": {"gpusPerReplica": 1, "template": {"spec": {"containers": 7}}},
+            },
+            "spec.template.spec.containers: 7 is not a list",
+        ),
+        (
             {"kind": "GPUJob", "spec": {"gpusPerReplica": 1, "template": {}}},
             "spec.template.spec.containers: no container None",
         ),
