@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from kubernetes import client
@@ -26,6 +27,7 @@ from gputopo_kube.errors import CredentialsError, UnavailableError
 from gputopo_kube.sync import SyncApi
 
 _TIMEOUT_SECONDS: Final = 10.0
+_DEFAULT_FILE: Final = "~/.kube/config"
 _SILENCE_SECONDS: Final = 330.0
 """A watch without a byte for this time is lost. The API server ends watches before."""
 
@@ -112,7 +114,8 @@ def _load_kubeconfig(configuration: Any, context: str | None) -> str | None:  # 
     """Load the kubeconfig and return the name of the context."""
     load: Any = load_kube_config
     # The official client reads this variable only once, at its import.
-    file = os.environ.get("KUBECONFIG")
+    file = os.environ.get("KUBECONFIG") or None
+    _require_a_file(file or _DEFAULT_FILE)
     try:
         load(config_file=file, context=context, client_configuration=configuration)
     except (ConfigException, OSError) as error:
@@ -122,6 +125,14 @@ def _load_kubeconfig(configuration: Any, context: str | None) -> str | None:  # 
             list_contexts: Any = list_kube_config_contexts
             return str(list_contexts(config_file=file)[1]["name"])
     return context
+
+
+def _require_a_file(names: str) -> None:
+    """Reject a list of kubeconfigs, separated as in ``PATH``, of which none exists."""
+    if not any(Path(name).expanduser().exists() for name in names.split(os.pathsep) if name):
+        raise CredentialsError(
+            f"kubeconfig: {names} not found; set KUBECONFIG to the kubeconfig of a cluster"
+        )
 
 
 def one_at_a_time(refresh: Callable[[Any], None], lock: threading.Lock) -> Callable[[Any], None]:

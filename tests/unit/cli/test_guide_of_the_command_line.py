@@ -29,9 +29,11 @@ def examples(page: Path) -> list[tuple[str, str]]:
     ids=lambda text: text[:60],
 )
 def test_guides_show_the_real_output_of_every_example(
-    gputopo: Command, monkeypatch: pytest.MonkeyPatch, line: str, said: str
+    gputopo: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str, said: str
 ) -> None:
     monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("COLUMNS", raising=False)
     done = gputopo(line)
     assert done.out + done.err == said

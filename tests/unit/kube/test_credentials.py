@@ -177,8 +177,31 @@ def test_a_missing_kubeconfig_is_rejected(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("KUBECONFIG", "/nonexistent/kubeconfig")
     with pytest.raises(CredentialsError, match="not found"), credentials.connected(5.0, "operator"):
         pass
-    with pytest.raises(CredentialsError, match="kubeconfig: "), kubeconfig.connected():
+    message = "kubeconfig: /nonexistent/kubeconfig not found; set KUBECONFIG"
+    with pytest.raises(CredentialsError, match=message), kubeconfig.connected():
         pass
+
+
+@pytest.mark.parametrize("variable", [None, ""])
+def test_without_a_variable_the_default_kubeconfig_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str | None
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("KUBECONFIG", variable)
+    message = "kubeconfig: ~/.kube/config not found; set KUBECONFIG"
+    with pytest.raises(CredentialsError, match=message), kubeconfig.connected():
+        pass
+
+
+def test_one_of_several_kubeconfigs_may_be_missing(
+    configure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = configure({"token": "t"}, server="https://api")
+    monkeypatch.setenv("KUBECONFIG", f"/nonexistent/kubeconfig:{found}")
+    with kubeconfig.connection() as opened:
+        assert opened.server == "https://api"
 
 
 def test_the_command_line_runs_exec_plugins_of_version_1(
