@@ -74,7 +74,7 @@ def explain(
     context: ClusterContext = None,
     form: TableOrJson = "table",
 ) -> None:
-    """Explain why a pod has its GPUs, and check that the decision can be repeated.
+    """Explain why a pod has its GPUs, or why it is pending.
 
     Shows the request and where each part came from, the chosen GPUs and the next best sets with
     their predicted bandwidth in GB/s, the node against the other nodes when it was chosen, and

@@ -64,7 +64,9 @@ def write_placement(
 
 def _place(options: PlaceOptions) -> PlaceResult:
     if not options.topology:
-        raise InputError("topology: is required without --live")
+        raise InputError(
+            "topology: is required without --live; `gputopo topology list` shows the names"
+        )
     request = _parse_request(options)
     model = find_model(options.model)
     loaded = load_topology(options.topology, options.context)
