@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -89,6 +90,14 @@ def test_build_fails_for_a_link_to_a_heading_that_does_not_exist(tmp_path: Path)
     done = build(tmp_path / "site", config)
     assert done.returncode == 1
     assert "'#two'" in done.stdout + done.stderr
+
+
+def test_build_in_a_new_clone_names_the_commands_that_make_it_possible(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    program = shutil.copy(ROOT / "tools/docs", tmp_path / "tools")
+    built = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert built.returncode == 1
+    assert built.stderr.startswith("error: no .venv; run tools/setup, or: uv sync")
 
 
 @pytest.mark.parametrize("path", SITE_PAGES)
