@@ -62,6 +62,7 @@ def _run_tests(options: Sequence[str], suite: Path) -> tuple[Outcomes, str]:
     with tempfile.TemporaryDirectory(prefix="gputopo-e2e-") as folder:
         report = Path(folder) / "junit.xml"
         words = [sys.executable, "-m", "pytest", "-v", "--tb=short", f"--junitxml={report}"]
+        words += ["-o", "junit_family=xunit1"]  # the tests record figures as properties
         # Standard output is for the results.
         done = subprocess.run(
             [*words, *options, str(suite)], cwd=CLONE, stdout=sys.stderr, check=False
