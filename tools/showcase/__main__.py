@@ -178,10 +178,14 @@ The GPUs are what CUDA_VISIBLE_DEVICES says inside each container. "agrees" mean
 extender's annotation, the container's device nodes, kubelet's podresources API and kubelet's
 checkpoint file all say the same. Stages: {took}.
 
-Look around:
-  eval "$(tools/cluster env)"
+Look around (in each new shell, begin with the first two commands):
+  eval "$(tools/cluster env)"            # kubectl and helm for this cluster
+  export PATH=$PATH:$PWD/.venv/bin       # gputopo, and kubectl gputopo
   kubectl get gputopologies,gpujobs,pods -A -o wide
-  kubectl get gpujob -n {NAMESPACE} -o yaml
+  gputopo who-has                        # which pod has which GPU
+  gputopo explain ring -n {NAMESPACE}   # why the job has its GPUs
+  gputopo web                            # the same in a browser, until Ctrl-C
+Run a job of your own: docs/start/first-job.md
 Remove everything:
   tools/cluster down"""
 
