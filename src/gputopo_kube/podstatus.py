@@ -11,7 +11,9 @@ ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 ADMISSION_ERROR: Final = "UnexpectedAdmissionError"
 """kubelet's reason if its device manager or the device plugin rejected the pod."""
 
-_LONGEST_REJECTION = 120
+_LONGEST_REJECTION: Final = 240
+_DESCRIPTION: Final = " desc = "
+_UNEXPECTED: Final = ", which is unexpected"
 
 ResizeReason: TypeAlias = Literal["Deferred", "Infeasible", "Error"]
 _RESIZE_REASONS: Final[Mapping[tuple[str | None, str | None], ResizeReason]] = {
@@ -142,12 +144,19 @@ class PodStatus(PodPart):
     def rejection(self) -> str | None:
         """Why kubelet rejected the pod: reason and message; None if kubelet did not reject it.
 
+        Of an error of the device plugin, the message is that of the plugin: kubelet puts about 130
+        characters before it, for example ``Allocate failed due to ... rpc error: code = Unknown
+        desc = GPU 3 is unhealthy, which is unexpected``.
+
         A failed pod without any container status was rejected. A restarted kubelet may also reject
         a pod whose containers still run; kubelet then removes the container statuses.
         """
         if self.phase != "Failed" or not self.reason or self.containers or self._is_collected():
             return None
-        text = " ".join(f"{self.reason}: {self.message or ''}".split())
+        message = self.message or ""
+        if _DESCRIPTION in message:
+            message = message.partition(_DESCRIPTION)[2].removesuffix(_UNEXPECTED)
+        text = " ".join(f"{self.reason}: {message}".split())
         return text if len(text) <= _LONGEST_REJECTION else text[: _LONGEST_REJECTION - 3] + "..."
 
     def unapplied_resize(self, generation: int | None) -> UnappliedResize | None:

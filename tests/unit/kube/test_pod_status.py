@@ -63,7 +63,17 @@ def test_rejected_pod_has_no_container_statuses() -> None:
     assert (evicted.rejected, evicted.stopped) == (None, False)
     long = view("Failed", reason="UnexpectedAdmissionError", message="x" * 500).rejected
     assert long is not None
-    assert len(long) == 120
+    assert len(long) == 240
+
+
+@pytest.mark.parametrize("call", ["rpc error", "device plugin Allocate rpc failed: rpc error"])
+def test_rejection_by_the_agent_has_only_the_message_of_the_agent(call: str) -> None:
+    said = "pod a/b was not placed by gputopo: status desc = x"
+    message = f"Pod was rejected: Allocate failed due to {call}: code = Unknown desc = {said}"
+    pod = view(
+        "Failed", reason="UnexpectedAdmissionError", message=f"{message}, which is unexpected"
+    )
+    assert pod.rejected == f"UnexpectedAdmissionError: {said}"
 
 
 def test_container_has_started_when_it_runs_or_has_ended_or_ran_before() -> None:
