@@ -32,6 +32,7 @@ def intended_gpus(pod: PodView, node: str) -> Mapping[str, tuple[GpuUuid, ...]]:
     if annotation is None:
         raise PlacementError(
             f"pod {pod.key} was not placed by gputopo: set schedulerName: {SCHEDULER_NAME}"
+            " and no nodeName"
         )
     if pod.node != node:
         raise PlacementError(f"pod {pod.key} is bound to node {pod.node}, not to this node, {node}")

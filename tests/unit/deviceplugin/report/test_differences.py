@@ -58,7 +58,8 @@ def test_gpus_without_a_placement_are_reported_with_the_reason() -> None:
     assert text.startswith(
         "pod default/a: container main should have none, but kubelet lists GPU-1"
     )
-    assert text.endswith("(pod default/a was not placed by gputopo: set schedulerName: gputopo)")
+    reason = "pod default/a was not placed by gputopo: set schedulerName: gputopo and no nodeName"
+    assert text.endswith(f"({reason})")
 
 
 def test_pods_that_the_api_server_does_not_know_are_skipped() -> None:
