@@ -54,6 +54,8 @@ def test_definition_of_another_version_is_an_error(
 ) -> None:
     break_(api)
     assert findings(gputopo) == [("definitions", "error", GPUJOBS, problem)]
+    todo = "  to do: kubectl apply --server-side -f crds/\n"
+    assert todo in gputopo("doctor --settle 0").out
 
 
 @pytest.mark.parametrize(

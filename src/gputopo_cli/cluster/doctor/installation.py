@@ -49,10 +49,12 @@ def check_definitions(snapshot: CheckedCluster) -> Iterator[Finding]:
     existing = {
         document["metadata"]["name"]: document for document in snapshot[ObjectKind.DEFINITIONS]
     }
+    # Helm does not install the chart while CRDs exist that another client has created.
+    todo = _INSTALL if installed.is_missing(snapshot) else _APPLY
     for name in DEFINITIONS:
         problem = _definition_problem(existing.get(name))
         if problem is not None:
-            yield error(f"CustomResourceDefinition {name}", problem, _APPLY)
+            yield error(f"CustomResourceDefinition {name}", problem, todo)
 
 
 def _definition_problem(definition: Document | None) -> str | None:
@@ -75,7 +77,8 @@ def check_policies(snapshot: CheckedCluster) -> Iterator[Finding]:
         problem = (
             "no policy is installed, so users who may change a pod can give it any GPU of its node"
         )
-        todo = installed.upgrade(snapshot, "admissionPolicies.enabled=true")
+        enable = installed.upgrade(snapshot, "admissionPolicies.enabled=true")
+        todo = _INSTALL if installed.is_missing(snapshot) else enable
         yield warning("ValidatingAdmissionPolicies", problem, todo)
         return
     upgrade = installed.upgrade(snapshot)

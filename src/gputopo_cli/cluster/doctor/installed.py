@@ -63,6 +63,12 @@ def scheduler_name(snapshot: CheckedCluster) -> str:
     return _find_flag(snapshot, ObjectKind.DEPLOYMENTS, "operator", "--scheduler-name=")
 
 
+def is_missing(snapshot: CheckedCluster) -> bool:
+    """Return whether the cluster has no Deployment of the chart; False if that is unknown."""
+    deployments = snapshot.documents.get(ObjectKind.DEPLOYMENTS)
+    return deployments is not None and not any(map(is_ours, deployments))
+
+
 def upgrade(snapshot: CheckedCluster, *settings: str) -> str:
     """Return the helm command that restores the installation to the state of the chart."""
     release, namespace = "gputopo", "gputopo-system"
