@@ -119,12 +119,29 @@ def _load_kubeconfig(configuration: Any, context: str | None) -> str | None:  # 
     try:
         load(config_file=file, context=context, client_configuration=configuration)
     except (ConfigException, OSError) as error:
+        names = _list_contexts(file)
+        if names and context is not None and context not in names:
+            raise CredentialsError(
+                f"kubeconfig: has no context {context!r}, but {', '.join(map(repr, names))}"
+            ) from None
         raise CredentialsError(f"kubeconfig: {_first_line(error)}") from None
+    except Exception as error:  # noqa: BLE001 - raised for YAML that is not a kubeconfig, of any type
+        raise CredentialsError(
+            f"kubeconfig: {file or _DEFAULT_FILE} is not valid: {_first_line(error)}"
+        ) from None
     if context is None:
         with suppress(ConfigException, OSError, KeyError, TypeError):
             list_contexts: Any = list_kube_config_contexts
             return str(list_contexts(config_file=file)[1]["name"])
     return context
+
+
+def _list_contexts(file: str | None) -> list[str]:
+    """Return the names of all contexts; none if the kubeconfig is not valid."""
+    list_contexts: Any = list_kube_config_contexts
+    with suppress(ConfigException, OSError, KeyError, TypeError):
+        return [str(each["name"]) for each in list_contexts(config_file=file)[0]]
+    return []
 
 
 def _require_a_file(names: str) -> None:

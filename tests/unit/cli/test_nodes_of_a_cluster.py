@@ -130,7 +130,7 @@ def test_unknown_context_is_reported(api: ApiServer, gputopo: Command) -> None:
     assert api.url
     done = gputopo("topology show node/n1 --context nowhere")
     assert done.status == 2
-    assert done.err.startswith("gputopo: kubeconfig: ")
+    assert done.err.startswith("gputopo: kubeconfig: has no context 'nowhere', but '")
 
 
 def test_unreachable_server_is_reported(

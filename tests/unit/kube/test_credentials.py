@@ -173,6 +173,24 @@ def test_a_kubeconfig_that_cannot_be_read_is_rejected(configure: Any, text: str)
         credentials.connection_fields()
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "kubeconfig: .* is empty"),
+        ("a: 1", "kubeconfig: .*Expected "),
+        ("{", "kubeconfig: .*/kubeconfig is not valid: "),
+        ("[1]", "kubeconfig: .*/kubeconfig is not valid: "),
+    ],
+)
+@pytest.mark.parametrize("context", [None, "x"])
+def test_the_command_line_rejects_files_that_are_no_kubeconfig(
+    configure: Any, text: str, message: str, context: str | None
+) -> None:
+    configure({}, server="https://api").write_text(text)
+    with pytest.raises(CredentialsError, match=message), kubeconfig.connected(context):
+        pass
+
+
 def test_a_missing_kubeconfig_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/nonexistent/kubeconfig")
     with pytest.raises(CredentialsError, match="not found"), credentials.connected(5.0, "operator"):
