@@ -23,6 +23,7 @@ from gputopo_cli.simulate.experiment import (
 from gputopo_cli.simulate.options import LiveSimulationOptions, SimulationOptions
 from gputopo_cli.simulate.simulate import result_lines
 from gputopo_explain.remaining import RemainingUse, RemainingUses, gpu_list, remaining_uses
+from gputopo_simulate.errors import JobFitsNowhereError
 from gputopo_simulate.mapa.model import GpusInUse
 from gputopo_simulate.mapa.report import document
 
@@ -38,8 +39,8 @@ def write_live_simulation(
     """Simulate the jobs on the nodes of the cluster and write the result and the assumptions.
 
     Raises:
-        InputError: if an option contradicts --live, or no job can start on any node.
-        SimulationError: if a job would never start.
+        InputError: if an option contradicts --live, no job can start on any node, or a job would
+            never start.
     """
     reject_with_live(
         {
@@ -57,8 +58,11 @@ def write_live_simulation(
         raise InputError(f"live: no node of the cluster can run jobs: {reasons or 'no GPUs'}")
     in_use = [GpusInUse(use.node, use.gpus, use.seconds) for use in state.uses]
     simulate = make_simulator(options, None, state.nodes, profiles, in_use)
-    with progress_bar() as report:
-        result = simulate(jobs, policy, report)
+    try:
+        with progress_bar() as report:
+            result = simulate(jobs, policy, report)
+    except JobFitsNowhereError as error:
+        raise InputError(f"{error}{_end_hint(state)}") from None
     if form == "json":
         found = {**document(result), "policy": to_word(policy)}
         live_part = {**_state_document(state), "notes": [*objects.notes]}
@@ -68,6 +72,12 @@ def write_live_simulation(
     description = f"{jobs_text} on {count} of the cluster, {describe_rules(options)}"
     lines = [*result_lines(description, result), Text(), *_state_lines(state)]
     output.show([*lines, *note_lines(objects)], output_file)
+
+
+def _end_hint(state: RemainingUses) -> str:
+    if not any(use.pod and isinf(use.seconds) for use in state.uses):
+        return ""
+    return "; GPUs of pods without a known end are never free, unless --assume-seconds is set"
 
 
 def _state_document(state: RemainingUses) -> dict[str, object]:

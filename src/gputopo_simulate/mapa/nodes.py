@@ -11,7 +11,7 @@ from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place, ranking
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
-from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.errors import JobFitsNowhereError, SimulationError
 from gputopo_simulate.mapa.model import GpusInUse, SimulatedJob
 
 StateKey = tuple[str, GpuMask]
@@ -86,7 +86,7 @@ class SimulatedNodes:
         """Check that a job fits on some node when all other jobs have ended.
 
         Raises:
-            SimulationError: the job would never start.
+            JobFitsNowhereError: the job would never start.
             ModelError: the bandwidth model cannot be used for the job.
         """
         reasons = set()
@@ -96,7 +96,7 @@ class SimulatedNodes:
             if not isinstance(result, NoFit):
                 return
             reasons.add(result.reason)
-        raise SimulationError(f"job {job.id!r}: fits on no node: {'; '.join(sorted(reasons))}")
+        raise JobFitsNowhereError(f"job {job.id!r}: fits on no node: {'; '.join(sorted(reasons))}")
 
     def take(self, job: SimulatedJob) -> NodePlacement:
         """Place a job and take its GPUs. At least one node must have enough free GPUs."""

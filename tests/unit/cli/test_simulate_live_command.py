@@ -76,6 +76,9 @@ def test_job_that_never_fits_and_cluster_without_nodes_are_errors(
     done = gputopo("simulate --live --jobs -", stdin=b"gpus,service\n16,1\n")
     assert done.status == 2
     assert "fits on no node: needs 16 GPUs" in done.err
+    assert "; GPUs of pods without a known end are never free, unless --assume-s" in done.err
+    with_end = "simulate --live --jobs - --assume-seconds 60"
+    assert "never free" not in gputopo(with_end, stdin=b"gpus,service\n16,1\n").err
     del api.lists[cluster.TOPOLOGIES]
     done = gputopo("simulate --live --jobs -", stdin=JOBS)
     assert done.status == 2
