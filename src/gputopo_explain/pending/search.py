@@ -49,7 +49,7 @@ class ReleaseSearch:
             return PreemptionOutlook(False, reason)
         release = self._release(found[0])
         if all(pod.stopping for pod in release.pods):
-            return PreemptionOutlook(False, "not needed: the pods end without it")
+            return PreemptionOutlook(False, "these pods are being deleted already")
         reason = (
             f"kube-scheduler may end pods of a priority below {own}, "
             "if their PodDisruptionBudgets permit it"

@@ -16,10 +16,21 @@ Sentences = tuple[str, str | None]
 
 def rejected_remedy(view: PodView, pod: Document) -> str:
     """Return how the request of a rejected pod is corrected."""
-    owners = pod["metadata"].get("ownerReferences") or ()
-    owner = next((f"{each.get('kind')} {each.get('name')}" for each in owners), None)
+    owner = _owner_to_correct(pod)
     where = f"pod template of the {owner}" if owner else f"manifest of pod {view.name}"
     return f"correct the resources or the {GROUP} annotations in the {where}; create the pod again"
+
+
+def _owner_to_correct(pod: Document) -> str | None:
+    """Return the controller that has the template: of a ReplicaSet web-5b9 the Deployment web."""
+    metadata = pod["metadata"]
+    for owner in metadata.get("ownerReferences") or ():
+        kind, name = str(owner.get("kind")), str(owner.get("name"))
+        suffix = f"-{(metadata.get('labels') or {}).get('pod-template-hash')}"
+        if kind == "ReplicaSet" and name.endswith(suffix):
+            return f"Deployment {name.removesuffix(suffix)}"
+        return f"{kind} {name}"
+    return None
 
 
 def impossible(needs: PodNeeds, reasons: NodeReasons, objects: ClusterObjects) -> Sentences:
@@ -43,10 +54,15 @@ def impossible(needs: PodNeeds, reasons: NodeReasons, objects: ClusterObjects) -
             f"the pod needs {_gpus(size)}, no node has more than {healthy} healthy GPUs",
             "`gputopo doctor` shows why GPUs are unhealthy and how to repair them",
         )
+    remedy = "change the rules or requests of the pod, or the labels and taints of a node"
+    if any(
+        usage.healthy.bit_count() < size <= len(usage.topology.gpus) for usage in usages.values()
+    ):
+        remedy += "; `gputopo doctor` shows how to repair unhealthy GPUs"
     texts = {each.reason for node in usages for each in reasons.obstacles.get(node, ())}
     return (
         f"no node can take the pod, even if all other pods end: {'; '.join(sorted(texts))}",
-        "change the rules or requests of the pod, or the labels and taints of a node",
+        remedy,
     )
 
 
@@ -58,7 +74,7 @@ def waiting(needs: PodNeeds, releases: Sequence[Release], groups: Sequence[NodeG
     best = releases[0]
     count = sum(not pod.stopping for pod in best.pods)
     if not count:
-        return f"the pod gets {size} on {best.node} when pods that end there have stopped"
+        return f"the pod gets {size} on {best.node} when pods that are being deleted have ended"
     pods = "1 pod ends" if count == 1 else f"{count} pods end"
     return f"the pod waits for {size} on one node: it fits {best.node} when {pods}"
 

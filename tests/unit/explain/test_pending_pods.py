@@ -80,7 +80,11 @@ def test_rejected_pod_names_the_field_and_where_to_correct_it() -> None:
     assert "manifest of pod waiting" in found.remedy
     of_owner = explain_pod(owned(wrong, "ReplicaSet", "web"), cluster()).remedy
     assert of_owner is not None
-    assert "pod template of the ReplicaSet web" in of_owner
+    assert "pod template of the ReplicaSet web;" in of_owner
+    wrong["metadata"]["labels"] = {"pod-template-hash": "5b9"}
+    of_deployment = explain_pod(owned(wrong, "ReplicaSet", "web-5b9"), cluster()).remedy
+    assert of_deployment is not None
+    assert "pod template of the Deployment web;" in of_deployment
 
 
 def test_gated_pod_names_its_gates() -> None:
@@ -191,6 +195,12 @@ def test_permanent_misfit_names_the_largest_node_and_a_remedy() -> None:
     unhealthy = [topology_object("n1", dgx("n1"), unhealthy=[0, 1])]
     found = explain_pod(waiting(8), cluster(nodes=["n1"], topologies=unhealthy))
     assert found.summary == "the pod needs 8 GPUs, no node has more than 6 healthy GPUs"
+    elsewhere = waiting(8, nodeSelector={"kubernetes.io/hostname": "n1"})
+    found = explain_pod(
+        elsewhere, cluster(topologies=[*unhealthy, topology_object("n2", dgx("n2"))])
+    )
+    assert found.remedy is not None
+    assert found.remedy.endswith("; `gputopo doctor` shows how to repair unhealthy GPUs")
     found = explain_pod(waiting(), cluster(topologies=()))
     assert found.summary == "the cluster has no node with a readable GPUTopology"
     assert explain_pod(waiting(), cluster(nodes=())).state is PendingState.IMPOSSIBLE
@@ -226,9 +236,9 @@ def test_processes_of_deleted_pods_and_pods_that_stop_come_before_running_pods()
         ("default/gone", True, None),
         ("default/deleting", True, 0),
     }
-    assert found.summary == "the pod gets 4 GPUs on n1 when pods that end there have stopped"
+    assert found.summary == "the pod gets 4 GPUs on n1 when pods that are being deleted have ended"
     assert found.preemption is not None
-    assert found.preemption.reason == "not needed: the pods end without it"
+    assert found.preemption.reason == "these pods are being deleted already"
 
 
 def test_gpus_that_kubelet_does_not_offer_for_a_moment_count_as_gpus_of_the_node() -> None:
