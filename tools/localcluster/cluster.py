@@ -69,7 +69,9 @@ class Cluster:
             if record is not None:
                 if reason := state.difference(record, programs, servers):
                     raise ClusterError(state.conflict_message(record, reason))
-                self._progress.note(f"a cluster is there, started from {record.clone}; taking it")
+                self._progress.note(
+                    f"using the running cluster, which was started from {record.clone}"
+                )
             built = images.ensure(self._paths, programs, self._progress)
             self._start(record or self._prepare(release, programs, servers, built), built)
 
