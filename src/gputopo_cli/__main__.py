@@ -40,7 +40,9 @@ def run(arguments: Sequence[str], program: str) -> int:
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
         extras = "cli,web" if package in _OF_WEB else "cli"
-        return _fail(f"{package} is not installed: pip install 'gputopo[{extras}]'", FAILED)
+        # The pip of another environment would look for gputopo on PyPI, which does not have it.
+        pip = f"{sys.executable} -m pip"
+        return _fail(f"{package} is not installed: {pip} install 'gputopo[{extras}]'", FAILED)
     except OSError as error:
         # Python flushes standard output again at exit. This second flush must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -137,7 +137,8 @@ def test_missing_extra_is_reported_with_the_command_to_install() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == "gputopo: typer is not installed: pip install 'gputopo[cli]'\n"
+    install = f"{sys.executable} -m pip install 'gputopo[cli]'"
+    assert done.stderr == f"gputopo: typer is not installed: {install}\n"
 
 
 @pytest.mark.parametrize("module", ["uvicorn", "starlette", "jinja2", "markupsafe"])
@@ -150,7 +151,8 @@ def test_missing_package_of_the_page_is_reported_with_its_extra(module: str) -> 
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == f"gputopo: {module} is not installed: pip install 'gputopo[cli,web]'\n"
+    install = f"{sys.executable} -m pip install 'gputopo[cli,web]'"
+    assert done.stderr == f"gputopo: {module} is not installed: {install}\n"
 
 
 @pytest.mark.parametrize("module", ["typer", "rich", "numpy"])

@@ -1,5 +1,6 @@
 """Solve linear programs with HiGHS, an optional dependency of Synergy-Opt."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -82,7 +83,8 @@ def _import_solver() -> ModuleType:
         return import_module("highspy")  # here, because the import is slow and rarely needed
     except ImportError as error:
         raise SolverMissingError(
-            "allocation: opt needs the solver HiGHS; install it with pip install 'gputopo[opt]'"
+            "allocation: opt needs the solver HiGHS; install it with "
+            f"{sys.executable} -m pip install 'gputopo[opt]'"
         ) from error
 
 
