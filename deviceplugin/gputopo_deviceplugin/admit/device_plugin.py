@@ -1,13 +1,13 @@
 """Serves the device-plugin API to kubelet. Converts the API's messages to plain values and back."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
 import grpc
 import grpc.aio
 
-from gputopo.topology.model import GpuUuid
+from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.identify import (
     AdmissionRejection,
@@ -16,11 +16,13 @@ from gputopo_deviceplugin.admit.identify import (
 )
 from gputopo_deviceplugin.admit.response import (
     CONTROL_DEVICES,
+    add_locality,
     add_steps_socket,
     cdi_response,
     device_node_response,
 )
 from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.gpus.numa import numa_nodes_of, read_local_cpus
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.registration import OPTIONS
 from gputopo_deviceplugin.kubelet.state import KubeletState
@@ -112,6 +114,7 @@ class GpuDevicePlugin(DevicePluginServicer):
             if isinstance(result, AdmissionRejection):
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, result.reason)
             injected = self._inject(result)
+            self._add_locality(injected, result)
             # The agent knows that the GPUs are this container's, so the socket is its own too.
             if (folder := self._folders.open_for(result)) is not None:
                 add_steps_socket(injected, folder)
@@ -119,13 +122,24 @@ class GpuDevicePlugin(DevicePluginServicer):
         return response
 
     def _inject(self, allocation: ContainerAllocation) -> api.ContainerAllocateResponse:
-        settings, hardware = self._settings, self._state.hardware
+        settings = self._settings
         if settings.injected_cdi_kind is not None:
             return cdi_response(allocation.gpus, settings.injected_cdi_kind)
         folder = settings.device_mount or settings.device_dir
         controls = [name for name in CONTROL_DEVICES if (folder / name).exists()]
-        gpus = hardware.gpus if hardware else {}
-        return device_node_response(allocation.gpus, gpus, controls, settings.device_dir)
+        return device_node_response(allocation.gpus, self._gpus, controls, settings.device_dir)
+
+    def _add_locality(
+        self, response: api.ContainerAllocateResponse, allocation: ContainerAllocation
+    ) -> None:
+        numa_nodes = numa_nodes_of(self._gpus[uuid] for uuid in allocation.gpus)
+        cpus = read_local_cpus(self._settings.system_dir, numa_nodes) if numa_nodes else ()
+        add_locality(response, numa_nodes, cpus)
+
+    @property
+    def _gpus(self) -> Mapping[GpuUuid, Gpu]:
+        hardware = self._state.hardware
+        return hardware.gpus if hardware else {}
 
 
 def _devices(health: Health) -> api.ListAndWatchResponse:

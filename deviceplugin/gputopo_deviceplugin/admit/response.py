@@ -1,17 +1,20 @@
 """Builds the agent's response to Allocate: environment variables and devices. Pure functions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from gputopo.api.names import (
+    CPUS_VARIABLE,
     CUDA_VISIBLE_DEVICES,
+    NUMA_NODES_VARIABLE,
     NVIDIA_VISIBLE_DEVICES,
     STEPS_DIRECTORY,
     STEPS_SOCKET,
     STEPS_SOCKET_VARIABLE,
 )
 from gputopo.topology.model import Gpu, GpuUuid
+from gputopo_deviceplugin.gpus.cpulist import format_cpu_list
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 
 CONTROL_DEVICES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
@@ -58,3 +61,17 @@ def add_steps_socket(response: api.ContainerAllocateResponse, folder: Path) -> N
     """Mount the folder of the steps socket, and set a variable to the path of the socket."""
     response.envs[STEPS_SOCKET_VARIABLE] = f"{STEPS_DIRECTORY}/{STEPS_SOCKET}"
     response.mounts.add(container_path=STEPS_DIRECTORY, host_path=str(folder), read_only=True)
+
+
+def add_locality(
+    response: api.ContainerAllocateResponse, numa_nodes: Sequence[int], cpus: Collection[int]
+) -> None:
+    """Set variables to the NUMA nodes of the container's GPUs, and to the CPUs of these nodes.
+
+    A variable is absent if its value is unknown: a program that binds itself to an empty list of
+    CPUs would fail.
+    """
+    if numa_nodes:
+        response.envs[NUMA_NODES_VARIABLE] = ",".join(map(str, numa_nodes))
+    if cpus:
+        response.envs[CPUS_VARIABLE] = format_cpu_list(cpus)

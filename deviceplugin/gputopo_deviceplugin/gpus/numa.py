@@ -1,9 +1,11 @@
-"""Reads the host's NUMA nodes from sysfs."""
+"""Reads the host's NUMA nodes and their CPUs from sysfs."""
 
 import re
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from gputopo.topology.model import NumaNode
+from gputopo.topology.model import Gpu, NumaNode
+from gputopo_deviceplugin.gpus.cpulist import CpuListError, parse_cpu_list
 
 _NODE = re.compile(r"node(\d+)")
 _TOTAL = re.compile(r"^Node \d+ MemTotal:\s+(\d+) kB$", re.MULTILINE)
@@ -20,9 +22,39 @@ def read_numa_nodes(system_dir: Path) -> tuple[NumaNode, ...]:
             continue
         total = _TOTAL.search(_read(folder / "meminfo"))
         if total is not None:
-            cpus = _count_cpus(_read(folder / "cpulist"))
+            cpus = len(_read_cpus(folder / "cpulist") or ())
             found.append(NumaNode(int(name[1]), cpus, int(total[1]) * 1024))
     return tuple(sorted(found, key=lambda node: node.id))
+
+
+def numa_nodes_of(gpus: Iterable[Gpu]) -> tuple[int, ...]:
+    """Return the NUMA nodes of ``gpus`` in ascending order; empty if one of them is unknown."""
+    nodes = {gpu.numa_node for gpu in gpus}
+    known = sorted(node for node in nodes if node is not None)
+    return tuple(known) if len(known) == len(nodes) else ()
+
+
+def read_local_cpus(system_dir: Path, numa_nodes: Collection[int]) -> frozenset[int]:
+    """Return the online CPUs of all ``numa_nodes``; empty if sysfs does not describe one of them.
+
+    The function reads sysfs at each call, because CPUs can go offline and come back. A NUMA node
+    may have memory and no CPUs.
+    """
+    folder = system_dir / "devices/system"
+    lists = [_read_cpus(folder / f"node/node{node}/cpulist") for node in numa_nodes]
+    known = [cpus for cpus in lists if cpus is not None]
+    online = _read_cpus(folder / "cpu/online")
+    if online is None or len(known) < len(lists):
+        return frozenset()
+    return online.intersection(frozenset().union(*known))
+
+
+def _read_cpus(path: Path) -> frozenset[int] | None:
+    """Return the CPUs in a file of sysfs; None if the file is missing or has other content."""
+    try:
+        return parse_cpu_list(path.read_text())
+    except (OSError, CpuListError):
+        return None
 
 
 def _read(path: Path) -> str:
@@ -30,13 +62,3 @@ def _read(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
-
-
-def _count_cpus(cpu_list: str) -> int:
-    """Count the CPUs in a list: 5 for ``0-3,8``."""
-    count = 0
-    for part in cpu_list.strip().split(","):
-        first, _, last = part.partition("-")
-        if first:
-            count += int(last or first) - int(first) + 1
-    return count

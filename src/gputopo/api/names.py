@@ -87,3 +87,8 @@ STEPS_SOCKET: Final = "socket"
 
 STEPS_SOCKET_VARIABLE: Final = "GPUTOPO_STEPS_SOCKET"
 """The agent sets this variable to the path of the steps socket in the container."""
+
+CPUS_VARIABLE: Final = "GPUTOPO_CPUS"
+NUMA_NODES_VARIABLE: Final = "GPUTOPO_NUMA_NODES"
+"""The agent sets both variables in containers with GPUs: the CPUs near the GPUs, and their NUMA
+nodes. A value in the pod's spec has priority."""

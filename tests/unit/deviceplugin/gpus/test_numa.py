@@ -1,7 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from gputopo.topology.model import NumaNode
-from gputopo_deviceplugin.gpus.numa import read_numa_nodes
+from gputopo_deviceplugin.gpus.numa import numa_nodes_of, read_local_cpus, read_numa_nodes
+from gputopo_topologies.catalogue import named
 
 
 def write(system_dir: Path, node: int, cpus: str, kib: int) -> None:
@@ -32,3 +36,44 @@ def test_numa_nodes_without_description_are_omitted(tmp_path: Path) -> None:
     (tmp_path / "devices/system/node/node0").mkdir(parents=True)
     (tmp_path / "devices/system/node/node_list").mkdir()
     assert read_numa_nodes(tmp_path) == ()
+
+
+def write_online(system_dir: Path, cpus: str) -> None:
+    folder = system_dir / "devices/system/cpu"
+    folder.mkdir(parents=True)
+    (folder / "online").write_text(cpus)
+
+
+def test_numa_nodes_with_a_damaged_list_of_cpus_have_no_cpus(tmp_path: Path) -> None:
+    write(tmp_path, 0, "0-\n", 1024)
+    assert read_numa_nodes(tmp_path) == (NumaNode(0, 0, 2**20),)
+
+
+def test_the_cpus_of_several_numa_nodes_are_joined_without_offline_cpus(tmp_path: Path) -> None:
+    write(tmp_path, 0, "0-3,8\n", 1024)
+    write(tmp_path, 1, "4-7\n", 1024)
+    write(tmp_path, 2, "\n", 1024)
+    write_online(tmp_path, "0-2,4-8\n")
+    assert read_local_cpus(tmp_path, [0]) == {0, 1, 2, 8}
+    assert read_local_cpus(tmp_path, [0, 1]) == {0, 1, 2, 4, 5, 6, 7, 8}
+    assert read_local_cpus(tmp_path, [1, 2]) == {4, 5, 6, 7}, "node 2 has memory only"
+
+
+def test_if_sysfs_does_not_describe_a_numa_node_no_cpus_are_local(tmp_path: Path) -> None:
+    write(tmp_path, 0, "0-3\n", 1024)
+    write(tmp_path, 1, "none\n", 1024)
+    assert read_local_cpus(tmp_path, [0]) == frozenset(), "the online CPUs are unknown"
+    write_online(tmp_path, "0-3\n")
+    assert read_local_cpus(tmp_path, [0, 1]) == frozenset()
+    assert read_local_cpus(tmp_path, [0, 5]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "nodes"), [((1, 0, 1), (0, 1)), ((8,), (8,)), ((0, None), ()), ((), ())]
+)
+def test_numa_nodes_of_gpus_are_unknown_if_one_is_unknown(
+    numbers: tuple[int | None, ...], nodes: tuple[int, ...]
+) -> None:
+    gpus = named("dgx1-v100").gpus
+    numbered = [replace(gpu, numa_node=node) for gpu, node in zip(gpus, numbers, strict=False)]
+    assert numa_nodes_of(numbered) == nodes
