@@ -8,6 +8,7 @@ from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.cgroups import Cgroups
 from gputopo_deviceplugin.admit.device_plugin import GpuDevicePlugin
 from gputopo_deviceplugin.admit.lock import AdmissionLock
+from gputopo_deviceplugin.admit.numa_report import NumaReporter, config_reader
 from gputopo_deviceplugin.admit.offer import DeviceOffer
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
@@ -86,6 +87,7 @@ class Agent:
             self._state, self._kubelet, self._tracker, self.connection, self._node
         )
         self._measurer = self._create_measurer()
+        self._numa = self._create_numa_reporter()
         self._topology_file = TopologyFile(settings.state_dir)
         self._publisher = TopologyPublisher(self._api)
         lock = AdmissionLock()
@@ -100,6 +102,18 @@ class Agent:
         endpoints = EndpointClient(timeout_seconds=RESPONSE_SECONDS, max_bytes=MAX_EXPOSITION_BYTES)
         self._scraper = MetricsScraper(endpoints, measurer, metrics)
         return measurer
+
+    def _create_numa_reporter(self) -> NumaReporter | None:
+        settings = self._settings
+        if settings.publish_numa == "Never":
+            return None
+        return NumaReporter(
+            self._state,
+            self._kubelet,
+            self._changes,
+            config_reader(lambda: self._node.document, settings),
+            retry_seconds=settings.resync_seconds,
+        )
 
     def _create_registrar(self, lock: AdmissionLock) -> Registrar:
         settings = self._settings
@@ -141,6 +155,7 @@ class Agent:
             observer=self._observer,
             offer=self._offer,
             measurer=self._measurer,
+            numa=self._numa,
         )
         return StatusReporter(
             settings,
@@ -179,6 +194,8 @@ class Agent:
             loops.create_task(self._create_hardware_watch().run(known))
             loops.create_task(self._registrar.run())
             loops.create_task(self._offer.run(self._changes))
+            if self._numa is not None:
+                loops.create_task(self._numa.run())
             loops.create_task(
                 record_health_changes(self._state, node, self._recorder, self._changes)
             )

@@ -58,6 +58,11 @@ class AgentMetrics:
             "1 while the processes of pods are visible in kubelet's cgroups",
             registry=registry,
         )
+        self._numa = Gauge(
+            "gputopo_agent_numa_published",
+            "1 while kubelet gets the NUMA nodes of the GPUs",
+            registry=registry,
+        )
         self._allocations = Counter(
             "gputopo_agent_allocations",
             "Containers that requested GPUs",
@@ -106,6 +111,7 @@ class AgentMetrics:
         differing: int,
         deleted: int,
         processes_visible: bool,
+        numa_published: bool,
     ) -> None:
         """Set the gauges of the agent's state."""
         healthy = sum(fault is None for fault in health.values())
@@ -116,6 +122,7 @@ class AgentMetrics:
         self._differing.set(differing)
         self._deleted.set(deleted)
         self._tracking.set(processes_visible)
+        self._numa.set(numa_published)
 
     def count_allocation(self, *, rejected: bool) -> None:
         """Count a container that got its GPUs, or whose request was rejected."""

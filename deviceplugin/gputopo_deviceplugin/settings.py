@@ -8,6 +8,7 @@ from pydantic import Field
 from gputopo.api.names import RESOURCE
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 from gputopo.throughput.phases import DEFAULT_RULES, PhaseRules
+from gputopo_kube.kubelet_config import SERVICE_ACCOUNT, KubeletCredentials
 
 
 class AgentSettings(ProgramSettings):
@@ -86,6 +87,23 @@ class AgentSettings(ProgramSettings):
         Seconds,
         Field(description="time limit for opening NVML and for the first read of all GPUs"),
     ] = 60.0
+    publish_numa: Annotated[
+        Literal["Never", "PolicyNone"],
+        Field(
+            description="when kubelet gets the NUMA nodes of the GPUs: Never, or PolicyNone while "
+            "its topologyManagerPolicy is none"
+        ),
+    ] = "Never"
+    kubelet_tls: Annotated[
+        Literal["ClusterCA", "Insecure"],
+        Field(
+            description="how the agent verifies kubelet's certificate before it reads the policy: "
+            "ClusterCA, or Insecure for any certificate"
+        ),
+    ] = "ClusterCA"
+    service_account_dir: Annotated[
+        Path, Field(description="folder with token and ca.crt of the agent's service account")
+    ] = SERVICE_ACCOUNT
     observe_seconds: Annotated[
         Seconds, Field(description="time between two reads of kubelet's pod-resources list")
     ] = 5.0
@@ -138,6 +156,13 @@ class AgentSettings(ProgramSettings):
     def injected_cdi_kind(self) -> str | None:
         """The CDI kind; None if containers get device nodes instead of CDI devices."""
         return self.cdi_kind if self.device_injection == "CDI" else None
+
+    @property
+    def kubelet_credentials(self) -> KubeletCredentials:
+        """How the agent identifies to kubelet's HTTPS server, and verifies it."""
+        folder = self.service_account_dir
+        verified = self.kubelet_tls == "ClusterCA"
+        return KubeletCredentials(folder / "token", folder / "ca.crt" if verified else None)
 
     @property
     def competitors(self) -> frozenset[str]:

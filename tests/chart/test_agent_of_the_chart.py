@@ -101,6 +101,34 @@ DRIVER_FOLDERS = {
 }
 
 
+def test_the_agent_may_read_the_configuration_of_kubelets_only_on_request(
+    helm: Helm, objects: list[Object]
+) -> None:
+    def rules(rendered: list[Object]) -> list[Object]:
+        found: list[Object] = find(rendered, "ClusterRole", "gputopo-deviceplugin")["rules"]
+        return [rule for rule in found if any("/" in name for name in rule["resources"])]
+
+    def flags(rendered: list[Object]) -> list[str]:
+        (agent,) = pod_of(find(rendered, "DaemonSet", "gputopo-deviceplugin"))["containers"]
+        return [each for each in agent["args"] if each.startswith(("--publish-numa", "--kubelet"))]
+
+    def ports(rendered: list[Object]) -> list[int]:
+        policy = find(rendered, "NetworkPolicy", "gputopo-deviceplugin")
+        each = [rule.get("ports", []) for rule in policy["spec"]["egress"]]
+        return [port["port"] for ports in each for port in ports]
+
+    assert flags(objects) == ["--publish-numa=Never", "--kubelet-tls=ClusterCA"]
+    assert all("nodes/configz" not in rule["resources"] for rule in rules(objects))
+    network = {"networkPolicy": {"enabled": True}}
+    assert 10250 not in ports(helm.render(network))
+    numa = {"numa": {"publish": "PolicyNone", "kubeletTLS": "Insecure"}}
+    rendered = helm.render({"devicePlugin": numa, **network})
+    assert flags(rendered) == ["--publish-numa=PolicyNone", "--kubelet-tls=Insecure"]
+    wanted = {"apiGroups": [""], "resources": ["nodes/configz"], "verbs": ["get"]}
+    assert wanted in rules(rendered)
+    assert 10250 in ports(rendered)
+
+
 @pytest.mark.parametrize("folder", DRIVER_FOLDERS)
 def test_agent_starts_without_the_folder_of_the_driver(helm: Helm, folder: str) -> None:
     rendered = helm.render(

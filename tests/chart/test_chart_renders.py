@@ -172,7 +172,7 @@ def test_settings_of_sizing_reach_the_operator(helm: Helm) -> None:
 @pytest.mark.parametrize(
     ("older", "complete"),
     [
-        ({"operator": {"queue": None, "sizing": None}}, {}),
+        ({"operator": {"queue": None, "sizing": None}, "devicePlugin": {"numa": None}}, {}),
         (
             {
                 "serviceMonitor": None,

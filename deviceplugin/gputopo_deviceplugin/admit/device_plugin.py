@@ -69,14 +69,14 @@ class GpuDevicePlugin(DevicePluginServicer):
         request: api.Empty,  # noqa: ARG002
         context: grpc.aio.ServicerContext[api.Empty, api.ListAndWatchResponse],  # noqa: ARG002
     ) -> AsyncIterator[api.ListAndWatchResponse]:
-        """Send all GPUs with their health now, and again at every change."""
+        """Send all GPUs with health and NUMA nodes now, and again at every change."""
         self._kubelet.add_watcher()
         changes = self._state.changes
         try:
             while True:
-                offered = self._state.offered
-                yield _devices(offered)
-                while self._state.offered == offered:
+                sent = self._state.offered, self._state.numa_nodes
+                yield _devices(*sent)
+                while (self._state.offered, self._state.numa_nodes) == sent:
                     await changes.wait_after(changes.count)
         finally:
             self._kubelet.remove_watcher()
@@ -142,10 +142,18 @@ class GpuDevicePlugin(DevicePluginServicer):
         return hardware.gpus if hardware else {}
 
 
-def _devices(health: Health) -> api.ListAndWatchResponse:
+def _devices(health: Health, numa_nodes: Mapping[GpuUuid, int]) -> api.ListAndWatchResponse:
     return api.ListAndWatchResponse(
         devices=[
-            api.Device(ID=uuid, health="Healthy" if fault is None else "Unhealthy")
+            api.Device(
+                ID=uuid,
+                health="Healthy" if fault is None else "Unhealthy",
+                topology=_topology(numa_nodes.get(uuid)),
+            )
             for uuid, fault in health.items()
         ]
     )
+
+
+def _topology(numa_node: int | None) -> api.TopologyInfo | None:
+    return None if numa_node is None else api.TopologyInfo(nodes=[api.NUMANode(ID=numa_node)])

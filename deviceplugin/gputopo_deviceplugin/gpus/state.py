@@ -3,6 +3,8 @@
 ``gpus.watch`` writes their health. ``admit.offer`` writes which GPUs new containers may get.
 """
 
+from collections.abc import Mapping
+
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
@@ -16,12 +18,14 @@ class GpuState:
         changes: signals each change of this state.
         hardware: None until the GPUs were read for the first time.
         unregistered_reason: why the agent must not register with kubelet; None if it may register.
+        numa_nodes: the NUMA nodes that the agent reports to kubelet: of every GPU, or none at all.
     """
 
     def __init__(self) -> None:
         self.changes = ChangeSignal()
         self.hardware: NodeHardware | None = None
         self.unregistered_reason: str | None = "the GPUs of this node were not read yet"
+        self.numa_nodes: Mapping[GpuUuid, int] = {}
         self._withheld_reason: str | None = None
         self._assigned: frozenset[GpuUuid] = frozenset()
 
@@ -45,6 +49,12 @@ class GpuState:
         """Replace the stored GPUs and their health."""
         if hardware != self.hardware:
             self.hardware = hardware
+            self.changes.notify()
+
+    def report_numa(self, nodes: Mapping[GpuUuid, int]) -> None:
+        """Report these NUMA nodes to kubelet. ``nodes`` has every GPU, or is empty."""
+        if nodes != self.numa_nodes:
+            self.numa_nodes = nodes
             self.changes.notify()
 
     def withhold(self, reason: str | None, assigned: frozenset[GpuUuid]) -> None:

@@ -128,6 +128,9 @@ class Registrar:
             options=OPTIONS,
         )
         sockets = self._identify_sockets()
+        # A kubelet that has just started may have another topologyManagerPolicy. While it is not
+        # known, kubelet must not see NUMA nodes.
+        self._gpus.report_numa({})
         try:
             async with grpc.aio.insecure_channel(
                 f"unix:{self._kubelet_socket}", options=CHANNEL_OPTIONS

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputopo.runtime.log import fields
+from gputopo_deviceplugin.admit.numa_report import NumaReporter
 from gputopo_deviceplugin.admit.offer import ADMITTED_SECONDS, DeviceOffer
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
@@ -50,6 +51,7 @@ class ReportSources:
     observer: AllocationObserver
     offer: DeviceOffer
     measurer: Measurer
+    numa: NumaReporter | None
 
 
 class StatusReporter:
@@ -74,6 +76,7 @@ class StatusReporter:
         self._observer = sources.observer
         self._offer = sources.offer
         self._measurer = sources.measurer
+        self._numa = sources.numa
         self._publisher = publisher
         self._file = file
         self._metrics = metrics
@@ -173,6 +176,7 @@ class StatusReporter:
             differing=[each.message for each in self._observer.differing],
             pods_version=self._observed_version,
             processes_visible=visible,
+            numa=self._numa.condition if self._numa else None,
             measured=self._measurer.published,
             sized_capacity=self._capacity.update(
                 sized_capacity(
@@ -190,6 +194,7 @@ class StatusReporter:
             differing=len(observation.differing),
             deleted=sum(gpu.pod_deleted is True for gpu in observation.gpus),
             processes_visible=observation.processes_visible,
+            numa_published=observation.numa is not None and observation.numa.holds,
         )
 
     async def _publish(self, observation: NodeObservation) -> bool:

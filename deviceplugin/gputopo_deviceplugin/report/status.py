@@ -30,6 +30,7 @@ class NodeObservation:
             ``pods_version`` is None until kubelet has listed its pods. Until then,
             ``observedPodsVersion`` of the status does not change.
         processes_visible: False if the agent cannot see processes of deleted pods.
+        numa: whether kubelet gets the NUMA nodes of the GPUs; None if the agent must not do that.
         measured: rates and samples; None until the agent has measured for some time.
         sized_capacity: CPUs, memory and GPUs for pods that gputopo sizes; None if unknown.
     """
@@ -40,6 +41,7 @@ class NodeObservation:
     differing: Sequence[str]
     pods_version: PodsVersion | None
     processes_visible: bool
+    numa: NodeCondition | None = None
     measured: NodeMeasurements | None = None
     sized_capacity: SizedCapacity | None = None
 
@@ -85,6 +87,7 @@ def build_status(
         _gpus_healthy(observation.hardware.health),
         _allocations_as_placed(observation.differing),
         _processes_tracked(visible=observation.processes_visible),
+        *([observation.numa] if observation.numa else []),
     ]
     known = {condition.type: condition for condition in before.conditions}
     topology, version = observation.hardware.topology, observation.pods_version

@@ -66,6 +66,9 @@ GPUS_RESET_ANNOTATION: Final = "gputopo.io/gpus-reset-at"
 READY_CONDITION: Final = "Ready"
 """Condition of a GPUTopology. While it is False, the node gets no new pods."""
 
+NUMA_PUBLISHED_CONDITION: Final = "NUMAPublished"
+"""Condition of a GPUTopology: whether the agent reports the NUMA nodes of the GPUs to kubelet."""
+
 INVALIDATED_ANNOTATION: Final = "gputopo.io/binding-called-off"
 """Set to any value on a pod. This changes its resource version, so Bindings in flight fail."""
 

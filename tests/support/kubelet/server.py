@@ -48,6 +48,8 @@ class FakeKubelet(DeviceManager):
     Attributes:
         keeps_endpoints: the fault of kubelet 1.37 that it never deletes the record of an endpoint
             which registered again before its first connection had ended (kubernetes #139338).
+        numa_nodes: the NUMA nodes of each device that has a topology, as reported by the plugin.
+        numa_seen: whether any device had a topology, for each message since the last start.
         endpoints: file names of the registered sockets since the last start.
     """
 
@@ -56,6 +58,8 @@ class FakeKubelet(DeviceManager):
         self.plugin_dir = directory / "device-plugins"
         self.socket = directory / "pod-resources" / "kubelet.sock"
         self.registrations = 0
+        self.numa_nodes: dict[str, list[int]] = {}
+        self.numa_seen: list[bool] = []
         self.registrations_rejected = 0
         self.rejects_registration = False
         self.keeps_endpoints = False
@@ -71,7 +75,7 @@ class FakeKubelet(DeviceManager):
 
     async def start(self) -> None:
         """Delete the sockets of the folder, as kubelet does, and listen."""
-        self.endpoints = []
+        self.endpoints, self.numa_seen = [], []
         for folder in (self.plugin_dir, self.socket.parent):
             folder.mkdir(parents=True, exist_ok=True)
             for old in folder.glob("*.sock"):
@@ -101,6 +105,7 @@ class FakeKubelet(DeviceManager):
             await self._channel.close(None)
         self._watch = self._channel = self.plugin = None
         self.devices = {}
+        self.numa_nodes = {}
 
     async def registered(self, request: api.RegisterRequest) -> None:
         """Connect to the plugin before the response of Register."""
@@ -124,6 +129,12 @@ class FakeKubelet(DeviceManager):
         try:
             async for message in stub.ListAndWatch(api.Empty()):
                 self.devices = {device.ID: device.health for device in message.devices}
+                self.numa_nodes = {
+                    device.ID: [node.ID for node in device.topology.nodes]
+                    for device in message.devices
+                    if device.HasField("topology")
+                }
+                self.numa_seen.append(bool(self.numa_nodes))
                 await self._signal()
         except grpc.aio.AioRpcError:
             self.devices = dict.fromkeys(self.devices, "Unhealthy")

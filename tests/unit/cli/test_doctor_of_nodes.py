@@ -329,3 +329,58 @@ def test_kubelet_of_a_node_that_is_not_ready_gets_no_request(
     change(NODES, 1, status={})(api)
     del api.objects[configz("n2")]
     assert [found for found in findings(gputopo) if found[0] == "kubelets"] == []
+
+
+def publish_numa(api: StaticApi, *, status: str, reason: str, message: str = "") -> None:
+    """Write the condition of node n1's agent."""
+    condition = {
+        "type": "NUMAPublished",
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    topology = api.lists[TOPOLOGIES][0]
+    known = topology["status"].get("conditions", [])
+    api.lists[TOPOLOGIES][0] = {
+        **topology,
+        "status": {**topology["status"], "conditions": [*known, condition]},
+    }
+
+
+def test_numa_nodes_reported_to_a_kubelet_that_aligns_are_an_error(
+    api: StaticApi, gputopo: Command
+) -> None:
+    publish_numa(api, status="True", reason="PolicyNone")
+    assert findings(gputopo) == []
+    api.objects[configz("n1")]["kubeletconfig"] = {"topologyManagerPolicy": "best-effort"}
+    problem = (
+        "the agent reports the NUMA nodes of the GPUs to a kubelet with topologyManagerPolicy"
+        " best-effort: kubelet chooses GPUs by NUMA node, and the agent rejects pods with other"
+        " GPUs than chosen"
+    )
+    assert findings(gputopo) == [("kubelets", "error", "Node n1", problem)]
+
+
+def test_an_agent_that_cannot_read_the_policy_is_a_warning(
+    api: StaticApi, gputopo: Command
+) -> None:
+    publish_numa(api, status="False", reason="PolicyUnknown", message="status 403")
+    problem = "the NUMA nodes of the GPUs are not reported to kubelet: status 403"
+    assert findings(gputopo) == [("kubelets", "warning", "GPUTopology n1", problem)]
+
+
+@pytest.mark.parametrize("reason", ["PolicyNotNone", "NUMANodeUnknown"])
+def test_numa_nodes_that_are_withheld_for_a_good_reason_are_fine(
+    api: StaticApi, gputopo: Command, reason: str
+) -> None:
+    publish_numa(api, status="False", reason=reason)
+    assert findings(gputopo) == []
+
+
+def test_numa_nodes_reported_to_an_unknown_kubelet_are_no_further_finding(
+    api: StaticApi, gputopo: Command
+) -> None:
+    publish_numa(api, status="True", reason="PolicyNone")
+    del api.objects[configz("n1")]
+    assert [severity for _, severity, _, _ in findings(gputopo)] == ["warning"]

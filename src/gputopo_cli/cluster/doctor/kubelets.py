@@ -1,16 +1,22 @@
-"""Check that no kubelet rejects pods after the scheduler has chosen their GPUs."""
+"""Check that no kubelet rejects pods, or chooses other GPUs, after their GPUs were chosen."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gputopo_cli.cluster.doctor.model import CheckedCluster, Finding, ObjectKind, warning
+from gputopo.api.model import Condition
+from gputopo.api.names import NUMA_PUBLISHED_CONDITION
+from gputopo_cli.cluster.doctor.model import CheckedCluster, Finding, ObjectKind, error, warning
 from gputopo_kube.document import Document
+from gputopo_view.published import parse_node
 
 _REJECTING: Final = frozenset({"restricted", "single-numa-node"})
 """Policies with which kubelet's topology manager rejects pods.
 
-The GPUs are never the reason, because the agent does not report their NUMA nodes to kubelet.
+The GPUs are never the reason, because with these policies the agent does not report their NUMA
+nodes to kubelet.
 """
+
+_GUIDE: Final = "docs/operate/numa.md"
 
 
 def check_kubelets(snapshot: CheckedCluster) -> Iterator[Finding]:
@@ -28,6 +34,41 @@ def check_kubelets(snapshot: CheckedCluster) -> Iterator[Finding]:
                 " best-effort, with which kubelet rejects no pod"
             )
             yield warning(f"Node {name}", _describe_rejection(config), todo)
+    yield from _check_numa(snapshot, _policies(snapshot))
+
+
+def _policies(snapshot: CheckedCluster) -> Mapping[str, str]:
+    """Return the topologyManagerPolicy of each node whose kubelet returned a configuration."""
+    configs = {each["name"]: each.get("kubeletconfig") for each in snapshot[ObjectKind.KUBELETS]}
+    return {
+        name: config.get("topologyManagerPolicy") or "none"
+        for name, config in configs.items()
+        if isinstance(config, dict)
+    }
+
+
+def _check_numa(snapshot: CheckedCluster, policies: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield nodes whose agent reports NUMA nodes wrongly, or does not know the policy."""
+    for node in map(parse_node, snapshot[ObjectKind.TOPOLOGIES]):
+        condition = node.conditions.get(NUMA_PUBLISHED_CONDITION)
+        policy = policies.get(node.name, "none")
+        if condition is None:
+            continue
+        if condition.status == "True" and policy != "none":
+            problem = (
+                f"the agent reports the NUMA nodes of the GPUs to a kubelet with"
+                f" topologyManagerPolicy {policy}: kubelet chooses GPUs by NUMA node, and the agent"
+                " rejects pods with other GPUs than chosen"
+            )
+            yield error(f"Node {node.name}", problem, f"restart the agent of {node.name}")
+        elif condition.reason == "PolicyUnknown":
+            yield _unknown_policy(node.name, condition)
+
+
+def _unknown_policy(name: str, condition: Condition) -> Finding:
+    problem = f"the NUMA nodes of the GPUs are not reported to kubelet: {condition.message}"
+    todo = f"see {_GUIDE}, or set devicePlugin.numa.publish: Never"
+    return warning(f"GPUTopology {name}", problem, todo)
 
 
 def _describe_rejection(config: Document) -> str:

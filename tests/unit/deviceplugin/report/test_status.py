@@ -8,6 +8,7 @@ from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
 from gputopo_deviceplugin.conditions import not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.kubelet.numa_rule import TopologyPolicy, numa_to_report
 from gputopo_deviceplugin.measure.records import NodeMeasurements
 from gputopo_deviceplugin.report.status import (
     NodeObservation,
@@ -198,3 +199,15 @@ def test_an_agent_that_has_just_started_keeps_the_measurements() -> None:
     observation = replace(observe(HEALTHY), measured=measured("a", "2026-01-01T00:00:00Z"))
     before = build_status(observation, generation=3, before=GPUTopologyStatus(), now="t1")
     assert build_status(observe(HEALTHY), generation=3, before=before, now="t2") == before
+
+
+def test_the_condition_about_numa_nodes_appears_only_if_the_agent_may_publish_them() -> None:
+    without = status(HEALTHY, GPUTopologyStatus(), "t1")
+    assert "NUMAPublished" not in {each.type for each in without.conditions}
+    _, condition = numa_to_report({}, TopologyPolicy("restricted"))
+    observed = replace(observe(HEALTHY), numa=condition)
+    after = build_status(observed, generation=3, before=without, now="t2")
+    found = after.conditions[-1]
+    assert (found.type, found.status, found.reason) == ("NUMAPublished", "False", "PolicyNotNone")
+    switched_off = status(HEALTHY, after, "t3")
+    assert "NUMAPublished" not in {each.type for each in switched_off.conditions}

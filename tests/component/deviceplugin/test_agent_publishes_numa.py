@@ -1,0 +1,102 @@
+"""The agent reports NUMA nodes to kubelet only while kubelet's topology manager policy is none.
+
+The kubelet is the device manager on real sockets, and an HTTPS server with its configuration.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from support.agent.world import AgentWorld, agent_world
+from support.api.store import NODES
+from support.kubelet.configz import TOKEN, KubeletConfigServer, config_server
+
+
+@asynccontextmanager
+async def numa_world(
+    directory: Path, library_dir: Path, policy: str = "none", **settings: Any
+) -> AsyncIterator[tuple[AgentWorld, KubeletConfigServer]]:
+    """Run the fakes of a node; kubelet has this policy."""
+    account = directory / "account"
+    settings = {"publish_numa": "PolicyNone", "service_account_dir": account, **settings}
+    async with (
+        config_server(account) as config,
+        agent_world(directory, library_dir, **settings) as (world),
+    ):
+        config.policy = policy
+        world.api.put(NODES, {**world.node_object, "status": config.node_status})
+        yield world, config
+
+
+def shown(world: AgentWorld) -> float | None:
+    return world.metrics.registry.get_sample_value("gputopo_agent_numa_published")
+
+
+async def test_with_the_policy_none_kubelet_sees_the_numa_node_of_every_gpu(
+    short_directory: Path, library_dir: Path
+) -> None:
+    async with numa_world(short_directory, library_dir) as (world, config), world.agent():
+        await world.served()
+        await world.until(lambda: world.condition("NUMAPublished").get("status") == "True")
+        expected = {gpu.uuid: [gpu.numa_node] for gpu in world.topology.gpus}
+        await world.until(lambda: world.kubelet.numa_nodes == expected)
+        assert config.tokens == [TOKEN]
+        assert shown(world) == 1
+        given = await world.run("a", {"main": [6, 2, 5]})
+        chosen = [world.uuids[index] for index in (6, 2, 5)]
+        assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == ",".join(chosen)
+
+
+async def test_after_a_restart_with_another_policy_kubelet_never_sees_a_numa_node(
+    short_directory: Path, library_dir: Path
+) -> None:
+    async with numa_world(short_directory, library_dir) as (world, config), world.agent():
+        await world.served()
+        await world.until(lambda: world.kubelet.numa_nodes)
+        await world.kubelet.stop()
+        config.policy = "single-numa-node"
+        await world.kubelet.start()
+        await world.served()
+        await world.until(lambda: world.condition("NUMAPublished").get("reason") == "PolicyNotNone")
+        assert "'single-numa-node'" in world.condition("NUMAPublished")["message"]
+        assert world.kubelet.numa_seen
+        assert not any(world.kubelet.numa_seen)
+        await world.until(lambda: shown(world) == 0)
+
+
+async def test_while_the_policy_cannot_be_read_the_agent_serves_without_numa_nodes(
+    short_directory: Path, library_dir: Path
+) -> None:
+    async with numa_world(short_directory, library_dir) as (world, config), world.agent():
+        config.status = 403
+        await world.served()
+        await world.until(lambda: world.condition("NUMAPublished").get("reason") == "PolicyUnknown")
+        assert "nodes/configz" in world.condition("NUMAPublished")["message"]
+        assert world.kubelet.numa_nodes == {}
+        given = await world.run("a", {"main": [1]})
+        assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == world.uuids[1]
+        config.status = 200
+        await world.until(lambda: world.kubelet.numa_nodes)
+
+
+async def test_with_insecure_tls_the_certificate_of_kubelet_needs_no_ca(
+    short_directory: Path, library_dir: Path
+) -> None:
+    async with numa_world(short_directory, library_dir, kubelet_tls="Insecure") as (world, config):
+        (config.folder / "ca.crt").unlink()
+        async with world.agent():
+            await world.served()
+            await world.until(lambda: world.kubelet.numa_nodes)
+
+
+async def test_by_default_the_agent_reads_no_policy_and_publishes_no_numa_node(
+    short_directory: Path, library_dir: Path
+) -> None:
+    async with numa_world(short_directory, library_dir, publish_numa="Never") as (world, config):
+        async with world.agent():
+            await world.served()
+            await world.run("a", {"main": [1]})
+        assert config.tokens == []
+        assert world.kubelet.numa_nodes == {}
+        assert world.condition("NUMAPublished") == {}

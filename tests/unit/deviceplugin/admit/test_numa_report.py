@@ -1,0 +1,172 @@
+"""When the agent reports NUMA nodes to kubelet, with a kubelet that registers again at any time."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from gputopo_deviceplugin.admit.numa_report import NumaReporter, config_reader
+from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.gpus.state import GpuState
+from gputopo_deviceplugin.kubelet.state import KubeletState
+from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_kube.kubelet_config import KubeletConfigError
+from gputopo_topologies.catalogue import named
+from support.virtual_time import runner
+
+TOPOLOGY = named("dgx1-v100")
+NODES = {gpu.uuid: gpu.numa_node for gpu in TOPOLOGY.gpus}
+
+
+class Kubelet:
+    """A kubelet whose configuration the agent reads.
+
+    Attributes:
+        policy: its policy; None if it does not respond.
+        reads: times of the reads.
+        during_read: called while the agent waits for the response.
+    """
+
+    def __init__(self) -> None:
+        self.policy: str | None = "none"
+        self.reads: list[float] = []
+        self.during_read: Callable[[], None] = lambda: None
+
+    async def read(self) -> Mapping[str, Any]:
+        """Return the configuration at the start of the read."""
+        self.reads.append(asyncio.get_running_loop().time())
+        policy = self.policy
+        during, self.during_read = self.during_read, lambda: None
+        during()
+        if policy is None:
+            raise KubeletConfigError("no response")
+        return {"topologyManagerPolicy": policy}
+
+
+class Parts:
+    """A reporter with its kubelet and the state that it changes."""
+
+    def __init__(self) -> None:
+        self.changes = ChangeSignal()
+        self.state = GpuState()
+        self.registered = KubeletState(self.changes)
+        self.kubelet = Kubelet()
+        self.reporter = NumaReporter(
+            self.state, self.registered, self.changes, self.kubelet.read, retry_seconds=30
+        )
+
+    def find_gpus(self) -> None:
+        """Read the GPUs."""
+        health = dict.fromkeys(gpu.uuid for gpu in TOPOLOGY.gpus)
+        self.state.set_hardware(NodeHardware(TOPOLOGY, health, None))
+
+    def register(self, policy: str | None = "none") -> None:
+        """Start a kubelet with this policy, as the registrar sees it."""
+        self.kubelet.policy = policy
+        self.state.report_numa({})
+        self.registered.add_registration()
+
+
+@pytest.fixture
+def parts() -> Parts:
+    parts = Parts()
+    parts.find_gpus()
+    return parts
+
+
+async def test_nothing_is_reported_before_kubelet_has_registered_the_agent(parts: Parts) -> None:
+    await parts.reporter.update()
+    assert (parts.state.numa_nodes, parts.kubelet.reads) == ({}, [])
+    assert "kubelet has not registered the agent yet" in parts.reporter.condition.message
+
+
+async def test_the_policy_is_read_once_for_each_registration(parts: Parts) -> None:
+    parts.register()
+    for _ in range(3):
+        await parts.reporter.update()
+    assert (parts.state.numa_nodes, len(parts.kubelet.reads)) == (NODES, 1)
+    parts.register("restricted")
+    assert parts.state.numa_nodes == {}
+    await parts.reporter.update()
+    assert (parts.state.numa_nodes, len(parts.kubelet.reads)) == ({}, 2)
+    assert parts.reporter.condition.reason == "PolicyNotNone"
+
+
+async def test_a_policy_of_the_former_kubelet_reports_nothing_to_the_next_one(parts: Parts) -> None:
+    parts.register()
+    # The response comes from a kubelet that has ended when it arrives.
+    parts.kubelet.during_read = lambda: parts.register("restricted")
+    await parts.reporter.update()
+    assert parts.state.numa_nodes == {}
+    await parts.reporter.update()
+    assert (parts.state.numa_nodes, parts.reporter.condition.reason) == ({}, "PolicyNotNone")
+
+
+async def test_when_kubelet_ends_during_the_read_nothing_is_reported(parts: Parts) -> None:
+    def end() -> None:
+        parts.registered.registered = False
+
+    parts.register()
+    parts.kubelet.during_read = end
+    await parts.reporter.update()
+    assert parts.state.numa_nodes == {}
+    assert parts.reporter.condition.reason == "PolicyUnknown"
+
+
+async def test_gpus_that_are_found_later_are_reported_without_another_read() -> None:
+    parts = Parts()
+    parts.register()
+    await parts.reporter.update()
+    assert parts.state.numa_nodes == {}
+    parts.find_gpus()
+    await parts.reporter.update()
+    assert (parts.state.numa_nodes, len(parts.kubelet.reads)) == (NODES, 1)
+
+
+def test_failed_reads_are_repeated_ever_more_slowly_until_one_succeeds(parts: Parts) -> None:
+    async def wait_for_success() -> None:
+        running = asyncio.create_task(parts.reporter.run())
+        parts.register(None)
+        await asyncio.sleep(30 * (1 + 2 + 4) - 1)
+        assert parts.reporter.condition.message == "kubelet's policy is unknown: no response"
+        parts.changes.notify()  # a change elsewhere causes no read
+        await asyncio.sleep(0)
+        parts.kubelet.policy = "none"
+        await asyncio.sleep(2)
+        assert parts.state.numa_nodes == NODES
+        await asyncio.sleep(100_000)
+        running.cancel()
+
+    with runner() as loop:
+        loop.run(wait_for_success())
+    first = parts.kubelet.reads[0]
+    assert [at - first for at in parts.kubelet.reads] == [0, 30, 90, 210]
+
+
+def test_the_pause_between_failed_reads_has_a_limit_and_ends_with_the_registration(
+    parts: Parts,
+) -> None:
+    async def wait_for_failures() -> None:
+        running = asyncio.create_task(parts.reporter.run())
+        parts.register(None)
+        await asyncio.sleep(30 * (127 + 64 + 1))
+        assert len(parts.kubelet.reads) == 9
+        parts.registered.registered = False
+        parts.changes.notify()
+        await asyncio.sleep(100_000)
+        assert len(parts.kubelet.reads) == 9
+        parts.register(None)
+        await asyncio.sleep(31)
+        assert len(parts.kubelet.reads) == 11
+        running.cancel()
+
+    with runner() as loop:
+        loop.run(wait_for_failures())
+
+
+async def test_a_node_without_an_address_cannot_be_read() -> None:
+    read = config_reader(dict, AgentSettings(node="n1"))
+    with pytest.raises(KubeletConfigError, match="has no InternalIP"):
+        await read()
