@@ -1,0 +1,1 @@
+"""Predicts the NUMA nodes that kubelet's topology manager takes, and the GPUs it then accepts."""
