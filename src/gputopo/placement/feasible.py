@@ -28,6 +28,7 @@ class FeasibleSets:
         free: the GPUs to choose from.
         request: the request of the job.
         sets: GpuMask of each set.
+        rows: row of each set in the table of embeddings.
     """
 
     def __init__(
@@ -42,30 +43,30 @@ class FeasibleSets:
         self.request = request
         self._model = model
         self._embeddings = embeddings(topology, request.pattern)
-        self._rows = np.flatnonzero((self._embeddings.sets & ~np.uint64(free)) == 0)
-        self.sets = self._embeddings.sets[self._rows]
+        self.rows = np.flatnonzero((self._embeddings.sets & ~np.uint64(free)) == 0)
+        self.sets = self._embeddings.sets[self.rows]
 
     @cached_property
     def aggregate_mb_per_s(self) -> NDArray[np.int64]:
         """Aggregate bandwidth of each set's best embedding."""
-        return self._embeddings.aggregate_mb_per_s[self._rows]
+        return self._embeddings.aggregate_mb_per_s[self.rows]
 
     @cached_property
     def effective_mb_per_s(self) -> NDArray[np.int64]:
         """Effective bandwidth of each set by the requested or default model; 0 for one GPU."""
-        return self._effective.mb_per_s[self._rows]
+        return self._effective.mb_per_s[self.rows]
 
     @cached_property
     def preserved_mb_per_s(self) -> NDArray[np.int64]:
         """Preserved bandwidth of the GPUs that stay free if the set is chosen."""
         indices = indices_of(self.topology.mask)
-        chosen = subsets(len(indices), self.request.pattern.size).masks[self._rows]
+        chosen = subsets(len(indices), self.request.pattern.size).masks[self.rows]
         remaining = np.uint32(positions_of(indices, self.free)) & ~chosen
         return preserved_table(self.topology).take(remaining)
 
     def match(self, choice: int) -> Match:
         """Return the match for the set ``sets[choice]``."""
-        row = self._rows[choice]
+        row = self.rows[choice]
         table, model = self._embeddings, self._effective.model
         return Match(
             gpus=tuple(GpuIndex(index) for index in table.orders[row].tolist()),
@@ -80,7 +81,7 @@ class FeasibleSets:
     @cached_property
     def common_mb_per_s(self) -> NDArray[np.int64]:
         """Effective bandwidth of each set by the physical model, to compare all nodes."""
-        return self._common.mb_per_s[self._rows]
+        return self._common.mb_per_s[self.rows]
 
     @cached_property
     def _common(self) -> EffectiveTable:

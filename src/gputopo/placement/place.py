@@ -10,7 +10,7 @@ from gputopo.bandwidth.model import BandwidthModel, require_supported
 from gputopo.patterns.embedding import MAX_NODE_GPUS
 from gputopo.placement.feasible import FeasibleSets, SortKeys
 from gputopo.placement.model import Match, NoFit, PlacementRequest
-from gputopo.placement.policies import POLICIES
+from gputopo.placement.policies import POLICIES, Policy
 from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo.topology.tables import FingerprintKey
 
@@ -50,10 +50,12 @@ def ranking(
     model: BandwidthModel | None = None,
     *,
     most: int,
+    policy: Policy | None = None,
 ) -> tuple[Match, ...]:
     """Return up to ``most`` matches, ordered by the policy of the request, the best first.
 
     The first match is the result of :func:`place`. The tuple is empty if the job does not fit.
+    ``policy`` replaces the policy of the request.
 
     Raises:
         ValueError: if a free GPU is not in the topology.
@@ -62,7 +64,8 @@ def ranking(
     if _no_fit(topology, free, request, model):
         return ()
     feasible = FeasibleSets(topology, free, request, model)
-    best = _best_first(POLICIES[request.policy](feasible), len(feasible.sets))
+    rank = POLICIES[request.policy] if policy is None else policy
+    best = _best_first(rank(feasible), len(feasible.sets))
     return tuple(feasible.match(choice) for choice, _ in zip(best, range(most), strict=False))
 
 
