@@ -8,6 +8,7 @@ from gputopo_cli.bandwidth import command as bandwidth
 from gputopo_cli.cluster import command as cluster
 from gputopo_cli.place import command as place
 from gputopo_cli.profile import command as profile
+from gputopo_cli.sc17 import command as sc17
 from gputopo_cli.shared.options import add_command
 from gputopo_cli.simulate import command as simulate
 from gputopo_cli.synergy import command as synergy
@@ -51,6 +52,7 @@ add_command(app, "place", place.place)
 add_command(app, "simulate", simulate.simulate)
 add_command(app, "compare", simulate.compare)
 app.add_typer(synergy.app, name="synergy")
+app.add_typer(sc17.app, name="sc17")
 add_command(app, "who-has", cluster.who_has)
 add_command(app, "explain", cluster.explain)
 add_command(app, "sizes", cluster.sizes)

@@ -156,7 +156,7 @@ AsReleasedOption = Annotated[
     bool,
     typer.Option(
         "--as-released",
-        help="Behave as the released program of the MAPA or Synergy paper, to repeat its results.",
+        help="Behave as the released program of the paper, to repeat its results.",
     ),
 ]
 

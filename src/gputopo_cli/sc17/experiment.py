@@ -1,0 +1,133 @@
+"""Load the inputs of the simulator of the SC '17 paper, and run it with any policy."""
+
+import math
+import time
+from dataclasses import dataclass
+from importlib.resources import files
+
+from gputopo.runtime.messages import quoted
+from gputopo.topology.model import NodeTopology
+from gputopo.utility.utility import UtilityWeights
+from gputopo_cli.sc17.options import CaffeOptions
+from gputopo_cli.shared.arguments import parse_integer
+from gputopo_cli.shared.errors import InputError
+from gputopo_cli.shared.files import read_text
+from gputopo_cli.topology.load import load_topology
+from gputopo_simulate.progress import ProgressCallback
+from gputopo_simulate.sc17.generate import CaffeLoad, generate
+from gputopo_simulate.sc17.joblists import authors_list, parse_jobs
+from gputopo_simulate.sc17.model import CaffeJob, Sc17Result
+from gputopo_simulate.sc17.profiles import CaffeProfiles, parse_profiles
+from gputopo_simulate.sc17.released.program import run_as_released
+from gputopo_simulate.sc17.run import Sc17Settings, run
+
+_RELEASED_TOPOLOGY = "power8-minsky"
+
+
+@dataclass(frozen=True, slots=True)
+class CaffeExperiment:
+    """A simulation whose inputs are loaded and valid.
+
+    Attributes:
+        description: what runs, in words.
+    """
+
+    options: CaffeOptions
+    topology: NodeTopology
+    jobs: tuple[CaffeJob, ...]
+    profiles: CaffeProfiles
+    weights: UtilityWeights
+    description: str
+
+    def run(self, policy: str, report: ProgressCallback | None = None) -> Sc17Result:
+        """Simulate the jobs by the text of the paper.
+
+        Raises:
+            SimulationError: if a job was not measured or does not fit on a machine.
+        """
+        options = self.options
+        settings = Sc17Settings(
+            policy=policy,
+            machines=options.machines,
+            max_wait_seconds=math.inf if options.max_wait is None else options.max_wait,
+            min_utility=options.min_utility,
+            weights=self.weights,
+        )
+        clock = time.perf_counter if options.decision_times else None
+        return run(self.topology, self.jobs, self.profiles, settings, report, clock)
+
+    def run_as_released(self, policy: str, report: ProgressCallback | None = None) -> Sc17Result:
+        """Simulate the jobs as the authors' program does.
+
+        Raises:
+            InputError: if an option is not available with ``--as-released``.
+            SimulationError: if the program does not support a job or the policy.
+        """
+        options = self.options
+        unsupported = {
+            "topology": options.topology != _RELEASED_TOPOLOGY,
+            "min-utility": options.min_utility is not None,
+            "max-wait": options.max_wait is not None,
+            "weights": options.weights is not None,
+            "decision-times": options.decision_times,
+        }
+        for name, is_given in unsupported.items():
+            if is_given:
+                raise InputError(f"{name}: not available with --as-released")
+        return run_as_released(
+            self.jobs,
+            self.profiles,
+            policy,
+            options.machines,
+            gate=options.gate,
+            progress=report,
+        )
+
+
+def prepare_experiment(options: CaffeOptions) -> CaffeExperiment:
+    """Load jobs, measured times and topology.
+
+    Raises:
+        InputError: if options are invalid or contradict each other.
+        SimulationError: if the list of jobs is invalid.
+    """
+    jobs, description = _load_jobs(options)
+    topology = load_topology(options.topology).topology
+    machines = f"{options.machines} machine{'s' if options.machines > 1 else ''}"
+    return CaffeExperiment(
+        options=options,
+        topology=topology,
+        jobs=jobs,
+        profiles=parse_profiles(_data("sc17_solo.csv"), _data("sc17_collocation.csv")),
+        weights=_parse_weights(options.weights),
+        description=f"{description} on {machines} {options.topology}",
+    )
+
+
+def _data(name: str) -> str:
+    return (files("gputopo_simulate.sc17") / "data" / name).read_text(encoding="utf-8")
+
+
+def _load_jobs(options: CaffeOptions) -> tuple[tuple[CaffeJob, ...], str]:
+    match (options.jobs, options.authors, options.generate):
+        case (str() as path, None, None):
+            jobs = parse_jobs(read_text(path, "jobs"))
+            return jobs, f"{len(jobs)} jobs of {path}"
+        case (None, str() as name, None):
+            jobs = authors_list(name, _data("sc17_workloads.csv"))
+            return jobs, f"{len(jobs)} jobs of the list {name}"
+        case (None, None, int() as count):
+            rate = options.jobs_per_minute
+            jobs = generate(options.seed, CaffeLoad(count, rate))
+            return jobs, f"{count} jobs of seed {options.seed}, {rate:g} a minute,"
+    raise InputError("jobs: one of --jobs FILE, --list NAME and --generate N is required")
+
+
+def _parse_weights(text: str | None) -> UtilityWeights:
+    if text is None:
+        return UtilityWeights()
+    parts = [parse_integer(part.strip(), "weights", 0, 100) for part in text.split(",")]
+    match parts:
+        case [communication, interference, fragmentation] if sum(parts) == 100:  # noqa: PLR2004 - per cent
+            return UtilityWeights(communication / 100, interference / 100, fragmentation / 100)
+    raise InputError(f"weights: {quoted(text)} is not three percentages with the sum 100")

@@ -1,0 +1,81 @@
+"""The tables of ``docs/studies/sc17.md`` have the figures of the program."""
+
+import re
+
+import pytest
+
+from gputopo_simulate.sc17.generate import CaffeLoad, generate
+from gputopo_simulate.sc17.model import CaffeJob, Sc17Result
+from gputopo_simulate.sc17.policies import PAPER_POLICIES
+from gputopo_simulate.sc17.released.program import run_as_released
+from gputopo_simulate.sc17.report import figures
+from gputopo_simulate.sc17.run import Sc17Settings, run
+from gputopo_topologies.catalogue import named
+from support.sc17 import ROOT, jobs_of, profiles
+
+PAGE = (ROOT / "docs/studies/sc17.md").read_text()
+
+
+def rows(section: str) -> list[list[str]]:
+    """Return the cells of all tables of a section, without headings."""
+    text = PAGE.split(f"## {section}\n")[1].split("\n## ")[0]
+    found = re.findall(r"^\| (.*) \|$", text, re.MULTILINE)
+    return [[cell.strip() for cell in row.split("|")] for row in found if "paper" not in row[:6]]
+
+
+def simulated(
+    jobs: tuple[CaffeJob, ...], name: str, machines: int, max_wait: float = float("inf")
+) -> Sc17Result:
+    """Run a policy by its name in a table, such as ``topo-aware-p, minimum 0.6``."""
+    policy, _, variant = name.partition(", ")
+    if variant == "as released":
+        return run_as_released(jobs, profiles(), policy, machines)
+    minimum = float(variant.removeprefix("minimum ")) if variant else None
+    settings = Sc17Settings(policy, machines, max_wait, minimum)
+    return run(named("power8-minsky"), jobs, profiles(), settings)
+
+
+@pytest.mark.parametrize(
+    ("label", "jobs"), [("jobs of the paper's table 1", "table1"), ("released jobs", "six")]
+)
+def test_makespans_of_the_six_jobs(label: str, jobs: str) -> None:
+    found = {row[0]: row[1:] for row in rows("The prototype: six jobs on one machine")}
+    for suffix in ("", ", as released"):
+        assert found[label + suffix] == [
+            f"{simulated(jobs_of(jobs), policy + suffix, 1).makespan:.1f}"
+            for policy in PAPER_POLICIES
+        ]
+
+
+HUNDRED = [row for row in rows("100 jobs on 5 machines") if row[0] not in {"policy", "---"}]
+
+
+def test_table_of_the_hundred_jobs_is_complete() -> None:
+    assert len(HUNDRED) == 8 + 4 + 1
+
+
+@pytest.mark.parametrize("row", HUNDRED, ids=lambda row: row[0])
+def test_row_of_the_hundred_jobs(row: list[str]) -> None:
+    found = figures(simulated(jobs_of("hundred"), row[0], 5).jobs)
+    assert row[1:] == [
+        f"{found.makespan:.1f}",
+        str(found.slow_jobs),
+        f"{100 * found.mean_slowdown:.1f}",
+        f"{found.mean_wait:.1f}",
+        f"{found.max_wait:.1f}",
+    ]
+
+
+LARGE = [row for row in rows("10,000 jobs on 1,000 machines") if row[0] in {"bf", "topo-aware"}]
+
+
+@pytest.mark.parametrize("row", LARGE[:2], ids=lambda row: row[0])
+def test_rows_of_ten_thousand_jobs_at_the_papers_rate(row: list[str]) -> None:
+    jobs = generate(1, CaffeLoad(10_000, 10))
+    found = figures(simulated(jobs, row[0], 1_000, 600.0).jobs)
+    assert row[1:5] == [
+        str(found.slow_jobs),
+        f"{100 * found.mean_slowdown:.1f}",
+        f"{found.mean_wait:.1f}",
+        f"{found.makespan:.1f}",
+    ]
