@@ -1,4 +1,4 @@
-"""How fast the simulators run: MAPA's on one node and on a cluster, Synergy's on its cluster."""
+"""How fast the simulators run: those of MAPA, Synergy and the SC '17 paper."""
 
 import time
 from collections.abc import Mapping
@@ -8,11 +8,15 @@ from benchmarks.fleet import TOPOLOGIES
 from benchmarks.options import Options
 from benchmarks.table import show
 from gputopo.topology.model import NodeTopology
+from gputopo_cli.sc17.experiment import prepare_experiment as prepare_caffe
+from gputopo_cli.sc17.options import CaffeOptions
 from gputopo_cli.synergy.experiment import RunRequest, prepare_experiment
 from gputopo_cli.synergy.options import QueueOptions
 from gputopo_simulate.mapa.generate import generate
 from gputopo_simulate.mapa.run import MapaSettings
 from gputopo_simulate.mapa.run import run as simulate
+from gputopo_simulate.sc17.policies import PAPER_POLICIES
+from gputopo_simulate.sc17.report import decision_times
 from gputopo_topologies.catalogue import named
 
 _ARRIVALS_PER_NODE: Final = 0.18
@@ -33,9 +37,29 @@ _QUEUES: Final = (
 
 
 def run(options: Options) -> None:
-    """Run both simulators, and print how long they took."""
+    """Run all simulators, and print how long they took."""
     _nodes_and_links(options)
     _queues(options)
+    _neighbours(options)
+
+
+def _neighbours(options: Options) -> None:
+    """Simulate the second scenario of the SC '17 paper, and measure each decision."""
+    jobs, machines = (50, 5) if options.quick else (10_000, 1_000)
+    rows = []
+    for rate in (10.0, 2_000.0):
+        caffe = CaffeOptions(
+            generate=jobs, machines=machines, jobs_per_minute=rate, decision_times=True
+        )
+        for policy in PAPER_POLICIES:
+            began, cpu_began = time.perf_counter(), time.process_time()
+            result = prepare_caffe(caffe).run(policy)
+            took = time.perf_counter() - began, time.process_time() - cpu_began
+            times = decision_times(result)
+            shown = [f"{each:.3f}" for each in (times.p50_ms, times.p99_ms)] if times else []
+            rows.append([policy, f"{rate:g}", *(f"{seconds:.1f}" for seconds in took), *shown])
+    head = ["policy", "jobs/min", "seconds", "of the processor", "decision p50 ms", "p99 ms"]
+    show(f"SC '17's simulator: {jobs:,} jobs on {machines:,} machines", head, rows)
 
 
 def _queues(options: Options) -> None:
