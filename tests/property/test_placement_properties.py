@@ -12,7 +12,7 @@ from gputopo.patterns.model import ring
 from gputopo.placement.model import MAPA_POLICIES, Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place, ranking
 from gputopo.placement.score import Candidate, score_nodes
-from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of, mask_of
+from gputopo.topology.model import GpuIndex, GpuMask, LinkKind, NodeTopology, indices_of, mask_of
 from support.builders.strategies import V100_LINKS, free_sets, patterns, topologies
 from support.builders.topologies import relabelled
 from support.mapa_oracle import Exhaustive, ring_edges
@@ -77,6 +77,10 @@ def test_bandwidths_do_not_depend_on_the_numbering_of_gpus(
     topology, free, request = case
     if request.policy in {PolicyName.BASELINE, PolicyName.TOPO_AWARE, PolicyName.WEAKEST}:
         return  # they depend on the indices or on the PCIe tree, which renumbering here removes
+    # The PCIe bandwidth of a GPU is estimated from the version of its NVLinks. Among GPUs of
+    # different generations, which no server has, embeddings of one set with equal aggregate
+    # bandwidth can differ in effective bandwidth. Then the indices decide.
+    assume(len({link.version for link in topology.links if link.kind is LinkKind.NVLINK}) <= 1)
     old = indices_of(topology.mask)
     new = dict(zip(old, data.draw(st.permutations(old)), strict=True))
     renamed = relabelled(topology, lambda index: new[GpuIndex(index)])
