@@ -45,6 +45,8 @@ class ApiServer(Store):
         hooks: called once, before a matching request takes effect.
         down: 503 to all requests.
         silent: no response to any request while set.
+        unanswered: number of requests that wait for the end of ``silent``; requests whose client
+            has gone do not wait.
         mute: watches report nothing.
         versions_are_too_large: 504 to watches: their versions are of the future.
         page_size: most items of one page.
@@ -58,6 +60,7 @@ class ApiServer(Store):
     hooks: list[Hook] = field(default_factory=list)
     down: bool = False
     silent: bool = False
+    unanswered: int = 0
     mute: bool = False
     versions_are_too_large: bool = False
     page_size: int = 500
@@ -107,8 +110,12 @@ class ApiServer(Store):
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Respond to any request."""
-        while self.silent:  # noqa: ASYNC110 - a test sets it from any thread
-            await asyncio.sleep(0.02)
+        self.unanswered += 1
+        try:
+            while self.silent:  # noqa: ASYNC110 - a test sets it from any thread
+                await asyncio.sleep(0.02)
+        finally:
+            self.unanswered -= 1
         self.requests.append((request.method, request.path_qs))
         await self._call_hook(request)
         if self.down:
