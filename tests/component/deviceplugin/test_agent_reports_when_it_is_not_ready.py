@@ -100,7 +100,7 @@ async def test_an_unavailable_api_server_does_not_delay_the_end(
         began = time.monotonic()
         await agent.stop()
         assert time.monotonic() - began < 10
-        await world.until(lambda: not world.api.unanswered)
+        await world.until(lambda: not world.api.waiting)
         setattr(world.api, fault, False)
         await asyncio.sleep(0.5)
         assert world.condition("Ready")["status"] == "True"

@@ -45,7 +45,7 @@ class ApiServer(Store):
         hooks: called once, before a matching request takes effect.
         down: 503 to all requests.
         silent: no response to any request while set.
-        unanswered: number of requests that wait for the end of ``silent``; requests whose client
+        waiting: number of requests that wait for the end of ``silent``; requests whose client
             has gone do not wait.
         mute: watches report nothing.
         versions_are_too_large: 504 to watches: their versions are of the future.
@@ -60,7 +60,7 @@ class ApiServer(Store):
     hooks: list[Hook] = field(default_factory=list)
     down: bool = False
     silent: bool = False
-    unanswered: int = 0
+    waiting: int = 0
     mute: bool = False
     versions_are_too_large: bool = False
     page_size: int = 500
@@ -110,12 +110,12 @@ class ApiServer(Store):
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Respond to any request."""
-        self.unanswered += 1
+        self.waiting += 1
         try:
             while self.silent:  # noqa: ASYNC110 - a test sets it from any thread
                 await asyncio.sleep(0.02)
         finally:
-            self.unanswered -= 1
+            self.waiting -= 1
         self.requests.append((request.method, request.path_qs))
         await self._call_hook(request)
         if self.down:
