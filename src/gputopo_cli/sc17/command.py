@@ -1,12 +1,11 @@
 """``gputopo sc17``: options and help texts."""
 
-from functools import partial
 from typing import Annotated, Literal, get_args
 
 import typer
 
 from gputopo_cli.sc17.options import CaffeOptions
-from gputopo_cli.shared.arguments import parse_choice, parse_list
+from gputopo_cli.shared.arguments import parse_words
 from gputopo_cli.shared.options import (
     AsReleasedOption,
     OutputFile,
@@ -61,9 +60,7 @@ def compare(
     """Compare placement policies on the same jobs."""
     from gputopo_cli.sc17.report import write_comparison
 
-    named = parse_list(
-        policies, "policies", partial(parse_choice, field="policies", words=get_args(Policy))
-    )
+    named = parse_words(policies, "policies", get_args(Policy))
     write_comparison(options, named, form, output_file, as_released=as_released)
 
 

@@ -5,11 +5,10 @@ import time
 from dataclasses import dataclass
 from importlib.resources import files
 
-from gputopo.runtime.messages import quoted
 from gputopo.topology.model import NodeTopology
 from gputopo.utility.utility import UtilityWeights
 from gputopo_cli.sc17.options import CaffeOptions
-from gputopo_cli.shared.arguments import parse_integer
+from gputopo_cli.shared.arguments import parse_percentages
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
 from gputopo_cli.topology.load import load_topology
@@ -126,8 +125,5 @@ def _load_jobs(options: CaffeOptions) -> tuple[tuple[CaffeJob, ...], str]:
 def _parse_weights(text: str | None) -> UtilityWeights:
     if text is None:
         return UtilityWeights()
-    parts = [parse_integer(part.strip(), "weights", 0, 100) for part in text.split(",")]
-    match parts:
-        case [communication, interference, fragmentation] if sum(parts) == 100:  # noqa: PLR2004 - per cent
-            return UtilityWeights(communication / 100, interference / 100, fragmentation / 100)
-    raise InputError(f"weights: {quoted(text)} is not three percentages with the sum 100")
+    communication, interference, fragmentation = parse_percentages(text, "weights")
+    return UtilityWeights(communication / 100, interference / 100, fragmentation / 100)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import partial
 from typing import Final, TypeVar
 
 from gputopo.patterns.model import PatternKind
@@ -88,6 +89,20 @@ def parse_gpus(text: str, field: str, topology: NodeTopology) -> tuple[GpuIndex,
             raise InputError(f"{field}: {index} is not one of this node's GPUs ({known})")
         found.append(index)
     return tuple(found)
+
+
+def parse_words(text: str, field: str, words: Collection[str]) -> tuple[str, ...]:
+    """Return the words of a list such as ``fifo,srtf``, each of them one of ``words``."""
+    return parse_list(text, field, partial(parse_choice, field=field, words=words))
+
+
+def parse_percentages(text: str, field: str) -> tuple[int, int, int]:
+    """Return three percentages such as ``20,70,10``, whose sum is 100."""
+    parts = [parse_integer(part.strip(), field, 0, 100) for part in text.split(",")]
+    match parts:
+        case [first, second, third] if sum(parts) == 100:  # noqa: PLR2004 - per cent
+            return first, second, third
+    raise InputError(f"{field}: {quoted(text)} is not three percentages with the sum 100")
 
 
 def parse_list(text: str, field: str, parse: Callable[[str], _Item]) -> tuple[_Item, ...]:

@@ -1,11 +1,10 @@
 """``gputopo synergy``: options and help texts."""
 
-from functools import partial
 from typing import Annotated, Literal, get_args
 
 import typer
 
-from gputopo_cli.shared.arguments import parse_choice, parse_list
+from gputopo_cli.shared.arguments import parse_words
 from gputopo_cli.shared.options import (
     AsReleasedOption,
     OutputFile,
@@ -79,15 +78,11 @@ def compare(
     from gputopo_cli.synergy.report import write_comparison
 
     requests = list_runs(
-        _parse_words(orders, "orders", get_args(Order)),
-        _parse_words(allocations, "allocations", get_args(Mechanism)),
+        parse_words(orders, "orders", get_args(Order)),
+        parse_words(allocations, "allocations", get_args(Mechanism)),
         as_released=as_released,
     )
     write_comparison(options, requests, plots, form, output_file)
-
-
-def _parse_words(text: str, field: str, words: tuple[str, ...]) -> tuple[str, ...]:
-    return parse_list(text, field, partial(parse_choice, field=field, words=words))
 
 
 add_command(app, "simulate", simulate)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gputopo.runtime.messages import quoted
 from gputopo.sizing.orders import ORDERS
-from gputopo_cli.shared.arguments import parse_integer
+from gputopo_cli.shared.arguments import parse_integer, parse_percentages
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
 from gputopo_cli.synergy.options import QueueOptions
@@ -207,19 +207,11 @@ def _load_jobs(
         jobs = parse_jobs(read_text(options.jobs, "jobs"), models)
         return jobs, f"{len(jobs)} jobs of {options.jobs}"
     if options.jobs is None and options.generate is not None:
-        rate, split = options.jobs_per_hour, _parse_split(options.split)
+        rate, split = options.jobs_per_hour, parse_percentages(options.split, "split")
         load = JobLoad(jobs=options.generate, jobs_per_hour=rate, split=split)
         description = f"{options.generate} jobs of seed {options.seed}, {rate:g} an hour"
         return generate(options.seed, load, models), description
     raise InputError("jobs: either --jobs FILE or --generate N is required")
-
-
-def _parse_split(text: str) -> tuple[int, int, int]:
-    parts = [parse_integer(part.strip(), "split", 0, 100) for part in text.split(",")]
-    match parts:
-        case [image, language, speech] if sum(parts) == 100:  # noqa: PLR2004 - per cent
-            return image, language, speech
-    raise InputError(f"split: {quoted(text)} is not three percentages with the sum 100")
 
 
 def _select_monitored(text: str | None, jobs: Iterable[TrainingJob]) -> frozenset[int]:
