@@ -1,4 +1,4 @@
-"""The error classes of both simulators."""
+"""The error classes of all simulators."""
 
 from gputopo.errors import InvalidInputError
 

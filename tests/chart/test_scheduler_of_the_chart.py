@@ -27,7 +27,7 @@ def test_second_scheduler_runs_on_another_node_and_is_not_drained_with_the_first
     alone = helm.render({"scheduler": {"replicas": 1}})
     assert find(alone, "Deployment", "gputopo-scheduler")["spec"]["replicas"] == 1
     kinds = {each["kind"] for each in alone}
-    assert "PodDisruptionBudget" not in kinds, "nobody could drain its node"
+    assert "PodDisruptionBudget" not in kinds, "its node could not be drained"
 
 
 def test_the_extender_keeps_its_claims_in_the_namespace_of_the_release(

@@ -9,6 +9,7 @@ from gputopo.patterns.model import Pattern
 from gputopo.placement.model import PolicyName
 from gputopo.topology.model import GpuIndex, GpuMask
 from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.job_ids import with_unique_ids
 
 MAX_TIME: Final = 1e15
 MIN_SERVICE: Final = 1e-9
@@ -130,11 +131,7 @@ def check_jobs(jobs: Sequence[SimulatedJob]) -> None:
     Raises:
         SimulationError: if the check fails; the message names the job, the field and the value.
     """
-    seen: set[JobId] = set()
-    for job in jobs:
-        if job.id in seen:
-            raise SimulationError(f"job {job.id!r}: id: used by another job; IDs must be unique")
-        seen.add(job.id)
+    for job in with_unique_ids(jobs):
         _check_time(job.id, "arrival", job.arrival, 0.0)
         _check_time(job.id, "service", job.service, MIN_SERVICE)
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from gputopo.topology.model import GpuMask
 from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.job_ids import with_unique_ids
 from gputopo_simulate.sc17.profiles import CaffeProfiles
 
 SLOW: Final = 0.1
@@ -92,11 +93,7 @@ def check_jobs(jobs: Sequence[CaffeJob], profiles: CaffeProfiles) -> None:
     """
     if not jobs:
         raise SimulationError("jobs: the list is empty")
-    seen: set[int] = set()
-    for job in jobs:
-        if job.id in seen:
-            raise SimulationError(f"job {job.id}: id: used by another job; IDs must be unique")
-        seen.add(job.id)
+    for job in with_unique_ids(jobs):
         profiles.require(f"job {job.id}", job.net, job.batch, job.gpus)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputopo_simulate.errors import SimulationError
+from gputopo_simulate.job_ids import with_unique_ids
 from gputopo_simulate.synergy.measured import MeasuredModel
 
 ROUND_SECONDS: Final = 300.0
@@ -80,11 +81,7 @@ def check_jobs(jobs: Sequence[TrainingJob], cluster: SimulatedCluster) -> None:
     """
     if not jobs:
         raise SimulationError("jobs: the list is empty")
-    seen: set[int] = set()
-    for job in jobs:
-        if job.id in seen:
-            raise SimulationError(f"job {job.id}: id: used by another job; IDs must be unique")
-        seen.add(job.id)
+    for job in with_unique_ids(jobs):
         if job.gpus > cluster.servers * cluster.gpus:
             raise SimulationError(
                 f"job {job.id}: gpus: {job.gpus}; the cluster has {cluster.servers * cluster.gpus}"
