@@ -3,8 +3,6 @@
 import os
 import re
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,6 +15,7 @@ from support.control_plane.api_server import PODS, AuditedRequest, process
 from support.control_plane.component_work import put_on_gpus
 from support.control_plane.scheduler_pairs import put_nodes, put_pod, wait_until
 from support.helm_chart import Helm, find
+from support.web.fetch import fetch
 
 ACCOUNT = "gputopo-web"
 ON = {"web": {"enabled": True}}
@@ -40,14 +39,7 @@ class ServedPage:
 
     def request(self, method: str, path: str) -> tuple[int, str]:
         """Return status and text of a response."""
-        request = urllib.request.Request(self.url + path, method=method)  # noqa: S310 - http
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(request, timeout=30) as response:
-                return response.status, response.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+        return fetch(self.url + path, method)
 
     def sent(self) -> list[AuditedRequest]:
         """Return the requests that the page has sent to the API server."""

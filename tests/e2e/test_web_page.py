@@ -2,8 +2,6 @@
 
 import re
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from sandbox import Sandbox
 from showcase import install
 from showcase.install import NAMESPACE, Installed
 from showcase.kubectl import Kubectl, wait_for
+from support.web.fetch import fetch
 
 pytestmark = pytest.mark.e2e
 
@@ -35,16 +34,7 @@ class ForwardedPage:
 
     def request(self, method: str, path: str, **headers: str) -> tuple[int, str]:
         """Return status and text of a response."""
-        request = urllib.request.Request(  # noqa: S310 - http
-            self.url + path, method=method, headers=headers
-        )
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(request, timeout=30) as response:
-                return response.status, response.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+        return fetch(self.url + path, method, **headers)
 
     def nodes(self) -> set[str]:
         """Return the names of the nodes on the map."""
