@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gputopo.api.annotations import FactsAnnotation, GpusAnnotation, PlacementAnnotation
+from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
+from gputopo.api.known_facts import FactsAnnotation
 from gputopo.api.link_runs import LinkRunResult, LinksResult
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.api.profile import GPUProfile, Measurement, Sample

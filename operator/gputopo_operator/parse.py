@@ -8,13 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gputopo.api.annotations import (
-    AnnotationError,
-    FactsAnnotation,
-    GpusAnnotation,
-    parse_facts,
-    parse_placement,
-)
+from gputopo.api.annotations import AnnotationError, GpusAnnotation, parse_placement
+from gputopo.api.known_facts import FactsAnnotation, parse_facts
 from gputopo.api.link_runs import LinkRunResult, LinksResult
 from gputopo.api.names import FACTS_ANNOTATION, LINK_RESULT_ANNOTATION, SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfile, Sample, valid_samples

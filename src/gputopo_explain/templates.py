@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from gputopo.api.annotations import RequestAnnotations, format_request
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
+from gputopo.api.request import RequestAnnotations, format_request
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error, quoted

@@ -8,14 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gputopo.api.annotations import (
-    FactsAnnotation,
-    PlacementAnnotation,
-    parse_known_facts,
-    parse_request,
-)
+from gputopo.api.annotations import PlacementAnnotation
+from gputopo.api.known_facts import FactsAnnotation, parse_known_facts
 from gputopo.api.names import PATTERN_ANNOTATION, POLICY_ANNOTATION
 from gputopo.api.replay import RecordedFact, RecordedNodes, ReplayRecord
+from gputopo.api.request import parse_request
 from gputopo.bandwidth.effective import effective_table
 from gputopo.bandwidth.models import PHYSICAL
 from gputopo.patterns.model import PatternKind

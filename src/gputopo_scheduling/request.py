@@ -3,14 +3,11 @@
 Every verb calls this module. A pod with an invalid request is rejected with the reason.
 """
 
-from gputopo.api.annotations import (
-    AnnotationError,
-    RequestAnnotations,
-    parse_known_facts,
-    parse_request,
-)
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.known_facts import parse_known_facts
 from gputopo.api.measuring import parse_measuring
 from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION
+from gputopo.api.request import RequestAnnotations, parse_request
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.sensitivity.resolve import resolve_sensitivity

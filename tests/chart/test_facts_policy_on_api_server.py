@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.annotations import FactsAnnotation
+from gputopo.api.known_facts import FactsAnnotation
 from gputopo.api.names import API_VERSION, FACTS_ANNOTATION, PROFILE_ANNOTATION
 from support.control_plane.api_server import START_SECONDS, ApiServer, User
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.annotations import parse_facts
+from gputopo.api.known_facts import parse_facts
 from gputopo.api.names import PROFILE_ANNOTATION
 from support.builders.node_reports import measurement, node_sample, reporting
 from support.builders.samples import WORST

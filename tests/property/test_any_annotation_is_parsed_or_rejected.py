@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies
 
-from gputopo.api.annotations import (
-    AnnotationError,
-    parse_gpus,
-    parse_placement,
-    parse_request,
-)
+from gputopo.api.annotations import AnnotationError, parse_gpus, parse_placement
 from gputopo.api.names import (
     EDGES_ANNOTATION,
     GPUS_ANNOTATION,
@@ -25,6 +20,7 @@ from gputopo.api.names import (
     SENSITIVITY_ANNOTATION,
 )
 from gputopo.api.replay import ReplayRecord, parse_replay
+from gputopo.api.request import parse_request
 from gputopo.api.tuning import TunedRecord, parse_tuned_record, parse_tuning_request
 from gputopo_deviceplugin.admit.placement import PlacementError, candidate_gpus, intended_gpus
 from gputopo_kube.pods import PodView, parse_pod

@@ -5,17 +5,10 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputopo.api.annotations import (
-    GpusAnnotation,
-    PlacementAnnotation,
-    RequestAnnotations,
-    format_request,
-    parse_gpus,
-    parse_placement,
-    parse_request,
-)
+from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation, parse_gpus, parse_placement
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.api.quantity import format_bytes, parse_bytes
+from gputopo.api.request import RequestAnnotations, format_request, parse_request
 from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec
 from gputopo.patterns.model import PatternEdge, PatternKind

@@ -3,12 +3,8 @@
 import copy
 from typing import Any
 
-from gputopo.api.annotations import (
-    AnnotationError,
-    FactsAnnotation,
-    RequestAnnotations,
-    format_request,
-)
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.known_facts import FactsAnnotation
 from gputopo.api.measuring import MeasuringRequest, format_measuring, parse_metrics_endpoint
 from gputopo.api.names import (
     CUDA_VISIBLE_DEVICES,
@@ -20,6 +16,7 @@ from gputopo.api.names import (
     TUNED_LABEL,
 )
 from gputopo.api.profile import GPUProfile
+from gputopo.api.request import RequestAnnotations, format_request
 from gputopo.api.tuning import format_tuning_request
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_kube.document import Document

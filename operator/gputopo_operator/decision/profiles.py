@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gputopo.api.annotations import KnownSlowdown
+from gputopo.api.known_facts import KnownSlowdown
 from gputopo.api.profile import GPUProfileStatus, LinkFact, Sample
 from gputopo.profiles.update import updated_status
 from gputopo_operator.decision.conditions import truncated

@@ -1,57 +1,34 @@
-"""The ``gputopo.io/*`` annotations of a pod: the user's request, and the extender's decision.
+"""The ``gputopo.io/*`` annotations with which the extender records its decision about a pod.
 
 The parsers ignore unknown keys in the JSON values. So a component can read an annotation that a
-newer version of gputopo wrote.
+newer version of gputopo wrote. The user's request is in :mod:`gputopo.api.request`, and what is
+known of the workload in :mod:`gputopo.api.known_facts`.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
-from gputopo.api.model import ApiModel, ProfileName, Uuid
-from gputopo.api.names import (
-    EDGES_ANNOTATION,
-    FACTS_ANNOTATION,
-    GPUS_ANNOTATION,
-    PATTERN_ANNOTATION,
-    PLACEMENT_ANNOTATION,
-    POLICY_ANNOTATION,
-    SENSITIVITY_ANNOTATION,
-)
-from gputopo.api.profile import LinkFact, Percent
-from gputopo.api.v1alpha1 import Edge
+from gputopo.api.model import ApiModel, Uuid
+from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.errors import InvalidInputError
-from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge, PatternKind
-from gputopo.placement.model import PolicyName
-from gputopo.runtime.messages import first_error, quoted
-from gputopo.sensitivity.resolve import ResolvedSensitivity, Sensitivity, resolve_sensitivity
+from gputopo.runtime.messages import first_error
 
 
 class AnnotationError(InvalidInputError):
     """An annotation has a wrong value; the message names the annotation, value and remedy."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestAnnotations:
-    """Values of the annotations that users set; a missing annotation gets its default value."""
+class JsonAnnotation(ApiModel):
+    """Base class of annotations whose value is a JSON object."""
 
-    pattern: PatternKind = PatternKind.RING
-    edges: tuple[PatternEdge, ...] = ()
-    sensitivity: Sensitivity = Sensitivity.AUTO
-    policy: PolicyName | None = None
-
-
-class _JsonAnnotation(ApiModel):
     def dump(self) -> str:
         """Return the compact JSON text of the annotation."""
         return self.model_dump_json(by_alias=True, exclude_none=True)
 
 
-class GpusAnnotation(_JsonAnnotation):
+class GpusAnnotation(JsonAnnotation):
     """``gputopo.io/gpus``: the exact GPUs of each container, in rank order.
 
     ``uid`` and ``node`` identify the pod for which the extender wrote the annotation. gputopo
@@ -65,7 +42,7 @@ class GpusAnnotation(_JsonAnnotation):
     containers: dict[str, Annotated[list[Uuid], Field(min_length=1)]]
 
 
-class PlacementAnnotation(_JsonAnnotation):
+class PlacementAnnotation(JsonAnnotation):
     """``gputopo.io/placement``: why the extender chose the GPUs of a pod, and their bandwidths.
 
     Attributes:
@@ -101,108 +78,7 @@ class PlacementAnnotation(_JsonAnnotation):
     replay: Any = None
 
 
-_MOST_SAMPLES = 10**6
-
-
-class KnownSlowdown(ApiModel):
-    """How much slower a workload runs on slow links, as in :class:`gputopo.api.profile.LinkFact`.
-
-    Attributes:
-        samples: number of measurements; 0 if the user declared the slowdown.
-    """
-
-    percent: Percent
-    low: Percent
-    high: Percent
-    samples: Annotated[int, Field(ge=0, le=_MOST_SAMPLES)] = 0
-
-    @classmethod
-    def measured(cls, fact: LinkFact) -> Self:
-        """Return the slowdown of a fact about links."""
-        return cls(
-            percent=fact.percent,
-            low=fact.low_percent,
-            high=fact.high_percent,
-            samples=fact.samples,
-        )
-
-    def __str__(self) -> str:
-        if not self.samples:
-            return f"{self.percent} % slower on the worst links, declared"
-        interval = f"{self.percent} % ({self.low}..{self.high})"
-        return f"{interval} slower on the worst links, {self.samples} samples"
-
-
-class FactsAnnotation(_JsonAnnotation):
-    """``gputopo.io/facts``: what is known of the pod's workload.
-
-    Attributes:
-        profile: name of the GPUProfile.
-        source: ``Declared`` by the user in ``GPUProfile.spec``, or ``Measured``.
-        links: slowdown on slow links, by the number of GPUs of a job. Key 0 is any number of GPUs.
-    """
-
-    v: Literal[1] = 1
-    profile: ProfileName
-    source: str
-    links: Annotated[dict[int, KnownSlowdown], Field(max_length=MAX_GPUS_PER_POD + 1)] = {}
-
-    @classmethod
-    def declared(cls, profile: str, percent: int) -> Self:
-        """Return the annotation for a slowdown that the user declared in a GPUProfile."""
-        slowdown = KnownSlowdown(percent=percent, low=percent, high=percent)
-        return cls(profile=profile, source="Declared", links={0: slowdown})
-
-    def slowdown(self, gpus: int) -> KnownSlowdown | None:
-        """Return the slowdown of a job with this number of GPUs, or None if it is not known."""
-        return self.links.get(gpus, self.links.get(0))
-
-    def resolve(self, declared: Sensitivity, gpus: int) -> tuple[ResolvedSensitivity, str | None]:
-        """Return the sensitivity of a pod and, as text, the slowdown that decided it.
-
-        ``declared`` is from the pod's own annotation. The text is None if ``declared`` is not
-        ``Auto``, or if the slowdown is unknown or too uncertain to decide.
-        Example: ``GPUProfile bert: 45 % (40..50) slower on the worst links, 8 samples``
-        """
-        known = self.slowdown(gpus)
-        percent_range = None if known is None else (known.low, known.high)
-        resolved = resolve_sensitivity(declared, gpus=gpus, percent_range=percent_range)
-        decisive = known is not None and resolved.reason == "Profile"
-        return resolved, f"GPUProfile {self.profile}: {known}" if decisive else None
-
-
-_EDGES = TypeAdapter(list[Edge])
-_Enum = TypeVar("_Enum", bound=StrEnum)
-_Parsed = TypeVar("_Parsed", bound=_JsonAnnotation)
-
-
-def parse_request(annotations: Mapping[str, str]) -> RequestAnnotations:
-    """Parse the annotations with which a user requests GPUs. Missing ones get default values.
-
-    Raises:
-        AnnotationError: on a value that is not allowed.
-    """
-    pattern = _choice(annotations, PATTERN_ANNOTATION, PatternKind) or PatternKind.RING
-    return RequestAnnotations(
-        pattern=pattern,
-        edges=_edges(annotations, pattern),
-        sensitivity=_choice(annotations, SENSITIVITY_ANNOTATION, Sensitivity) or Sensitivity.AUTO,
-        policy=_choice(annotations, POLICY_ANNOTATION, PolicyName),
-    )
-
-
-def format_request(request: RequestAnnotations) -> dict[str, str]:
-    """Return the annotations of a request; the inverse of :func:`parse_request`."""
-    annotations = {
-        PATTERN_ANNOTATION: request.pattern.value,
-        SENSITIVITY_ANNOTATION: request.sensitivity.value,
-    }
-    if request.edges:
-        edges = [{"from": edge.a, "to": edge.b, "weight": edge.weight} for edge in request.edges]
-        annotations[EDGES_ANNOTATION] = json.dumps(edges, separators=(",", ":"))
-    if request.policy is not None:
-        annotations[POLICY_ANNOTATION] = request.policy.value
-    return annotations
+_Parsed = TypeVar("_Parsed", bound=JsonAnnotation)
 
 
 def parse_gpus(annotations: Mapping[str, str]) -> GpusAnnotation | None:
@@ -211,7 +87,7 @@ def parse_gpus(annotations: Mapping[str, str]) -> GpusAnnotation | None:
     Raises:
         AnnotationError: on a value that cannot be parsed.
     """
-    return _parse(annotations, GPUS_ANNOTATION, GpusAnnotation)
+    return parse_json(annotations, GPUS_ANNOTATION, GpusAnnotation)
 
 
 def parse_placement(annotations: Mapping[str, str]) -> PlacementAnnotation | None:
@@ -220,64 +96,15 @@ def parse_placement(annotations: Mapping[str, str]) -> PlacementAnnotation | Non
     Raises:
         AnnotationError: on a value that cannot be parsed.
     """
-    return _parse(annotations, PLACEMENT_ANNOTATION, PlacementAnnotation)
+    return parse_json(annotations, PLACEMENT_ANNOTATION, PlacementAnnotation)
 
 
-def parse_facts(annotations: Mapping[str, str]) -> FactsAnnotation | None:
-    """Return the value of ``gputopo.io/facts``, or None if the pod has no such annotation.
+def parse_json(annotations: Mapping[str, str], name: str, model: type[_Parsed]) -> _Parsed | None:
+    """Return the value of one JSON annotation, or None if the pod has no such annotation.
 
     Raises:
         AnnotationError: on a value that cannot be parsed.
     """
-    return _parse(annotations, FACTS_ANNOTATION, FactsAnnotation)
-
-
-def parse_known_facts(annotations: Mapping[str, str]) -> FactsAnnotation | None:
-    """Return what is known of the pod's workload; None if nothing is known.
-
-    Facts in another format are ignored. A newer operator may have written them, and a pod must not
-    wait until the extender is upgraded too.
-    """
-    try:
-        return parse_facts(annotations)
-    except AnnotationError:
-        return None
-
-
-def _choice(annotations: Mapping[str, str], name: str, allowed: type[_Enum]) -> _Enum | None:
-    value = annotations.get(name)
-    if value is None:
-        return None
-    try:
-        return allowed(value)
-    except ValueError:
-        values = ", ".join(allowed)
-        raise AnnotationError(f"{name}: {quoted(value)} is not one of {values}") from None
-
-
-def _edges(annotations: Mapping[str, str], pattern: PatternKind) -> tuple[PatternEdge, ...]:
-    text = annotations.get(EDGES_ANNOTATION)
-    if pattern is not PatternKind.CUSTOM:
-        if text is not None:
-            raise AnnotationError(
-                f"{EDGES_ANNOTATION}: allowed with {PATTERN_ANNOTATION}=Custom only, not {pattern}"
-            )
-        return ()
-    if text is None:
-        raise AnnotationError(f"{EDGES_ANNOTATION}: required with {PATTERN_ANNOTATION}=Custom")
-    try:
-        edges = tuple(edge.to_pattern_edge() for edge in _EDGES.validate_json(text, strict=True))
-    except ValidationError as error:
-        raise AnnotationError(
-            f"{EDGES_ANNOTATION}: {first_error(error)}; allowed is a JSON list of "
-            '{"from": rank, "to": rank, "weight": 1..1000}'
-        ) from None
-    if not edges:
-        raise AnnotationError(f"{EDGES_ANNOTATION}: [] has no edge; add at least one edge")
-    return edges
-
-
-def _parse(annotations: Mapping[str, str], name: str, model: type[_Parsed]) -> _Parsed | None:
     text = annotations.get(name)
     if text is None:
         return None

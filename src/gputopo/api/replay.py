@@ -8,12 +8,8 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from gputopo.api.annotations import (
-    AnnotationError,
-    FactsAnnotation,
-    KnownSlowdown,
-    PlacementAnnotation,
-)
+from gputopo.api.annotations import AnnotationError, PlacementAnnotation
+from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.model import ApiModel
 from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.patterns.model import MAX_GPUS_PER_POD

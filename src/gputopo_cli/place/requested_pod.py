@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import yaml
 
-from gputopo.api.annotations import RequestAnnotations, format_request
+from gputopo.api.request import RequestAnnotations, format_request
 from gputopo.patterns.model import PatternKind
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_cli.place.options import PlaceOptions

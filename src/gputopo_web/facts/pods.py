@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from gputopo.api.annotations import AnnotationError, PlacementAnnotation, parse_request
+from gputopo.api.annotations import AnnotationError, PlacementAnnotation
+from gputopo.api.request import parse_request
 from gputopo.patterns.model import PatternError, build
 from gputopo.topology.model import GpuIndex, GpuUuid, NodeTopology
 from gputopo_view.placed_pods import PlacedPod

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self, TypeVar
 
-from gputopo.api.annotations import RequestAnnotations, format_request
+from gputopo.api.request import RequestAnnotations, format_request
 from gputopo.errors import InvalidInputError
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternKind
 from gputopo.placement.model import PolicyName

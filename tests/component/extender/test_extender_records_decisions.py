@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from gputopo.api.annotations import FactsAnnotation
+from gputopo.api.known_facts import FactsAnnotation
 from gputopo.api.names import FACTS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer

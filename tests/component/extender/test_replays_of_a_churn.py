@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from gputopo.api.annotations import FactsAnnotation, KnownSlowdown
+from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.names import FACTS_ANNOTATION, GPUS_ANNOTATION
 from gputopo.patterns.model import PatternEdge, PatternKind, build
 from gputopo.placement.model import Match, PlacementRequest, PolicyName

@@ -3,7 +3,7 @@
 import urllib.request
 from typing import Any
 
-from gputopo.api.annotations import FactsAnnotation
+from gputopo.api.known_facts import FactsAnnotation
 from gputopo.api.names import FACTS_ANNOTATION, JOB_LABEL, SENSITIVITY_ANNOTATION
 from support.api.faults import Fault
 from support.builders.gpujobs import (

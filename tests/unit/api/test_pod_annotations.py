@@ -9,12 +9,10 @@ from gputopo.api.annotations import (
     AnnotationError,
     GpusAnnotation,
     PlacementAnnotation,
-    RequestAnnotations,
-    format_request,
     parse_gpus,
     parse_placement,
-    parse_request,
 )
+from gputopo.api.request import RequestAnnotations, format_request, parse_request
 from gputopo.patterns.model import PatternEdge, PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity

@@ -6,13 +6,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from gputopo.api.annotations import (
-    AnnotationError,
-    FactsAnnotation,
-    KnownSlowdown,
-    PlacementAnnotation,
-    parse_placement,
-)
+from gputopo.api.annotations import AnnotationError, PlacementAnnotation, parse_placement
+from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.model import ApiModel
 from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedFact, parse_replay

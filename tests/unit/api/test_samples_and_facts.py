@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from gputopo.api.annotations import AnnotationError, FactsAnnotation, KnownSlowdown, parse_facts
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown, parse_facts
 from gputopo.api.names import FACTS_ANNOTATION
 from gputopo.api.profile import NodeSample, Sample
 from gputopo.sensitivity.resolve import Sensitivity

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.annotations import FactsAnnotation, KnownSlowdown
+from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.names import FACTS_ANNOTATION, GPUS_ANNOTATION
 from gputopo.api.replay import RecordedNodes
 from gputopo.topology.model import GpuIndex

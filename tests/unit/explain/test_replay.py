@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.annotations import FactsAnnotation, KnownSlowdown
+from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.names import FACTS_ANNOTATION, GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.topology.model import GpuUuid
 from gputopo_explain.placed.recorded import NO_RECORD, recorded_placement

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gputopo.api.annotations import FactsAnnotation, KnownSlowdown
+from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.names import FACTS_ANNOTATION
 from gputopo.api.replay import RecordedNodes
 from gputopo_topologies.catalogue import named

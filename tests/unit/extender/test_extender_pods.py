@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputopo.api.annotations import FactsAnnotation, KnownSlowdown
+from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest, PolicyName

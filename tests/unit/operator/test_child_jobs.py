@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.annotations import FactsAnnotation, KnownSlowdown, parse_request
+from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint, parse_measuring
 from gputopo.api.names import FACTS_ANNOTATION, PROFILE_ANNOTATION, TUNED_LABEL
 from gputopo.api.profile import GPUProfile, GPUProfileSpec, GPUProfileStatus
+from gputopo.api.request import parse_request
 from gputopo.api.tuning import ResourcesMode, TuningRequest, parse_tuning_request
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName

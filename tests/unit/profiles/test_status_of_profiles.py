@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gputopo.api.annotations import parse_facts
+from gputopo.api.known_facts import parse_facts
 from gputopo.api.model import Condition
 from gputopo.api.names import FACTS_ANNOTATION
 from gputopo.api.profile import GPUProfileSpec, GPUProfileStatus, LinkFact, Sample

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.annotations import parse_request
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint, parse_measuring
 from gputopo.api.profile import CpuFact, CpuPoint, GPUProfileStatus, LinkFact
+from gputopo.api.request import parse_request
 from gputopo.api.v1alpha1 import GPUJobSpec
 from learntest import agentcost, cpus, laws, links, manifests, profiles
 from learntest.catalogue import EXPERIMENTS

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.annotations import parse_facts
+from gputopo.api.known_facts import parse_facts
 from gputopo.api.link_runs import LinksResult
 from gputopo.api.profile import GPUProfile, GPUProfileSpec
 from gputopo.profiles.comparable import MIN_SAMPLES

@@ -1,0 +1,103 @@
+"""The annotation ``gputopo.io/facts``: what is known of the workload of a pod."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field
+
+from gputopo.api.annotations import AnnotationError, JsonAnnotation, parse_json
+from gputopo.api.model import ApiModel, ProfileName
+from gputopo.api.names import FACTS_ANNOTATION
+from gputopo.api.profile import LinkFact, Percent
+from gputopo.patterns.model import MAX_GPUS_PER_POD
+from gputopo.sensitivity.resolve import ResolvedSensitivity, Sensitivity, resolve_sensitivity
+
+_MOST_SAMPLES = 10**6
+
+
+class KnownSlowdown(ApiModel):
+    """How much slower a workload runs on slow links, as in :class:`gputopo.api.profile.LinkFact`.
+
+    Attributes:
+        samples: number of measurements; 0 if the user declared the slowdown.
+    """
+
+    percent: Percent
+    low: Percent
+    high: Percent
+    samples: Annotated[int, Field(ge=0, le=_MOST_SAMPLES)] = 0
+
+    @classmethod
+    def measured(cls, fact: LinkFact) -> Self:
+        """Return the slowdown of a fact about links."""
+        return cls(
+            percent=fact.percent,
+            low=fact.low_percent,
+            high=fact.high_percent,
+            samples=fact.samples,
+        )
+
+    def __str__(self) -> str:
+        if not self.samples:
+            return f"{self.percent} % slower on the worst links, declared"
+        interval = f"{self.percent} % ({self.low}..{self.high})"
+        return f"{interval} slower on the worst links, {self.samples} samples"
+
+
+class FactsAnnotation(JsonAnnotation):
+    """``gputopo.io/facts``: what is known of the pod's workload.
+
+    Attributes:
+        profile: name of the GPUProfile.
+        source: ``Declared`` by the user in ``GPUProfile.spec``, or ``Measured``.
+        links: slowdown on slow links, by the number of GPUs of a job. Key 0 is any number of GPUs.
+    """
+
+    v: Literal[1] = 1
+    profile: ProfileName
+    source: str
+    links: Annotated[dict[int, KnownSlowdown], Field(max_length=MAX_GPUS_PER_POD + 1)] = {}
+
+    @classmethod
+    def declared(cls, profile: str, percent: int) -> Self:
+        """Return the annotation for a slowdown that the user declared in a GPUProfile."""
+        slowdown = KnownSlowdown(percent=percent, low=percent, high=percent)
+        return cls(profile=profile, source="Declared", links={0: slowdown})
+
+    def slowdown(self, gpus: int) -> KnownSlowdown | None:
+        """Return the slowdown of a job with this number of GPUs, or None if it is not known."""
+        return self.links.get(gpus, self.links.get(0))
+
+    def resolve(self, declared: Sensitivity, gpus: int) -> tuple[ResolvedSensitivity, str | None]:
+        """Return the sensitivity of a pod and, as text, the slowdown that decided it.
+
+        ``declared`` is from the pod's own annotation. The text is None if ``declared`` is not
+        ``Auto``, or if the slowdown is unknown or too uncertain to decide.
+        Example: ``GPUProfile bert: 45 % (40..50) slower on the worst links, 8 samples``
+        """
+        known = self.slowdown(gpus)
+        percent_range = None if known is None else (known.low, known.high)
+        resolved = resolve_sensitivity(declared, gpus=gpus, percent_range=percent_range)
+        decisive = known is not None and resolved.reason == "Profile"
+        return resolved, f"GPUProfile {self.profile}: {known}" if decisive else None
+
+
+def parse_facts(annotations: Mapping[str, str]) -> FactsAnnotation | None:
+    """Return the value of ``gputopo.io/facts``, or None if the pod has no such annotation.
+
+    Raises:
+        AnnotationError: on a value that cannot be parsed.
+    """
+    return parse_json(annotations, FACTS_ANNOTATION, FactsAnnotation)
+
+
+def parse_known_facts(annotations: Mapping[str, str]) -> FactsAnnotation | None:
+    """Return what is known of the pod's workload; None if nothing is known.
+
+    Facts in another format are ignored. A newer operator may have written them, and a pod must not
+    wait until the extender is upgraded too.
+    """
+    try:
+        return parse_facts(annotations)
+    except AnnotationError:
+        return None
