@@ -15,6 +15,7 @@ from localcluster import (
     network,
     node,
     nodeimages,
+    numa,
     pki,
     preflight,
     releases,
@@ -202,19 +203,16 @@ class Cluster:
                 folder.mkdir(parents=True, exist_ok=True)
             self._paths.logs.mkdir(exist_ok=True)
             pki.create(self._paths.pki, record.nodes)
+            base_spec = numa.base_spec(numa.default_spec(programs))
             for target in record.nodes:
-                self._install_node(target, release, servers, template)
+                folder = self._paths.node(target.name)
+                node.install(target, release, self._paths, base_spec)
+                nodeimages.install(template, folder / "containerd")
+                fakegpus.install(servers, target.name, folder / "gpus")
+                numa.install(servers, target.name, folder / "numa")
             # Last: where this link is, everything above is.
             self._paths.binaries.symlink_to(programs)
         return record
-
-    def _install_node(
-        self, target: Node, release: Release, servers: dict[str, str], template: Path
-    ) -> None:
-        folder = self._paths.node(target.name)
-        node.install(target, release, self._paths)
-        nodeimages.install(template, folder / "containerd")
-        fakegpus.install(servers, target.name, folder / "gpus")
 
     def _start(self, record: Record, built: Sequence[Image]) -> None:
         with self._progress.stage("Start the control plane and the nodes"):

@@ -18,13 +18,14 @@ _NAMESPACES = ("--mount", "--net", "--uts", "--ipc", "--pid")
 _START_SECONDS = 60.0
 
 
-def install(node: Node, release: Release, paths: Paths) -> None:
-    """Create the node's disks and configuration."""
+def install(node: Node, release: Release, paths: Paths, base_spec: Mapping[str, Any]) -> None:
+    """Create the node's disks and configuration. All containers are made from ``base_spec``."""
     folder = paths.node(node.name)
     for disk in hostchanges.MOUNT_POINTS:
         (folder / disk).mkdir(parents=True, exist_ok=True)
     open_files_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    nodeconfig.write(node, release, folder / "config", paths.pki, open_files_limit)
+    config = folder / "config"
+    nodeconfig.write(node, release, config, paths.pki, open_files_limit, base_spec)
 
 
 def switch_on(

@@ -14,10 +14,13 @@ _CRASH_LOOP_LIMIT_IS_DEFAULT = 35
 """Minor version from which the feature gate KubeletCrashLoopBackOffMax is on."""
 
 
-def containerd_config() -> str:
+def containerd_config(base_spec: Path) -> str:
     """Configuration of containerd 2.x, which has CDI and NRI on by default.
 
     It reads CDI specs from /etc/cdi and /var/run/cdi.
+
+    Args:
+        base_spec: file with the OCI spec from which it makes all containers.
     """
     return f"""\
 version = 3
@@ -32,6 +35,7 @@ version = 3
     bin_dirs = ["{settings.CNI_PLUGINS}"]
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
+    base_runtime_spec = "{base_spec}"
 """
 
 
@@ -162,10 +166,18 @@ def kube_proxy_config(node: Node, pki: Path) -> str:
     return json.dumps(document, indent=1)
 
 
-def write(node: Node, release: Release, folder: Path, pki: Path, open_files_limit: int) -> None:
+def write(
+    node: Node,
+    release: Release,
+    folder: Path,
+    pki: Path,
+    open_files_limit: int,
+    base_spec: Mapping[str, Any],
+) -> None:
     """Write every file of the node's configuration."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "containerd.toml").write_text(containerd_config())
+    (folder / "base-spec.json").write_text(json.dumps(base_spec, indent=1))
+    (folder / "containerd.toml").write_text(containerd_config(folder / "base-spec.json"))
     kubelet = kubelet_config(node, release, pki, folder, open_files_limit)
     (folder / "kubelet.json").write_text(kubelet)
     (folder / "kube-proxy.json").write_text(kube_proxy_config(node, pki))

@@ -91,6 +91,8 @@ def main(folder: Path, binaries: Path) -> None:
     _mount_disks(folder)
     if (folder / "gpus").is_dir():
         _install_gpus(folder / "gpus")
+    if (folder / "numa").is_dir():
+        _mount("--bind", str(folder / "numa"), str(settings.NUMA_NODES))
     programs = services(folder, binaries)
     while True:
         _reap_orphans({service.process.pid for service in programs if service.process})

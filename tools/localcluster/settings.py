@@ -22,6 +22,7 @@ CNI_PLUGINS = Path("/usr/lib/cni")
 PAUSE_IMAGE = "localhost/pause:1"
 DRIVER = Path("/run/nvidia/driver")
 CDI_SPECS = Path("/var/run/cdi")
+NUMA_NODES = Path("/sys/devices/system/node")
 
 CLONE = Path(__file__).resolve().parents[2]
 

@@ -79,12 +79,13 @@ def test_a_kubelet_serves_with_its_own_certificate_to_authorized_callers_only() 
 
 
 def test_containerd_finds_the_pause_image_and_the_network_plugins() -> None:
-    plugins = tomllib.loads(nodeconfig.containerd_config())["plugins"]
+    plugins = tomllib.loads(nodeconfig.containerd_config(Path("/config/base.json")))["plugins"]
     images = plugins["io.containerd.cri.v1.images"]
     runtime = plugins["io.containerd.cri.v1.runtime"]
     assert images["pinned_images"]["sandbox"] == settings.PAUSE_IMAGE
     assert runtime["cni"]["bin_dirs"] == [str(settings.CNI_PLUGINS)]
     assert runtime["restrict_oom_score_adj"] is True
+    assert runtime["containerd"]["runtimes"]["runc"]["base_runtime_spec"] == "/config/base.json"
 
 
 def test_the_importing_containerd_keeps_to_its_own_folders() -> None:
