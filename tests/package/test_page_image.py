@@ -23,9 +23,10 @@ from localcluster import binaries, releases
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
 from support.control_plane import api_server
-from support.control_plane.api_server import ApiServer, free_ports, process
+from support.control_plane.api_server import ApiServer, process
 from support.control_plane.scheduler_pairs import put_nodes, wait_until
 from support.helm_chart import Helm
+from support.ports import free_ports
 
 ACCOUNT = "var/run/secrets/kubernetes.io/serviceaccount"
 

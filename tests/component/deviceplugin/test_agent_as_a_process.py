@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -17,12 +16,7 @@ from gputopo_deviceplugin.settings import AgentSettings
 from support.agent.world import PATIENCE_SECONDS, AgentWorld
 from support.api.kubeconfig import write_kubeconfig
 from support.kubelet.device_manager import AdmissionRejectedError
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from support.ports import free_port
 
 
 @asynccontextmanager

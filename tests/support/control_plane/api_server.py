@@ -7,7 +7,6 @@ any user can be impersonated. The binaries are those of the local cluster.
 import json
 import secrets
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -22,6 +21,7 @@ from urllib.parse import quote
 
 from support import features
 from support.features import MUTATING_POLICIES, Feature
+from support.ports import free_ports
 
 START_SECONDS = 120
 
@@ -410,15 +410,6 @@ def _write_credentials(folder: Path, token: str, port: int) -> None:
     path = folder / "kubeconfig"
     path.touch(mode=0o600)
     path.write_text(json.dumps(kubeconfig))
-
-
-def free_ports(count: int) -> list[int]:
-    """Return free ports of this machine."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [server.getsockname()[1] for server in sockets]
-    for server in sockets:
-        server.close()
-    return ports
 
 
 def _decode(body: bytes) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.control_plane.api_server import ApiServer, free_ports, process
+from support.control_plane.api_server import ApiServer, process
+from support.ports import free_ports
 
 
 @contextmanager

@@ -30,11 +30,11 @@ from support.control_plane.api_server import (
     PODS,
     TOPOLOGIES,
     ApiServer,
-    free_ports,
     process,
 )
 from support.extender.service import uuids_of
 from support.helm_chart import Helm, find
+from support.ports import free_ports
 
 _BOUND = re.compile(r'^gputopo_extender_binds_total\{outcome="bound"\} (\S+)$', re.MULTILINE)
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import TypeVar
 from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer
 from support.api.store import Document
+from support.ports import free_port
 
 T = TypeVar("T")
 
@@ -143,10 +143,3 @@ def running(operator: Operator) -> Iterator[Operator]:
     assert status == 0, operator.log
     # An error of the API server is a line in the log; a stack trace is a fault of the operator.
     assert "Traceback" not in operator.log, operator.log
-
-
-def free_port() -> int:
-    """Return a port that no process listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port

@@ -15,7 +15,7 @@ from gputopo_deviceplugin import __main__ as program
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.probes import Pulse
-from support.operator.process import free_port
+from support.ports import free_port
 
 
 def prepare(monkeypatch: pytest.MonkeyPatch, port: int) -> list[object]:

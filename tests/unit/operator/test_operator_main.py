@@ -21,8 +21,8 @@ from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.builders.gpujobs import GPUS, bind, gpu_job, job_pod, observed_topology
 from support.builders.node_reports import gpu_profile, node_sample, reporting
-from support.operator.process import free_port
 from support.operator.queue import node, plain_node
+from support.ports import free_port
 from support.profiling.cluster import NODE, MeasuredCluster
 from support.tuning.api_cluster import NODE as SIZED_NODE
 from support.tuning.api_cluster import SizedCluster
