@@ -19,7 +19,7 @@ from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.handover.lease import LeaseCandidate, LeaseHandover
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.ledger import Ledger
-from gputopo_extender.state.reflectors import pod_reflector, topology_reflector
+from gputopo_extender.state.reflectors import pod_reflector, profile_reflector, topology_reflector
 from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, Readiness, verbs_app
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.comparisons import NodeComparisons
@@ -58,8 +58,9 @@ async def running(
     timing = ListWatchTiming(settings.relist_after_silence_seconds, settings.relist_every_seconds)
     topologies = topology_reflector(api, ledger, timing)
     pods = pod_reflector(api, settings.resource, ledger, timing)
-    reflectors: list[Reflector[Any]] = [topologies, pods]
-    readiness = Readiness(reflectors, settings.stale_after_seconds)
+    required: list[Reflector[Any]] = [topologies, pods]
+    readiness = Readiness(required, settings.stale_after_seconds)
+    reflectors = [*required, profile_reflector(api, ledger, timing)]
     metrics = Metrics(ledger, reflectors)
     cache = EvaluationCache(
         evaluate_states,
@@ -98,7 +99,7 @@ async def running(
             *(reflector.run() for reflector in reflectors),
             _relist_when_stale(ledger, reflectors),
             _resolve_forever(binder, metrics),
-            _freeze_lists(reflectors),
+            _freeze_lists(required),
             *_handover(settings, api, metrics),
             TableWarmUp(ledger, cache, settings.default_policy).run(),
         ),

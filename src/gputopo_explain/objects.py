@@ -15,6 +15,12 @@ from gputopo.placement.model import PolicyName
 from gputopo_explain.machines import Machine, machines_of
 from gputopo_explain.snapshot import ClusterSnapshot, snapshot_of
 from gputopo_kube.document import Document, ObjectKey
+from gputopo_scheduling.surroundings import (
+    InterferenceFacts,
+    NodeSurroundings,
+    interference_facts,
+    surroundings_of,
+)
 
 OURS: Final = ("app.kubernetes.io/part-of", "gputopo")
 """Label of the objects that the chart installs."""
@@ -28,6 +34,7 @@ class LiveKind(StrEnum):
     LEASES = "leases"
     NODES = "nodes"
     GPU_JOBS = "gpujobs"
+    PROFILES = "gpuprofiles"
     JOBS = "jobs"
     DEPLOYMENTS = "deployments"
     PRIORITY_CLASSES = "priorityclasses"
@@ -111,6 +118,16 @@ class ClusterObjects:
         return replace(self, documents=documents, ended=self.ended | frozenset(ended))
 
     @cached_property
+    def interference(self) -> InterferenceFacts:
+        """How much workloads slow each other down; unknown if GPUProfiles could not be read."""
+        return interference_facts(self[LiveKind.PROFILES])
+
+    @cached_property
+    def surroundings(self) -> Mapping[str, NodeSurroundings]:
+        """The workloads that run on each node; equal surroundings are the same object."""
+        return surroundings_of(self.snapshot.usages, self.interference)
+
+    @cached_property
     def pod_documents(self) -> Mapping[ObjectKey, Document]:
         """The pods by namespace and name."""
         return {ObjectKey.of(pod): pod for pod in self[LiveKind.PODS]}
@@ -124,6 +141,7 @@ class ClusterObjects:
             LiveKind.LEASES: "pods that are being bound now are not considered",
             LiveKind.JOBS: "deadlines of Jobs are not considered",
             LiveKind.GPU_JOBS: "expected durations of GPUJobs are not considered",
+            LiveKind.PROFILES: "slowdowns beside other workloads are unknown",
             LiveKind.TOPOLOGIES: "the GPUs of the nodes are unknown",
         }
         unread = [

@@ -19,7 +19,7 @@ from gputopo.placement.model import PlacementRequest
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, ClaimsError, parse_claims, reserved_gpus
+from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, ClaimsError, claimants, parse_claims
 from gputopo_scheduling.ended import EndedPod, after_status, is_confirmed
 from gputopo_scheduling.evaluation import Evaluation, evaluate_states, evaluation
 from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_node
@@ -147,6 +147,10 @@ class ClusterSnapshot:
                 bound[pod.node].append(pod)
         return bound
 
+    @cached_property
+    def _by_uid(self) -> Mapping[str, PodView]:
+        return {pod.uid: pod for pod in self.pods.values()}
+
     def _nodes_of(self, uids: AbstractSet[str]) -> Iterator[str]:
         yield from (str(pod.node) for pod in self.pods.values() if pod.uid in uids)
         yield from (claim.node for claim in self.claims if claim.uid in uids)
@@ -165,7 +169,7 @@ class ClusterSnapshot:
         return node_usage(
             replace(node, users=self.users_on(node)),
             pods.live,
-            reserved_gpus(self.claims_on(node.node), node),
+            claimants(self.claims_on(node.node), node, self._by_uid.get),
             ended=pods.ended,
             stopped=pods.stopped,
         )

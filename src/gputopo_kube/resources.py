@@ -82,3 +82,9 @@ class TopologyStatusDocument(GenericGlobalStatus):
         verbs=["patch"],
         action="status",
     )
+
+
+class ProfileDocument(GenericNamespacedResource):
+    """A GPUProfile."""
+
+    _api_info = create_api_info(GROUP, VERSION, "GPUProfile", "gpuprofiles")

@@ -6,8 +6,7 @@ claims (docs/adr/0008-claims-fence-bindings.md). The ledger treats claimed GPUs 
 line reads the claims too, so that it counts the same GPUs as used.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
@@ -21,6 +20,7 @@ from gputopo.topology.model import GpuMask, GpuUuid
 from gputopo_kube.document import ObjectKey, ObjectName
 from gputopo_kube.gpu_containers import GpuContainer
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.topologies import GpuNode, known_mask
 
 CLAIMS_LEASE: Final = "gputopo-claims"
@@ -87,15 +87,22 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
     return {CLAIMS_ANNOTATION: _Claims(pods=tuple(claims)).model_dump_json()}
 
 
-def reserved_gpus(claims: Iterable[Claim], node: GpuNode) -> list[GpuMask]:
-    """Return a mask of claimed GPUs of the node for each pod that has claims on it."""
-    reserved: defaultdict[str, GpuMask] = defaultdict(lambda: GpuMask(0))
+def claimants(
+    claims: Iterable[Claim], node: GpuNode, pods: Callable[[str], PodView | None]
+) -> list[Occupant]:
+    """Return the pods that have claims on the node, with the claimed GPUs.
+
+    ``pods`` returns the pod with a UID, or None if the pod is unknown.
+    """
+    found: dict[str, Occupant] = {}
     for claim in claims:
         if claim.node == node.node:
             # Claims name GPUs by UUID, because indexes change when another GPU is removed.
             gpus = known_mask(node.topology, claim.gpus)
-            reserved[claim.uid] = GpuMask(reserved[claim.uid] | gpus)
-    return list(reserved.values())
+            if claim.uid in found:
+                gpus = GpuMask(found[claim.uid].gpus | gpus)
+            found[claim.uid] = Occupant(claim.uid, claim.pod, gpus, pod=pods(claim.uid))
+    return [*found.values()]
 
 
 def claimed_pod(claim: Claim) -> PodView:

@@ -7,12 +7,13 @@ reserved (docs/adr/0004-union-of-intended-and-observed.md).
 
 from collections.abc import Hashable, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
 from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.topologies import GpuNode, known_mask
 
 _NO_GPUS = GpuMask(0)
@@ -65,6 +66,8 @@ class NodeUsage:
             this, so a shared GPU is an error.
         not_ready: why the node takes no pods now; None if the node is ready.
         deleted: GPUs of ``used`` that only deleted or ended pods use.
+        occupants: the pods that have GPUs of the node or get them by a Binding in flight. Equality
+            ignores this field.
     """
 
     generation: int
@@ -76,6 +79,7 @@ class NodeUsage:
     shared: GpuMask
     not_ready: str | None
     deleted: GpuMask = _NO_GPUS
+    occupants: tuple[Occupant, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def free(self) -> GpuMask:
@@ -100,16 +104,26 @@ class _PodGpus:
     a pod that another scheduler has bound.
     """
 
+    pod: PodView
     annotated: GpuMask
     observed: GpuMask
     unknown: int = 0
     blocked: str | None = None
 
+    @property
+    def all(self) -> GpuMask:
+        """The annotated and the observed GPUs."""
+        return GpuMask(self.annotated | self.observed)
+
+    def occupant(self, *, ended: bool = False) -> Occupant:
+        """Return the pod as an occupant of the node."""
+        return Occupant(self.pod.uid, self.pod.key, self.all, self.unknown, self.pod, ended)
+
 
 def node_usage(
     node: GpuNode,
     pods: Iterable[PodView],
-    reserved: Iterable[GpuMask],
+    reserved: Iterable[Occupant],
     *,
     ended: Iterable[PodView] = (),
     stopped: AbstractSet[str] = frozenset(),
@@ -119,22 +133,23 @@ def node_usage(
     Args:
         node: the node's published GPUs, and the users that its agent observed.
         pods: live pods that are bound to the node.
-        reserved: GPUs reserved or claimed for pods that are not in ``pods``.
+        reserved: pods with reserved or claimed GPUs that are not in ``pods``.
         ended: pods that have ended and whose containers may still run.
         stopped: UIDs of pods whose containers have stopped. Their GPUs are free, even if the
             agent's last report still lists the pods.
     """
     live = [_pod_gpus(node, pod) for pod in pods]
+    in_flight = [*reserved]
     shared = intended = 0
-    for mask in (*(each.annotated for each in live), *reserved):
+    for mask in (*(each.annotated for each in live), *(each.gpus for each in in_flight)):
         shared |= intended & mask
         intended |= mask
-    of_ended = {pod.uid: _pod_gpus(node, pod) for pod in ended}
-    used = intended | _observed(node, stopped | of_ended.keys())
+    of_ended = [_pod_gpus(node, pod) for pod in ended]
+    used = intended | _observed(node, stopped | {each.pod.uid for each in of_ended})
     deleted = mask_of(user.gpu for user in node.users if user.deleted)
-    for each in of_ended.values():
+    for each in of_ended:
         deleted = GpuMask(deleted | each.annotated | each.observed)
-    counted = [*live, *of_ended.values()]
+    counted = [*live, *of_ended]
     return NodeUsage(
         generation=node.generation,
         topology=node.topology,
@@ -145,13 +160,18 @@ def node_usage(
         shared=GpuMask(shared),
         not_ready=node.not_ready,
         deleted=GpuMask(deleted & ~used),
+        occupants=(
+            *(each.occupant() for each in live),
+            *in_flight,
+            *(each.occupant(ended=True) for each in of_ended),
+        ),
     )
 
 
 def gpus_in_use(node: GpuNode, pod: PodView) -> tuple[GpuMask, int]:
     """Return the GPUs of a pod, and how many further GPUs it has that are not identified yet."""
     found = _pod_gpus(node, pod)
-    return GpuMask(found.annotated | found.observed), found.unknown
+    return found.all, found.unknown
 
 
 def _observed(node: GpuNode, ended: AbstractSet[str]) -> GpuMask:
@@ -172,10 +192,10 @@ def _pod_gpus(node: GpuNode, pod: PodView) -> _PodGpus:
         # gputopo chose the GPUs of this pod, but only an observation shows which GPUs these are.
         all_observed = observed.bit_count() >= pod.most_gpus
         blocked = None if all_observed else f"pod {pod.key}: its GPU annotation cannot be parsed"
-        return _PodGpus(GpuMask(0), observed, blocked=blocked)
+        return _PodGpus(pod, GpuMask(0), observed, blocked=blocked)
     if annotation is None:
         # Another scheduler bound the pod, so only the agent knows which GPUs the pod uses.
         missing = max(0, pod.most_gpus - observed.bit_count())
-        return _PodGpus(GpuMask(0), observed, unknown=missing)
+        return _PodGpus(pod, GpuMask(0), observed, unknown=missing)
     uuids = (uuid for uuids in annotation.containers.values() for uuid in uuids)
-    return _PodGpus(known_mask(node.topology, uuids), observed)
+    return _PodGpus(pod, known_mask(node.topology, uuids), observed)

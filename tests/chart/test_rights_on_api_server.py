@@ -28,6 +28,8 @@ ALLOWED = {
     EXTENDER: [
         "list gputopo.io gputopologies",
         "watch gputopo.io gputopologies",
+        "list gputopo.io gpuprofiles",
+        "watch gputopo.io gpuprofiles",
         "get core pods",
         "watch core pods",
         "create core pods/binding",
@@ -81,6 +83,8 @@ FORBIDDEN = {
     EXTENDER: [
         "get gputopo.io gputopologies",
         "patch gputopo.io gputopologies",
+        "get gputopo.io gpuprofiles",
+        "patch gputopo.io gpuprofiles/status",
         "patch core pods",
         "create core pods",
         "get core secrets",

@@ -54,7 +54,8 @@ def families() -> list[Family]:
     agent, operator = AgentMetrics(), OperatorMetrics()
     operator.watch_queues(int, int)
     operator.sizing.watch_queue(int)
-    extender = Metrics(Ledger(), [_reflector("pods"), _reflector("gputopologies")])
+    kinds = ("pods", "gputopologies", "gpuprofiles")
+    extender = Metrics(Ledger(), [*map(_reflector, kinds)])
     extender.watch_leader(bool)
     found: dict[str, Family] = {}
     for component, registry in (

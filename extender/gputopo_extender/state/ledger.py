@@ -7,19 +7,21 @@ all current objects. So it is the same whether the objects came from a list or f
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from gputopo.api.v1alpha1 import SizedCapacity
 from gputopo_extender.state.ended_pods import EndedPods, with_history
+from gputopo_extender.state.interference import NodeInterference
+from gputopo_extender.state.known_pods import KnownPods
 from gputopo_extender.state.pod_totals import PodTotals
 from gputopo_extender.state.reservations import Reservations
 from gputopo_extender.state.usages import DerivedUsage, UsageCache
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.ended import is_confirmed
+from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
 
@@ -31,6 +33,7 @@ class Ledger:
         reservations: reservations of this process, and claims of other extenders for pods that the
             watch does not yet show as bound.
         pod_totals: waiting pods, and the bandwidths of placed pods.
+        interference: slowdowns that GPUProfiles show.
         pods_version: resource version of the newest change or list of pods that was received.
         rewinds: how often a list had a lower version than an earlier change. This happens when etcd
             is restored from a backup.
@@ -41,12 +44,12 @@ class Ledger:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Create an empty ledger; ``clock`` returns seconds."""
         self._nodes: dict[str, GpuNode | UnreadableTopology] = {}
-        self._pods: dict[str, PodView] = {}
-        self._pods_on: defaultdict[str, set[str]] = defaultdict(set)
+        self._pods = KnownPods()
         # Nodes whose usage must be derived again.
         self._outdated: set[str] = set()
         self.reservations = Reservations(self._outdated)
         self.pod_totals = PodTotals()
+        self.interference = NodeInterference(clock)
         self._ended = EndedPods(clock, self._outdated)
         self._derived = UsageCache(self._outdated, self._usage_of)
         self.pods_version = 0
@@ -80,6 +83,20 @@ class Ledger:
             return known
         return derived.share(self._derive(known, without=uids).state)
 
+    def surroundings(self, node: str) -> NodeSurroundings:
+        """Return the workloads that run on a node; equal surroundings are the same object."""
+        usage = self.usage(node)
+        if not isinstance(usage, NodeUsage):
+            return NOTHING_RUNS
+        return self.interference.on_node(node, usage)
+
+    def surroundings_without(self, node: str, uids: AbstractSet[str]) -> NodeSurroundings:
+        """Return the surroundings that the node would have without these pods."""
+        known = self._nodes.get(node)
+        if not isinstance(known, GpuNode):
+            return NOTHING_RUNS
+        return self.interference.assumed(self._derive(known, without=uids))
+
     def changes(self) -> int:
         """Return a number that grows when the usage of a node may have changed."""
         return self._refreshed().refreshes
@@ -93,10 +110,7 @@ class Ledger:
 
     def has_live_pod_below(self, priority: int) -> bool:
         """Return whether a live pod that is bound to a node has a priority below ``priority``."""
-        return any(
-            each.live and each.node is not None and each.priority < priority
-            for each in self._pods.values()
-        )
+        return any(each.priority < priority for each in self._pods.bound())
 
     def get_pod(self, uid: str) -> PodView | None:
         """Return the newest view of a pod, or None if the pod is unknown or was deleted."""
@@ -104,8 +118,7 @@ class Ledger:
 
     def is_waiting(self, uid: str) -> bool:
         """Return whether the pod is known, live and not bound to a node."""
-        pod = self._pods.get(uid)
-        return pod is not None and pod.live and pod.node is None
+        return self._pods.is_waiting(uid)
 
     def replace_claims(self, claims: Iterable[Claim]) -> None:
         """Replace the claims of other extenders; skip claims of bound and ended pods."""
@@ -137,6 +150,7 @@ class Ledger:
         """Remove the topology of a node."""
         self._nodes.pop(name, None)
         self._outdated.add(name)
+        self.interference.forget(name)
 
     def begin_pod_list(self) -> int:
         """Record that the reflector will request a list of pods; return the list's number."""
@@ -152,17 +166,16 @@ class Ledger:
         """
         if version is not None:
             self._begin_at(version)
-        before, self._pods = self._pods, {}
-        self._pods_on.clear()
+        before = self._pods.take_all()
         self._outdated.update(self._nodes)
         for pod in pods:
             self._put(pod, before.pop(pod.uid, None))
         self.pod_totals.keep_only(self._pods)
-        lost = self.reservations.end_missing(self._pods.keys(), epoch=epoch)
+        lost = self.reservations.end_missing(self._pods.uids(), epoch=epoch)
         self._ended.add_lost(lost, version=self.pods_version)
         for gone in before.values():
             self._ended.add(gone, gone, version=self.pods_version, is_exact=False)
-        self._ended.forget_listed(self._pods.keys())
+        self._ended.forget_listed(self._pods.uids())
 
     def put_pod(self, pod: PodView) -> None:
         """Add or replace a pod.
@@ -202,13 +215,12 @@ class Ledger:
 
     def _put(self, pod: PodView, before: PodView | None) -> None:
         pod = with_history(pod, before)
-        self._pods[pod.uid] = pod
+        self._pods.put(pod)
         self.pod_totals.put(pod, before)
         if pod.node is not None or not pod.live:
             self.reservations.end(pod.uid)
         if pod.node is None:
             return
-        self._pods_on[pod.node].add(pod.uid)
         self._outdated.add(pod.node)
         if pod.live:
             self._ended.add_running(pod, before)
@@ -216,9 +228,8 @@ class Ledger:
             self._ended.add(pod, before, version=pod.version)
 
     def _forget(self, uid: str) -> PodView | None:
-        known = self._pods.pop(uid, None)
+        known = self._pods.drop(uid)
         if known is not None and known.node is not None:
-            self._pods_on[known.node].discard(uid)
             self._outdated.add(known.node)
         return known
 
@@ -233,8 +244,8 @@ class Ledger:
         return self._derive(node) if isinstance(node, GpuNode) else node
 
     def _derive(self, node: GpuNode, without: AbstractSet[str] = frozenset()) -> NodeUsage:
-        on_node = self._pods_on.get(node.node, set()) - without
-        pods = [self._pods[uid] for uid in sorted(on_node)]
+        on_node = self._pods.on_node(node.node) - without
+        pods = [pod for uid in sorted(on_node) if (pod := self._pods.get(uid))]
         ended = self._ended.on_node(node.node)
         if node.not_ready is None and ended.paused:
             node = replace(node, not_ready=ended.paused)
@@ -242,7 +253,7 @@ class Ledger:
         return node_usage(
             node,
             [pod for pod in pods if pod.live],
-            self.reservations.on_node(node, on_node | without),
+            self.reservations.on_node(node, on_node | without, self._pods.get),
             ended=ended.unconfirmed,
             stopped=stopped | without | ended.confirmed,
         )

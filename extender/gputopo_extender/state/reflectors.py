@@ -1,6 +1,7 @@
-"""The reflectors that keep the pods and topologies of the ledger up to date."""
+"""The reflectors that keep the pods, topologies and GPUProfiles of the ledger up to date."""
 
 import logging
+from http import HTTPStatus
 from typing import TypeAlias
 
 from gputopo.runtime.log import fields
@@ -10,7 +11,8 @@ from gputopo_kube.document import Document
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_kube.reflector import ListWatchTiming, Reflector
-from gputopo_kube.resources import PodDocument, TopologyDocument
+from gputopo_kube.resources import PodDocument, ProfileDocument, TopologyDocument
+from gputopo_scheduling.surroundings import KnownWorkload, parse_workload
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
 
 _log = logging.getLogger(__name__)
@@ -78,4 +80,28 @@ def topology_reflector(
         on_list=lambda listing: ledger.replace_topologies(listing.items),
         on_event=apply,
         timing=timing,
+    )
+
+
+def profile_reflector(
+    api: AsyncApi, ledger: Ledger, timing: ListWatchTiming
+) -> Reflector[KnownWorkload]:
+    """Return the reflector of all GPUProfiles.
+
+    The extender works without them: an older ClusterRole does not permit to list them.
+    """
+
+    def apply(event: WatchEvent[KnownWorkload]) -> None:
+        if event.deleted:
+            ledger.interference.drop(event.item.kind.name)
+        else:
+            ledger.interference.put(event.item)
+
+    return Reflector(
+        "gpuprofiles",
+        api.objects(ProfileDocument, parse_workload, namespace=ALL_NAMESPACES),
+        on_list=lambda listing: ledger.interference.replace(listing.items),
+        on_event=apply,
+        timing=timing,
+        unsupported=(HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND),
     )

@@ -4,14 +4,15 @@ The ledger treats the GPUs of reservations and claims as used, because Bindings 
 these GPUs to pods. Bind adds reservations. The claim fence reads and replaces claims.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from gputopo.topology.model import GpuMask
 from gputopo_extender.state.decision import Decision
-from gputopo_scheduling.claims import Claim, reserved_gpus
+from gputopo_kube.pods import PodView
+from gputopo_scheduling.claims import Claim, claimants
+from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.topologies import GpuNode
 
 
@@ -142,7 +143,15 @@ class Reservations:
             if reservation.progress is BindingProgress.BOUND:
                 self._own[uid] = replace(reservation, progress=BindingProgress.UNKNOWN)
 
-    def on_node(self, node: GpuNode, without: AbstractSet[str]) -> list[GpuMask]:
-        """Return a mask of reserved GPUs for each pod on the node; skip UIDs in ``without``."""
+    def on_node(
+        self,
+        node: GpuNode,
+        without: AbstractSet[str],
+        pods: Callable[[str], PodView | None],
+    ) -> list[Occupant]:
+        """Return the pods with reserved GPUs of the node, except UIDs in ``without``.
+
+        ``pods`` returns the pod with a UID, or None if the pod is unknown.
+        """
         all_claims = (*(each.decision.claim for each in self._own.values()), *self._others)
-        return reserved_gpus((claim for claim in all_claims if claim.uid not in without), node)
+        return claimants((each for each in all_claims if each.uid not in without), node, pods)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from gputopo.topology.model import GpuMask
 from gputopo.utility.cost import Cost, UtilityError
@@ -42,6 +44,12 @@ class WorkloadKind:
     group: str = ""
 
 
+Pair: TypeAlias = tuple[WorkloadKind, WorkloadKind]
+"""A workload, and its neighbour."""
+
+_NO_SLOWDOWNS: Final[Mapping[Pair, float]] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class NeighbourSlowdown:
     """Slowdown of one workload beside another, 1 or more, and its source."""
@@ -55,12 +63,19 @@ class SlowdownTable:
 
     Attributes:
         worst: highest slowdown in the table, at least 1: the worst case of every job.
+        crosses_sockets: whether the table has a slowdown beside a neighbour on another socket.
     """
 
-    def __init__(self, measured: Mapping[tuple[WorkloadKind, WorkloadKind], float]) -> None:
+    def __init__(
+        self, measured: Mapping[Pair, float], on_node: Mapping[Pair, float] = _NO_SLOWDOWNS
+    ) -> None:
         """Take the slowdown of the first workload of each pair beside the second.
 
         A value below 1 is an error of measurement, and counts as 1.
+
+        Args:
+            measured: slowdowns beside a neighbour on the same socket.
+            on_node: slowdowns beside a neighbour that uses only other sockets of the node.
 
         Raises:
             UtilityError: if a value is not a positive number.
@@ -68,18 +83,18 @@ class SlowdownTable:
         groups: dict[tuple[str, str], list[float]] = defaultdict(list)
         self._measured: dict[tuple[str, str], float] = {}
         for (own, neighbour), value in measured.items():
-            if not 0 < value < float("inf"):
-                raise UtilityError(
-                    f"slowdown of {own.name!r} beside {neighbour.name!r}: {value}; must be a"
-                    " number above 0"
-                )
-            slowdown = self._measured[own.name, neighbour.name] = max(1.0, value)
+            slowdown = _valid(own, neighbour, value)
+            self._measured[own.name, neighbour.name] = slowdown
             if own.group and neighbour.group:
                 groups[own.group, neighbour.group].append(slowdown)
         self._by_group = {pair: fmean(values) for pair, values in groups.items()}
-        values = self._measured.values()
-        self._mean = fmean(values) if values else None
-        self.worst = max(values, default=1.0)
+        self._mean = fmean(self._measured.values()) if self._measured else None
+        self._on_node = {
+            (own.name, neighbour.name): _valid(own, neighbour, value)
+            for (own, neighbour), value in on_node.items()
+        }
+        self.worst = max((*self._measured.values(), *self._on_node.values()), default=1.0)
+        self.crosses_sockets = bool(self._on_node)
 
     def slowdown(self, own: WorkloadKind, neighbour: WorkloadKind) -> NeighbourSlowdown:
         """Return the slowdown of ``own`` beside ``neighbour``."""
@@ -93,10 +108,32 @@ class SlowdownTable:
             return NeighbourSlowdown(self._mean, SlowdownSource.ALL)
         return NeighbourSlowdown(1.0, SlowdownSource.UNKNOWN)
 
+    def slowdown_on_node(self, own: WorkloadKind, neighbour: WorkloadKind) -> NeighbourSlowdown:
+        """Return the slowdown of ``own`` beside ``neighbour`` on other sockets of the node.
+
+        A pair that was not measured has the slowdown 1, because most traffic stays on a socket.
+        """
+        value = self._on_node.get((own.name, neighbour.name))
+        if value is None:
+            return NeighbourSlowdown(1.0, SlowdownSource.UNKNOWN)
+        return NeighbourSlowdown(value, SlowdownSource.MEASURED)
+
+
+def _valid(own: WorkloadKind, neighbour: WorkloadKind, value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise UtilityError(
+            f"slowdown of {own.name!r} beside {neighbour.name!r}: {value}; must be a number above 0"
+        )
+    return max(1.0, value)
+
 
 @dataclass(frozen=True, slots=True)
 class RunningNeighbour:
-    """A job that already runs on a node, and its GPUs there."""
+    """A job that already runs on a node.
+
+    Attributes:
+        gpus: its GPUs there, or all GPUs of the sockets that it uses: the interference is equal.
+    """
 
     workload: WorkloadKind
     gpus: GpuMask
@@ -106,23 +143,60 @@ def beside(
     gpus: GpuMask, neighbours: Iterable[RunningNeighbour], sockets: Sequence[GpuMask]
 ) -> tuple[WorkloadKind, ...]:
     """Return the workloads of the neighbours that share a socket with ``gpus``."""
+    near = _near(gpus, sockets)
+    return tuple(neighbour.workload for neighbour in neighbours if neighbour.gpus & near)
+
+
+def on_other_sockets(
+    gpus: GpuMask,
+    neighbours: Iterable[RunningNeighbour],
+    sockets: Sequence[GpuMask],
+    table: SlowdownTable,
+) -> tuple[WorkloadKind, ...]:
+    """Return the workloads of the neighbours that share no socket with ``gpus``.
+
+    The result is empty if the table has no slowdown across sockets, so that callers save time.
+    """
+    if not table.crosses_sockets:
+        return ()
+    near = _near(gpus, sockets)
+    return tuple(neighbour.workload for neighbour in neighbours if not neighbour.gpus & near)
+
+
+def _near(gpus: GpuMask, sockets: Sequence[GpuMask]) -> int:
     near = 0
     for socket in sockets:
         if socket & gpus:
             near |= socket
-    return tuple(neighbour.workload for neighbour in neighbours if neighbour.gpus & near)
+    return near
 
 
 def interference_costs(
-    own: WorkloadKind, neighbours: Sequence[WorkloadKind], table: SlowdownTable
+    own: WorkloadKind,
+    neighbours: Sequence[WorkloadKind],
+    table: SlowdownTable,
+    others: Sequence[WorkloadKind] = (),
 ) -> tuple[Cost, Cost]:
     """Return the interference of a placement, and the part that the job itself suffers.
 
     The first is equation 4: the mean slowdown of the job and of all neighbours that it disturbs.
     Only pairs are measured, so the slowdown beside several neighbours is that of the worst pair.
+
+    Args:
+        own: the workload of the job.
+        neighbours: workloads that share a socket with the job.
+        table: the known slowdowns.
+        others: workloads on the other sockets of the node. Those without a measured slowdown, own
+            or caused, do not change the mean.
     """
-    suffered = max((table.slowdown(own, other).value for other in neighbours), default=1.0)
+    suffered = [table.slowdown(own, other).value for other in neighbours]
     caused = [table.slowdown(other, own).value for other in neighbours]
-    mean = (suffered + sum(caused)) / (1 + len(caused))
+    for other in others:
+        both = table.slowdown_on_node(own, other), table.slowdown_on_node(other, own)
+        if any(each.source is SlowdownSource.MEASURED for each in both):
+            suffered.append(both[0].value)
+            caused.append(both[1].value)
+    worst_suffered = max(suffered, default=1.0)
+    mean = (worst_suffered + sum(caused)) / (1 + len(caused))
     worst = table.worst
-    return Cost(mean, best=1.0, worst=worst), Cost(suffered, best=1.0, worst=worst)
+    return Cost(mean, best=1.0, worst=worst), Cost(worst_suffered, best=1.0, worst=worst)

@@ -29,6 +29,7 @@ _PATHS: Final = {
     LiveKind.PODS: _CORE,
     LiveKind.NODES: _CORE,
     LiveKind.GPU_JOBS: _OWN,
+    LiveKind.PROFILES: _OWN,
     LiveKind.JOBS: ("apis", "batch", "v1"),
     LiveKind.PRIORITY_CLASSES: ("apis", "scheduling.k8s.io", "v1"),
 }

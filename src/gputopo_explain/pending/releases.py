@@ -20,7 +20,7 @@ from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_pod
-from gputopo_scheduling.claims import reserved_gpus
+from gputopo_scheduling.claims import claimants
 from gputopo_scheduling.topologies import GpuNode
 from gputopo_scheduling.usage import NodeUsage, gpus_in_use
 
@@ -98,9 +98,8 @@ def held_gpus(snapshot: ClusterSnapshot, node: GpuNode) -> Mapping[str, HeldGpus
         pod.uid: HeldGpus(*gpus_in_use(node, pod), str(pod.key))
         for pod in (*pods.live, *pods.ended)
     }
-    for claim in snapshot.claims_on(node.node):
-        for mask in reserved_gpus([claim], node):
-            held[claim.uid] = HeldGpus(mask, 0, str(claim.pod))
+    for each in claimants(snapshot.claims_on(node.node), node, lambda _: None):
+        held[each.uid] = HeldGpus(each.gpus, 0, str(each.key))
     users = [
         user
         for user in snapshot.users_on(node)

@@ -140,16 +140,13 @@ class ClusterState:
         """Return the objects for explanations; they do not change when the state changes."""
         tables: Mapping[LiveKind, WatchedObjects[Document]] = {
             LiveKind.GPU_JOBS: self.gpu_jobs,
+            LiveKind.PROFILES: self.profiles,
             LiveKind.JOBS: self.jobs,
             LiveKind.DEPLOYMENTS: self.deployments,
         }
         documents = {kind: [*table.items.values()] for kind, table in tables.items()}
         documents[LiveKind.PODS] = [pod.document for pod in self.pods.items.values()]
-        unread = {
-            LiveKind(name): it.error
-            for name, it in self.tables.items()
-            if it.error and name != PROFILES.name
-        }
+        unread = {LiveKind(name): it.error for name, it in self.tables.items() if it.error}
         return WatchedCluster(documents, now, {**NOT_WATCHED, **unread}, parsed=self.snapshot())
 
     def take_changes(self) -> Changes:

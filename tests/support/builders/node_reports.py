@@ -59,6 +59,20 @@ def reporting(
     }
 
 
+def beside(workload: str, percent: int, scope: str = "Socket") -> Document:
+    """Return a fact: the slowdown by one pod of ``workload``, in percent."""
+    interval = {"lowPercent": percent - 2, "highPercent": percent + 2}
+    return {"workload": workload, "scope": scope, "percent": percent, "samples": 9, **interval}
+
+
+def learnt_profile(name: str, *neighbours: Document, sensitivity: str = "") -> Document:
+    """Return a GPUProfile with facts about neighbours, and about links with 2 GPUs."""
+    interval = {"percent": 20, "lowPercent": 15, "highPercent": 25, "samples": 9}
+    links = [{"gpus": 2, "sensitivity": sensitivity, **interval}] if sensitivity else []
+    facts = {"gpuModel": "Tesla V100", "links": links, "neighbours": [*neighbours]}
+    return {**gpu_profile(name), "status": {"facts": facts}}
+
+
 def gpu_profile(
     name: str = "bert", *, created: str = "2026-01-01T00:00:00Z", **spec: Any
 ) -> Document:

@@ -44,6 +44,7 @@ def live_cluster() -> StaticApi:
             PODS: [train, serve, batch, large, web()],
             NODES: [kube_node("n1"), kube_node("n2", unschedulable=True), kube_node("n3")],
             GPU_JOBS: [gpu_job(), queued_job()],
+            f"{OWN}/gpuprofiles": [],
             JOBS: [],
             DEPLOYMENTS: [installed("--default-policy=Preserve")],
             PRIORITY_CLASSES: [{"metadata": {"name": "high"}, "value": 1000}],

@@ -3,7 +3,9 @@
 from gputopo.placement.model import PolicyName
 from gputopo_explain.machines import amount_text, unchecked_rules
 from gputopo_explain.objects import Installation, LiveKind, parse_installation
-from support.builders.live import cluster, installed
+from gputopo_scheduling.surroundings import NOTHING_RUNS
+from support.builders.live import cluster, gpu_user, installed
+from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import topology_object
 from support.builders.topologies import node
 
@@ -41,6 +43,20 @@ def test_missing_parts_are_named() -> None:
     assert denied.notes == [
         "leases: no permission: pods that are being bound now are not considered",
         "Deployments cannot be read: no permission: the default settings are assumed",
+    ]
+
+
+def test_profiles_show_the_workloads_beside_a_pod() -> None:
+    noisy = gpu_user("a", "n1", 0, 2)
+    noisy["metadata"]["annotations"]["gputopo.io/profile"] = "noisy"
+    found = cluster([noisy], profiles=[learnt_profile("quiet", beside("default/noisy", 30))])
+    (neighbour,) = found.surroundings["n1"].neighbours
+    assert neighbour.workload.name == "default/noisy"
+    assert found.surroundings["n2"] is NOTHING_RUNS
+    denied = cluster([noisy], unread={LiveKind.PROFILES: "no permission"})
+    assert denied.surroundings["n1"] is NOTHING_RUNS
+    assert denied.notes == [
+        "gpuprofiles: no permission: slowdowns beside other workloads are unknown"
     ]
 
 

@@ -1,0 +1,81 @@
+"""Keeps what GPUProfiles show about slowdowns, and which workloads run on each node.
+
+The reflector of GPUProfiles writes here. Without the right to list GPUProfiles, or in a cluster
+without them, all slowdowns are unknown, and nothing else changes.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+from weakref import WeakValueDictionary
+
+from gputopo_scheduling.surroundings import (
+    NOTHING_RUNS,
+    InterferenceFacts,
+    KnownWorkload,
+    NodeSurroundings,
+)
+from gputopo_scheduling.usage import NodeUsage
+
+REFRESH_SECONDS: Final = 10.0
+"""Shortest time between two sets of facts: each new set makes stored evaluations useless."""
+
+
+class NodeInterference:
+    """The facts about interference, and the surroundings of each node."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Begin without any facts; ``clock`` returns seconds."""
+        self._clock = clock
+        self._workloads: dict[str, KnownWorkload] = {}
+        self._facts = InterferenceFacts()
+        self._changed = False
+        self._refresh_at = clock()
+        self._by_node: dict[str, tuple[NodeUsage, NodeSurroundings]] = {}
+        self._shared = WeakValueDictionary({NOTHING_RUNS.neighbours: NOTHING_RUNS})
+
+    def replace(self, workloads: Iterable[KnownWorkload]) -> None:
+        """Replace all workloads by those of a list."""
+        found = {workload.kind.name: workload for workload in workloads}
+        self._changed |= found != self._workloads
+        self._workloads = found
+
+    def put(self, workload: KnownWorkload) -> None:
+        """Add or replace a workload."""
+        name = workload.kind.name
+        self._changed |= self._workloads.get(name) != workload
+        self._workloads[name] = workload
+
+    def drop(self, name: str) -> None:
+        """Remove the workload ``NAMESPACE/PROFILE``."""
+        self._changed |= self._workloads.pop(name, None) is not None
+
+    @property
+    def facts(self) -> InterferenceFacts:
+        """The facts; changes appear within ``REFRESH_SECONDS``."""
+        if self._changed and self._clock() >= self._refresh_at:
+            before, self._facts = self._facts, InterferenceFacts(dict(self._workloads))
+            if (before.kinds, before.groups) != (self._facts.kinds, self._facts.groups):
+                self._by_node.clear()
+            self._changed = False
+            self._refresh_at = self._clock() + REFRESH_SECONDS
+        return self._facts
+
+    def on_node(self, node: str, usage: NodeUsage) -> NodeSurroundings:
+        """Return the surroundings of a node; they are computed only if ``usage`` is a new one."""
+        facts = self.facts
+        known = self._by_node.get(node)
+        if known is None or known[0] is not usage:
+            known = self._by_node[node] = (usage, self._share(usage, facts))
+        return known[1]
+
+    def assumed(self, usage: NodeUsage) -> NodeSurroundings:
+        """Return the surroundings for an assumed usage, for example that without some pods."""
+        return self._share(usage, self.facts)
+
+    def forget(self, node: str) -> None:
+        """Forget the surroundings of a removed node."""
+        self._by_node.pop(node, None)
+
+    def _share(self, usage: NodeUsage, facts: InterferenceFacts) -> NodeSurroundings:
+        neighbours = facts.neighbours(usage.topology, usage.occupants)
+        return self._shared.setdefault(neighbours, NodeSurroundings(neighbours))

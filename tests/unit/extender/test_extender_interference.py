@@ -1,0 +1,111 @@
+"""The surroundings of nodes in the ledger, from pods, reservations and GPUProfiles."""
+
+import pytest
+
+from gputopo.utility.interference import RunningNeighbour, WorkloadKind
+from gputopo_extender.state.interference import REFRESH_SECONDS
+from gputopo_extender.state.ledger import Ledger
+from gputopo_scheduling.surroundings import NOTHING_RUNS, parse_workload
+from gputopo_scheduling.topologies import UnreadableTopology, parse_node
+from gputopo_topologies.catalogue import named
+from support.builders.node_reports import beside, learnt_profile
+from support.builders.objects import Document, pod, topology_object
+from support.builders.requests import pod_view
+from support.builders.topologies import gpus
+from support.extender.ledgers import bound, claim, decision_for
+
+QUIET = parse_workload(learnt_profile("quiet", beside("default/noisy", 30)))
+NOISY = parse_workload(learnt_profile("noisy", sensitivity="Insensitive"))
+FIRST, SECOND = gpus(0, 1, 2, 3), gpus(4, 5, 6, 7)
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ledger(clock: Clock) -> Ledger:
+    """Return a ledger with the idle nodes n1 and n2, and a known slowdown."""
+    found = Ledger(clock)
+    for name in ("n1", "n2"):
+        found.put_topology(parse_node(topology_object(name, named("dgx1-v100", node=name))))
+    found.interference.replace([QUIET])
+    return found
+
+
+def noisy(document: Document) -> Document:
+    document["metadata"]["annotations"]["gputopo.io/profile"] = "noisy"
+    return document
+
+
+def test_surroundings_follow_pods_and_reservations(ledger: Ledger) -> None:
+    assert ledger.surroundings("n1") is ledger.surroundings("n2") is NOTHING_RUNS
+    ledger.put_pod(pod_view(noisy(bound("a", 0, 1))))
+    first = ledger.surroundings("n1")
+    assert first.neighbours == (RunningNeighbour(WorkloadKind("default/noisy"), FIRST),)
+    assert ledger.surroundings("n1") is first
+    assert ledger.surroundings("n2") is NOTHING_RUNS
+    assert ledger.surroundings_without("n1", {"uid-a"}) is NOTHING_RUNS
+    waiting = noisy(pod("b", 4))
+    ledger.put_pod(pod_view(waiting))
+    ledger.reservations.reserve(decision_for(waiting, ledger))
+    assert len(ledger.surroundings("n1").neighbours) == 2
+    ledger.reservations.release("uid-b")
+    assert ledger.surroundings("n1") is first
+
+
+def test_claim_for_an_unknown_pod_is_an_unknown_workload(ledger: Ledger) -> None:
+    ledger.replace_claims([claim("other", 4)])
+    found = ledger.surroundings("n1").neighbours
+    assert found == (RunningNeighbour(WorkloadKind(""), SECOND),)
+
+
+def test_node_without_a_valid_topology_has_no_surroundings(ledger: Ledger) -> None:
+    ledger.put_topology(UnreadableTopology("n3", "odd"))
+    for node in ("n3", "missing"):
+        assert ledger.surroundings(node) is NOTHING_RUNS
+        assert ledger.surroundings_without(node, set()) is NOTHING_RUNS
+
+
+def test_new_facts_appear_after_some_seconds(ledger: Ledger, clock: Clock) -> None:
+    ledger.put_pod(pod_view(noisy(bound("a", 0))))
+    before, facts = ledger.surroundings("n1"), ledger.interference.facts
+    ledger.interference.put(QUIET)
+    assert ledger.interference.facts is facts
+    clock.now += REFRESH_SECONDS
+    assert ledger.interference.facts is facts  # nothing has changed
+    ledger.interference.put(NOISY)
+    assert ledger.surroundings("n1").neighbours[0].workload.group == "Insensitive"
+    assert ledger.surroundings("n1") is not before
+    ledger.interference.drop("default/quiet")
+    ledger.interference.drop("default/unknown")
+    assert ledger.surroundings("n1") is not NOTHING_RUNS
+    clock.now += REFRESH_SECONDS
+    assert ledger.surroundings("n1") is NOTHING_RUNS
+
+
+def test_other_percentages_keep_the_surroundings(ledger: Ledger, clock: Clock) -> None:
+    ledger.put_pod(pod_view(noisy(bound("a", 0))))
+    before = ledger.surroundings("n1")
+    clock.now += REFRESH_SECONDS
+    ledger.interference.put(parse_workload(learnt_profile("quiet", beside("default/noisy", 31))))
+    assert ledger.interference.facts.slowdowns.worst == pytest.approx(1.31)
+    assert ledger.surroundings("n1") is before
+
+
+def test_removed_node_is_forgotten(ledger: Ledger) -> None:
+    ledger.put_pod(pod_view(noisy(bound("a", 0))))
+    assert ledger.surroundings("n1") is not NOTHING_RUNS
+    ledger.drop_topology("n1")
+    assert ledger.surroundings("n1") is NOTHING_RUNS
