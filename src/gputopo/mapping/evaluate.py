@@ -5,10 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from gputopo.mapping.hardware import ClusterHardware
 from gputopo.mapping.model import ClusterGpu, JobMapping, MappingJob, MappingNode, UtilitySettings
-from gputopo.mapping.scale import CostScale
 from gputopo.topology.model import GpuMask, mask_of
 from gputopo.utility.communication import communication_cost, path_length
-from gputopo.utility.cost import Cost
+from gputopo.utility.cost import Cost, CostScale
 from gputopo.utility.fragmentation import SocketUse, fragmentation_cost, used_sockets
 from gputopo.utility.interference import WorkloadKind, beside, interference_costs
 from gputopo.utility.utility import PlacementCosts, job_utility, utility

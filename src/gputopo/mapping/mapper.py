@@ -21,9 +21,9 @@ from gputopo.mapping.model import (
 )
 from gputopo.mapping.orders import is_small
 from gputopo.mapping.partition import ClusterPart, cluster_parts
-from gputopo.mapping.scale import CostScale, cost_scale
+from gputopo.mapping.scale import cost_scale
 from gputopo.topology.model import NodeTopology, indices_of
-from gputopo.utility.cost import UtilityError
+from gputopo.utility.cost import CostScale, UtilityError
 
 _CACHED_PLACEMENTS: Final = 16_384
 """Placements by job and state of the node; each has about 2 KB."""

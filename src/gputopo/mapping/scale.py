@@ -1,7 +1,6 @@
-"""Best and worst costs of a job in a cluster, with which its costs are normalised."""
+"""Computes the best and worst costs of a job in a cluster, for the mapping."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import combinations
 
 from gputopo.mapping.drb import Bipartitioning
@@ -12,23 +11,9 @@ from gputopo.mapping.partition import ClusterPart
 from gputopo.patterns.model import Pattern
 from gputopo.topology.model import NodeTopology
 from gputopo.utility.communication import LevelLengths, path_length
+from gputopo.utility.cost import CostScale
 from gputopo.utility.interference import WorkloadKind
 from gputopo.utility.utility import UtilityWeights
-
-
-@dataclass(frozen=True, slots=True)
-class CostScale:
-    """Best and worst cases of one job in one cluster, equal for all of its placements.
-
-    Attributes:
-        best_length: least weighted path length on the idle cluster, or a lower bound of it.
-        longest: longest distance that two GPUs of the job can have.
-        largest_socket: GPUs of the socket with most GPUs.
-    """
-
-    best_length: int
-    longest: int
-    largest_socket: int
 
 
 def cost_scale(

@@ -11,8 +11,11 @@ from gputopo.bandwidth.models import PHYSICAL
 from gputopo.bandwidth.preserved import preserved_table
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.subsets import positions_of, subsets
-from gputopo.placement.model import Match, PlacementRequest
+from gputopo.placement.model import Match, PlacementRequest, PolicyName
+from gputopo.placement.paths import path_table
+from gputopo.placement.set_utility import SetUtilities, set_utilities
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of
+from gputopo.utility.surroundings import Surroundings
 
 SortKeys = tuple[NDArray[np.int64], ...]
 """Sort keys of a policy, the most important first. Each has one value per set; high is best."""
@@ -37,11 +40,14 @@ class FeasibleSets:
         free: GpuMask,
         request: PlacementRequest,
         model: BandwidthModel | None = None,
+        surroundings: Surroundings | None = None,
     ) -> None:
+        """``surroundings`` are used by the policy Utility; without them the node is alone."""
         self.topology = topology
         self.free = free
         self.request = request
         self._model = model
+        self._surroundings = surroundings
         self._embeddings = embeddings(topology, request.pattern)
         self.rows = np.flatnonzero((self._embeddings.sets & ~np.uint64(free)) == 0)
         self.sets = self._embeddings.sets[self.rows]
@@ -64,6 +70,15 @@ class FeasibleSets:
         remaining = np.uint32(positions_of(indices, self.free)) & ~chosen
         return preserved_table(self.topology).take(remaining)
 
+    @cached_property
+    def utilities(self) -> SetUtilities:
+        """Utilities of the sets."""
+        pattern = self.request.pattern
+        paths = path_table(self.topology, pattern)
+        around = self._surroundings or Surroundings(paths.scale)
+        lengths = paths.lengths[self.rows]
+        return set_utilities(self.sets, lengths, self.free, paths.sockets, pattern, around)
+
     def match(self, choice: int) -> Match:
         """Return the match for the set ``sets[choice]``."""
         row = self.rows[choice]
@@ -76,7 +91,12 @@ class FeasibleSets:
             common_mb_per_s=None if model is None else int(self._common.mb_per_s[row]),
             preserved_mb_per_s=int(self.preserved_mb_per_s[choice]),
             bound_mb_per_s=int(table.bound_mb_per_s[row]),
+            utility=self.utilities.of(choice) if self._by_utility else None,
         )
+
+    @property
+    def _by_utility(self) -> bool:
+        return self.request.policy is PolicyName.UTILITY
 
     @cached_property
     def common_mb_per_s(self) -> NDArray[np.int64]:

@@ -6,6 +6,8 @@ from typing import Final
 
 from gputopo.patterns.model import Pattern
 from gputopo.topology.model import GpuIndex
+from gputopo.utility.surroundings import JobSurroundings
+from gputopo.utility.utility import PlacementUtility
 
 
 class PolicyName(StrEnum):
@@ -15,6 +17,8 @@ class PolicyName(StrEnum):
     TOPO_AWARE takes GPUs near each other on PCIe. GREEDY takes the GPUs with the most aggregate
     bandwidth. PRESERVE gives the best links to bandwidth-sensitive jobs and keeps other jobs off
     these links.
+    UTILITY takes the GPUs with the highest utility (SC '17): near each other, with few disturbing
+    neighbours, and on sockets that become full.
     WEAKEST is for measurements: it takes the GPUs with the least effective bandwidth.
     """
 
@@ -22,6 +26,7 @@ class PolicyName(StrEnum):
     TOPO_AWARE = "TopoAware"
     GREEDY = "Greedy"
     PRESERVE = "Preserve"
+    UTILITY = "Utility"
     WEAKEST = "Weakest"
 
 
@@ -44,6 +49,11 @@ class PlacementRequest:
         policy: the rule that chooses one of the feasible GPU sets.
         sensitivity_reason: why ``sensitive`` is true or false. Equality ignores this field,
             because it does not change which GPUs are chosen.
+        min_utility_percent: least utility for the job with which it accepts GPUs, 0..100 percent;
+            None if it accepts any. Equality ignores this field, because it does not change which
+            GPUs are the best.
+        surroundings: what decides the utility besides the GPUs. None for all policies except
+            Utility, or if no other job runs and all nodes are like the one that is evaluated.
         fact: the slowdown in a GPUProfile from which ``sensitive`` was derived, in words. None if
             no GPUProfile was used. Equality ignores this field.
     """
@@ -53,6 +63,8 @@ class PlacementRequest:
     policy: PolicyName = PolicyName.PRESERVE
     sensitivity_reason: str = field(default="", compare=False)
     fact: str | None = field(default=None, compare=False)
+    min_utility_percent: int | None = field(default=None, compare=False)
+    surroundings: JobSurroundings | None = None
 
     @property
     def size(self) -> int:
@@ -73,6 +85,7 @@ class Match:
             whose ``model`` differs can be compared by this value. None for one GPU.
         preserved_mb_per_s: preserved bandwidth of the GPUs that stay free (MAPA paper, equation 3).
         bound_mb_per_s: upper bound of the aggregate bandwidth of all rank orders of these GPUs.
+        utility: utility of the placement; None for all policies except Utility.
     """
 
     gpus: tuple[GpuIndex, ...]
@@ -82,6 +95,7 @@ class Match:
     common_mb_per_s: int | None
     preserved_mb_per_s: int
     bound_mb_per_s: int
+    utility: PlacementUtility | None = None
 
     @property
     def exact(self) -> bool:

@@ -10,9 +10,10 @@ from gputopo.bandwidth.model import BandwidthModel, require_supported
 from gputopo.patterns.embedding import MAX_NODE_GPUS
 from gputopo.placement.feasible import FeasibleSets, SortKeys
 from gputopo.placement.model import Match, NoFit, PlacementRequest
-from gputopo.placement.policies import POLICIES, Policy
+from gputopo.placement.policies import POLICIES
+from gputopo.topology.keys import FingerprintKey
 from gputopo.topology.model import GpuMask, NodeTopology
-from gputopo.topology.tables import FingerprintKey
+from gputopo.utility.surroundings import Surroundings
 
 _CACHED_RESULTS: Final = 16_384
 """Cached results of :func:`place`; each has at most 1 KB."""
@@ -23,6 +24,7 @@ def place(
     free: GpuMask,
     request: PlacementRequest,
     model: BandwidthModel | None = None,
+    surroundings: Surroundings | None = None,
 ) -> Match | NoFit:
     """Return the free GPUs that the policy of the request chooses, or why the job does not fit.
 
@@ -35,12 +37,14 @@ def place(
         free: GPUs that can be chosen.
         request: the request of the job, with its policy.
         model: bandwidth model; None for the default model of the node and pattern.
+        surroundings: what decides the utility besides the free GPUs; None if no other job runs on
+            the node and all nodes are like it. Only the policy Utility uses it.
 
     Raises:
         ValueError: if a free GPU is not in the topology.
         ModelError: if ``model`` does not support the node or the pattern.
     """
-    return _cached_place(FingerprintKey(topology), free, request, model)
+    return _cached_place(FingerprintKey(topology), free, request, model, surroundings)
 
 
 def ranking(
@@ -48,14 +52,13 @@ def ranking(
     free: GpuMask,
     request: PlacementRequest,
     model: BandwidthModel | None = None,
+    surroundings: Surroundings | None = None,
     *,
     most: int,
-    policy: Policy | None = None,
 ) -> tuple[Match, ...]:
     """Return up to ``most`` matches, ordered by the policy of the request, the best first.
 
     The first match is the result of :func:`place`. The tuple is empty if the job does not fit.
-    ``policy`` replaces the policy of the request.
 
     Raises:
         ValueError: if a free GPU is not in the topology.
@@ -63,9 +66,8 @@ def ranking(
     """
     if _no_fit(topology, free, request, model):
         return ()
-    feasible = FeasibleSets(topology, free, request, model)
-    rank = POLICIES[request.policy] if policy is None else policy
-    best = _best_first(rank(feasible), len(feasible.sets))
+    feasible = FeasibleSets(topology, free, request, model, surroundings)
+    best = _best_first(POLICIES[request.policy](feasible), len(feasible.sets))
     return tuple(feasible.match(choice) for choice, _ in zip(best, range(most), strict=False))
 
 
@@ -75,11 +77,12 @@ def _cached_place(
     free: GpuMask,
     request: PlacementRequest,
     model: BandwidthModel | None,
+    surroundings: Surroundings | None,
 ) -> Match | NoFit:
     topology = key.topology
     if no_fit := _no_fit(topology, free, request, model):
         return no_fit
-    return ranking(topology, free, request, model, most=1)[0]
+    return ranking(topology, free, request, model, surroundings, most=1)[0]
 
 
 def _best_first(keys: SortKeys, count: int) -> Iterator[int]:

@@ -31,6 +31,7 @@ def score_nodes(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict
     A bandwidth-sensitive job with several GPUs prefers the highest effective bandwidth, then the
     least lost bandwidth. All other jobs prefer the least lost bandwidth, then the least bandwidth
     between the GPUs that stay free. So these jobs avoid idle nodes, where many GPUs stay free.
+    With the policy Utility, a job prefers the highest utility, and then the same as above.
 
     The best nodes get 10, the next best 9, and so on. Nodes of the eleventh rank and below get 0.
     Scores are ranks: if they were proportional to bandwidth, one node with a very high bandwidth
@@ -53,7 +54,7 @@ def score_of(rank: int) -> int:
     return max(0, MAX_SCORE - rank)
 
 
-def _keys(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, tuple[int, int]]:
+def _keys(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, tuple[int, ...]]:
     models = {candidate.match.model for candidate in candidates.values()}
     one_model = len(models) == 1
     return {
@@ -62,7 +63,7 @@ def _keys(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, 
     }
 
 
-def rank_key(candidate: Candidate, *, sensitive: bool, one_model: bool) -> tuple[int, int]:
+def rank_key(candidate: Candidate, *, sensitive: bool, one_model: bool) -> tuple[int, ...]:
     """Return the sort key of a node; higher is better.
 
     Args:
@@ -73,6 +74,7 @@ def rank_key(candidate: Candidate, *, sensitive: bool, one_model: bool) -> tuple
     """
     match = candidate.match
     bandwidth = match.effective_mb_per_s if one_model else match.common_mb_per_s
+    utility = () if match.utility is None else (match.utility.value,)
     if not sensitive or bandwidth is None:
-        return -candidate.lost_mb_per_s, -match.preserved_mb_per_s
-    return bandwidth, -candidate.lost_mb_per_s
+        return (*utility, -candidate.lost_mb_per_s, -match.preserved_mb_per_s)
+    return (*utility, bandwidth, -candidate.lost_mb_per_s)

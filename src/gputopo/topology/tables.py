@@ -21,24 +21,6 @@ _Keys = TypeVarTuple("_Keys")
 _Table = TypeVar("_Table", bound=Table)
 
 
-class FingerprintKey(Hashable):
-    """A cache key with a topology. Keys are equal if their topologies have equal fingerprints."""
-
-    __slots__ = ("topology",)
-
-    def __init__(self, topology: NodeTopology) -> None:
-        self.topology = topology
-
-    def __hash__(self) -> int:
-        return hash(self.topology.fingerprint)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, FingerprintKey)
-            and self.topology.fingerprint == other.topology.fingerprint
-        )
-
-
 TABLES: Final = LRUCache[Hashable, Table](maxsize=128 * 2**20, getsizeof=lambda table: table.nbytes)
 """All tables of this process. One pattern in all sizes on 16 GPUs takes 3 MB."""
 

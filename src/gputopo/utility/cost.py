@@ -58,3 +58,18 @@ class Cost:
     def part_of_worst(self) -> float:
         """The cost divided by its worst case, as in equation 1; 0 if the worst case is 0."""
         return min(1.0, self.value / self.worst) if self.worst else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CostScale:
+    """Best and worst cases of one job in one cluster, equal for all of its placements.
+
+    Attributes:
+        best_length: least weighted path length on the idle cluster, or a lower bound of it.
+        longest: longest distance that two GPUs of the job can have.
+        largest_socket: GPUs of the socket with most GPUs.
+    """
+
+    best_length: int
+    longest: int
+    largest_socket: int

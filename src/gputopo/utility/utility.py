@@ -1,11 +1,19 @@
 """Combine the costs of a placement into one utility (equations 1 and 2 of the paper)."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
+from gputopo.runtime.messages import quoted
 from gputopo.utility.cost import Cost, UtilityError
 
 _TOLERANCE: Final = 1e-9
+
+_TERMS: Final = ("communication", "interference", "fragmentation")
+_PERCENT: Final = re.compile(r"[0-9]{1,3}")
+
+UNITS: Final = 10**9
+"""A utility is compared in whole billionths: the order of additions must not decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +30,7 @@ class UtilityWeights:
     fragmentation: float = 1 / 3
 
     def __post_init__(self) -> None:
-        for field in ("communication", "interference", "fragmentation"):
+        for field in _TERMS:
             if not 0 <= (weight := getattr(self, field)) <= 1:
                 raise UtilityError(f"weights.{field}: {weight} is not in 0..1")
         total = self.communication + self.interference + self.fragmentation
@@ -32,6 +40,45 @@ class UtilityWeights:
             raise UtilityError(
                 "weights.fragmentation: 1 leaves no weight for communication and interference"
             )
+
+    @classmethod
+    def of_percents(
+        cls, communication: int, interference: int, fragmentation: int
+    ) -> "UtilityWeights":
+        """Return weights that are given in percent.
+
+        Raises:
+            UtilityError: see the class.
+        """
+        return cls(communication / 100, interference / 100, fragmentation / 100)
+
+    @classmethod
+    def parse(cls, text: str) -> "UtilityWeights":
+        """Parse weights in whole percent, for example ``34,33,33``; the inverse of :meth:`text`.
+
+        Raises:
+            UtilityError: on another text; see also the class.
+        """
+        parts = text.split(",")
+        if len(parts) != len(_TERMS) or not all(_PERCENT.fullmatch(part) for part in parts):
+            raise UtilityError(
+                f"weights: {quoted(text)} is not written as 34,33,33: three whole percents for"
+                " communication, interference and fragmentation"
+            )
+        communication, interference, fragmentation = map(int, parts)
+        return cls.of_percents(communication, interference, fragmentation)
+
+    @property
+    def text(self) -> str:
+        """The weights as :meth:`parse` takes them."""
+        return ",".join(map(str, self.percents))
+
+    @property
+    def percents(self) -> tuple[int, int, int]:
+        """The weights in whole percent; the inverse of :meth:`of_percents`."""
+        weights = self.communication, self.interference, self.fragmentation
+        first, second, third = (round(100 * weight) for weight in weights)
+        return first, second, third
 
 
 DEFAULT_WEIGHTS: Final = UtilityWeights()
@@ -52,6 +99,41 @@ class PlacementCosts:
     interference: Cost
     suffered: Cost
     fragmentation: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementUtility:
+    """The utility of one placement, and the costs from which it was computed.
+
+    Attributes:
+        value: utility for the cluster in billionths, 10^7..10^9 (:func:`utility`).
+        job_value: utility for the job in billionths (:func:`job_utility`).
+    """
+
+    costs: PlacementCosts
+    value: int
+    job_value: int
+
+    def reaches(self, percent: int) -> bool:
+        """Return whether the utility for the job is at least ``minUtilityPercent``."""
+        return 100 * self.job_value >= percent * UNITS
+
+
+def placement_utility(
+    costs: PlacementCosts, weights: UtilityWeights = DEFAULT_WEIGHTS
+) -> PlacementUtility:
+    """Return the utility of a placement with these costs."""
+    values = utility(costs, weights), job_utility(costs, weights)
+    return PlacementUtility(costs, *(round(UNITS * value) for value in values))
+
+
+def permille(value: int) -> int:
+    """Return billionths as whole thousandths.
+
+    >>> permille(870_600_000)
+    871
+    """
+    return round(1000 * value / UNITS)
 
 
 def utility(costs: PlacementCosts, weights: UtilityWeights = DEFAULT_WEIGHTS) -> float:

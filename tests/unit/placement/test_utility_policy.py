@@ -1,6 +1,7 @@
 """The Utility policy scores the GPU sets of one node as the mapping does."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -8,51 +9,75 @@ from gputopo.mapping.mapper import Mapper
 from gputopo.mapping.model import ClusterGpu, JobMapping, MappingJob, MappingNode, UtilitySettings
 from gputopo.patterns.model import Pattern, all_to_all, chain, ring, star
 from gputopo.placement.feasible import FeasibleSets
-from gputopo.placement.model import Match, PlacementRequest
+from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
+from gputopo.placement.paths import cluster_scale, surroundings_on_node
 from gputopo.placement.place import place, ranking
-from gputopo.placement.policies.utility import Surroundings, costs_of_sets, policy
+from gputopo.placement.score import Candidate, score_nodes
+from gputopo.topology.keys import FingerprintKey
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
-from gputopo.utility.interference import RunningNeighbour
-from gputopo.utility.utility import UtilityWeights, utility
+from gputopo.utility.interference import RunningNeighbour, SlowdownSource, SlowdownTable
+from gputopo.utility.surroundings import (
+    NodeNeighbour,
+    PairSlowdown,
+    Surroundings,
+    job_surroundings,
+)
+from gputopo.utility.utility import UNITS, UtilityWeights, placement_utility
 from gputopo_topologies.catalogue import named
 from support.builders.topologies import gpus, node
 from support.mapping import NOISY, QUIET, SLOWDOWNS
 
 MINSKY, DGX1, PCIE_8 = (named(name) for name in ("power8-minsky", "dgx1-v100", "pcie-8gpu"))
+THIRDS = UtilityWeights()
+
+
+def request(pattern: Pattern) -> PlacementRequest:
+    return PlacementRequest(pattern, sensitive=True, policy=PolicyName.UTILITY)
+
+
+def around(
+    topology: NodeTopology,
+    pattern: Pattern,
+    *neighbours: RunningNeighbour,
+    weights: UtilityWeights = THIRDS,
+) -> Surroundings:
+    """Return the surroundings of a quiet job in a cluster of equal nodes."""
+    job = job_surroundings(QUIET, SLOWDOWNS, [topology], weights)
+    found = surroundings_on_node(replace(request(pattern), surroundings=job), neighbours)
+    assert found is not None
+    return found
 
 
 def best(
-    topology: NodeTopology, free: GpuMask, pattern: Pattern, surroundings: Surroundings
+    topology: NodeTopology,
+    free: GpuMask,
+    pattern: Pattern,
+    *neighbours: RunningNeighbour,
+    weights: UtilityWeights = THIRDS,
 ) -> Match:
-    request = PlacementRequest(pattern, sensitive=True)
-    (match,) = ranking(topology, free, request, most=1, policy=policy(surroundings))
+    surroundings = around(topology, pattern, *neighbours, weights=weights)
+    (match,) = ranking(topology, free, request(pattern), surroundings=surroundings, most=1)
     return match
 
 
-def surroundings(
-    *neighbours: RunningNeighbour, weights: UtilityWeights | None = None
-) -> Surroundings:
-    return Surroundings(QUIET, neighbours, SLOWDOWNS, weights or UtilityWeights())
-
-
 def test_gpus_of_one_socket_are_chosen_for_a_job_of_two() -> None:
-    assert best(MINSKY, gpus(0, 2, 3), ring(2), surroundings()).gpus == (2, 3)
+    assert best(MINSKY, gpus(0, 2, 3), ring(2)).gpus == (2, 3)
 
 
 def test_socket_with_a_noisy_neighbour_is_avoided() -> None:
     noisy = RunningNeighbour(NOISY, gpus(0))
     weights = UtilityWeights(0.4, 0.6, 0.0)
-    assert best(MINSKY, gpus(1, 2, 3), ring(1), surroundings(noisy, weights=weights)).gpus == (2,)
+    assert best(MINSKY, gpus(1, 2, 3), ring(1), noisy, weights=weights).gpus == (2,)
 
 
 def test_socket_in_use_is_filled_if_its_jobs_do_not_disturb() -> None:
     quiet = RunningNeighbour(QUIET, gpus(2))
-    assert best(MINSKY, gpus(0, 1, 3), ring(1), surroundings(quiet)).gpus == (3,)
+    assert best(MINSKY, gpus(0, 1, 3), ring(1), quiet).gpus == (3,)
 
 
 def test_of_equal_utilities_the_higher_bandwidth_decides() -> None:
     """All pairs of GPUs 0 to 3 have NVLinks; only 0-3 and 2-3 have two of them."""
-    match = best(DGX1, gpus(0, 1, 2, 3), ring(2), surroundings())
+    match = best(DGX1, gpus(0, 1, 2, 3), ring(2))
     assert match.gpus == (0, 3)
     assert match.effective_mb_per_s == max(
         each.effective_mb_per_s or 0
@@ -62,17 +87,22 @@ def test_of_equal_utilities_the_higher_bandwidth_decides() -> None:
     )
 
 
-def test_policy_of_the_request_decides_without_another() -> None:
-    request = PlacementRequest(ring(2), sensitive=True)
-    assert ranking(MINSKY, gpus(0, 2, 3), request, most=1) == (
-        place(MINSKY, gpus(0, 2, 3), request),
-    )
+def test_result_of_place_is_the_first_of_the_ranking() -> None:
+    job, free = request(ring(2)), gpus(0, 2, 3)
+    assert ranking(MINSKY, free, job, most=1) == (place(MINSKY, free, job),)
+
+
+def test_only_the_policy_utility_has_a_utility() -> None:
+    other = place(MINSKY, MINSKY.mask, replace(request(ring(2)), policy=PolicyName.GREEDY))
+    assert not isinstance(other, NoFit)
+    assert other.utility is None
 
 
 def test_node_of_one_gpu_has_ideal_costs() -> None:
-    feasible = FeasibleSets(node(3), gpus(3), PlacementRequest(ring(1), sensitive=False))
-    (costs,) = costs_of_sets(feasible, surroundings())
-    assert utility(costs) == pytest.approx(1)
+    found = place(node(3), gpus(3), request(ring(1)))
+    assert not isinstance(found, NoFit)
+    assert found.utility is not None
+    assert (found.utility.value, found.utility.job_value) == (UNITS, UNITS)
 
 
 @pytest.mark.parametrize("topology", [MINSKY, PCIE_8, DGX1], ids=["minsky", "pcie", "dgx1"])
@@ -90,20 +120,21 @@ def test_costs_of_all_sets_are_those_of_the_mapping(
             RunningNeighbour(source.choice([NOISY, QUIET]), GpuMask(1 << gpu))
             for gpu in indices_of(GpuMask(topology.mask & ~free))
         )
-        feasible = FeasibleSets(topology, free, PlacementRequest(pattern, sensitive=True))
-        found = costs_of_sets(feasible, surroundings(*neighbours))
+        surroundings = around(topology, pattern, *neighbours)
+        feasible = FeasibleSets(topology, free, request(pattern), surroundings=surroundings)
         mapper = Mapper({"a": topology}, UtilitySettings(slowdowns=SLOWDOWNS))
         nodes = {"a": MappingNode(topology, free, neighbours)}
-        for choice, costs in enumerate(found):
-            order = [ClusterGpu("a", gpu) for gpu in feasible.match(choice).gpus]
-            mapping = mapper.evaluated(MappingJob(pattern, QUIET), nodes, order)
-            assert (costs.interference, costs.suffered, costs.fragmentation) == (
-                mapping.costs.interference,
-                mapping.costs.suffered,
-                mapping.costs.fragmentation,
-            )
-            assert costs.communication.value == mapping.costs.communication.value
-            assert costs.communication.worst == mapping.costs.communication.worst
+        for choice, value in enumerate(feasible.utilities.values):
+            found = feasible.match(choice)
+            order = [ClusterGpu("a", gpu) for gpu in found.gpus]
+            expected = mapper.evaluated(MappingJob(pattern, QUIET), nodes, order).costs
+            assert found.utility is not None
+            costs = found.utility.costs
+            for name in ("interference", "suffered", "fragmentation"):
+                assert getattr(costs, name).term == pytest.approx(getattr(expected, name).term)
+            assert costs.communication.value == expected.communication.value
+            assert costs.communication.worst == expected.communication.worst
+            assert found.utility.value == value == placement_utility(costs, THIRDS).value
 
 
 def test_best_set_of_equal_ranks_is_that_of_the_mapping() -> None:
@@ -114,7 +145,74 @@ def test_best_set_of_equal_ranks_is_that_of_the_mapping() -> None:
     for size in range(1, 7):
         mapping = mapper.best(MappingJob(all_to_all(size), QUIET), nodes)
         assert isinstance(mapping, JobMapping)
-        request = PlacementRequest(all_to_all(size), sensitive=True)
-        feasible = FeasibleSets(PCIE_8, free, request)
-        values = [utility(each) for each in costs_of_sets(feasible, surroundings(*neighbours))]
-        assert max(values) == pytest.approx(mapping.utility)
+        found = best(PCIE_8, free, all_to_all(size), *neighbours)
+        assert found.utility is not None
+        assert found.utility.value / UNITS == pytest.approx(mapping.utility)
+
+
+def test_neighbour_on_another_socket_counts_if_it_was_measured_there() -> None:
+    known = PairSlowdown(20, SlowdownSource.MEASURED)
+    scale = around(MINSKY, ring(1)).scale
+    near = NodeNeighbour("a/noisy", gpus(0), known, known)
+    results = []
+    for far in (None, (10, 6)):
+        surroundings = Surroundings(scale, (replace(near, far=far),), worst_percent=20)
+        found = place(MINSKY, gpus(1, 2, 3), request(ring(1)), surroundings=surroundings)
+        assert not isinstance(found, NoFit)
+        assert found.utility is not None
+        results.append((found.gpus, found.utility.costs))
+    assert [gpus for gpus, _ in results] == [(1,), (1,)]  # 1 fills a socket
+    far_choice = FeasibleSets(
+        MINSKY,
+        gpus(2, 3),
+        request(ring(1)),
+        surroundings=Surroundings(scale, (replace(near, far=(10, 6)),), worst_percent=20),
+    ).utilities.of(0)
+    assert far_choice.costs.suffered.value == pytest.approx(1.1)
+    assert far_choice.costs.interference.value == pytest.approx((1.1 + 1.06) / 2)
+
+
+def test_best_case_of_a_cluster_is_that_of_its_best_node() -> None:
+    """A node without NVLinks is not ideal if another node of the cluster has NVLinks."""
+    kinds = tuple(FingerprintKey(each) for each in (PCIE_8, DGX1))
+    scale = cluster_scale(ring(2), kinds)
+    assert scale == cluster_scale(ring(2), kinds[::-1])
+    surroundings = Surroundings(scale)
+    matches = {
+        topology.fingerprint: place(
+            topology, topology.mask, request(ring(2)), surroundings=surroundings
+        )
+        for topology in (PCIE_8, DGX1)
+    }
+    found = {
+        name: Candidate(match, 0) for name, match in matches.items() if not isinstance(match, NoFit)
+    }
+    assert score_nodes(found, sensitive=True) == {DGX1.fingerprint: 10, PCIE_8.fingerprint: 9}
+    alone = place(PCIE_8, PCIE_8.mask, request(ring(2)))
+    assert not isinstance(alone, NoFit)
+    assert alone.utility is not None
+    assert alone.utility.costs.communication.term == 1
+    in_cluster = found[PCIE_8.fingerprint].match.utility
+    assert in_cluster is not None
+    assert in_cluster.costs.communication.term < 1
+
+
+def test_scale_counts_only_nodes_that_can_take_the_job() -> None:
+    small, large = FingerprintKey(MINSKY), FingerprintKey(DGX1)
+    assert cluster_scale(ring(5), (small, large)) == cluster_scale(ring(5), (large,))
+    none = cluster_scale(ring(5), (small,))
+    assert (none.best_length, none.longest, none.largest_socket) == (0, 0, 1)
+
+
+def test_request_without_surroundings_has_none_on_any_node() -> None:
+    assert surroundings_on_node(request(ring(2)), [RunningNeighbour(NOISY, gpus(0))]) is None
+
+
+def test_unknown_pairs_do_not_slow_down_and_say_so() -> None:
+    job = job_surroundings(QUIET, SlowdownTable({}), [MINSKY])
+    surroundings = job.on_node(
+        cluster_scale(ring(1), job.kinds), [RunningNeighbour(NOISY, gpus(0))]
+    )
+    unknown = PairSlowdown(0, SlowdownSource.UNKNOWN)
+    assert surroundings.neighbours == (NodeNeighbour("noisy", gpus(0), unknown, unknown),)
+    assert surroundings.worst_percent == 0

@@ -6,10 +6,13 @@ import pytest
 
 from gputopo.utility.cost import FLOOR, Cost, UtilityError
 from gputopo.utility.utility import (
+    UNITS,
     PlacementCosts,
+    PlacementUtility,
     UtilityWeights,
     job_utility,
     objective,
+    placement_utility,
     utility,
 )
 
@@ -105,3 +108,35 @@ def test_impossible_weights_are_rejected(weights: tuple[float, float, float], me
 
 def test_fragmentation_may_have_no_weight() -> None:
     assert UtilityWeights(0.0, 1.0, 0.0).interference == 1
+
+
+def test_weights_in_percent_are_parsed_and_formatted() -> None:
+    weights = UtilityWeights.parse("50,40,10")
+    assert weights == UtilityWeights(0.5, 0.4, 0.1)
+    assert (weights.percents, weights.text) == ((50, 40, 10), "50,40,10")
+
+
+@pytest.mark.parametrize("first", range(101))
+def test_every_whole_percent_is_kept(first: int) -> None:
+    assert UtilityWeights.of_percents(first, 100 - first, 0).percents == (first, 100 - first, 0)
+
+
+@pytest.mark.parametrize("text", ["", "50,50", "50,40,10,0", "50, 40, 10", "a,b,c", "0.5,0.4,0.1"])
+def test_weights_in_another_form_are_rejected(text: str) -> None:
+    with pytest.raises(UtilityError, match="is not written as 34,33,33"):
+        UtilityWeights.parse(text)
+
+
+def test_weights_with_another_sum_are_rejected() -> None:
+    with pytest.raises(UtilityError, match=r"weights: their sum is 0\.9; must be 1"):
+        UtilityWeights.parse("50,40,0")
+
+
+def test_minimum_is_compared_with_the_utility_for_the_job() -> None:
+    costs = PlacementCosts(IDEAL, WORST, WORST, WORST)
+    found = placement_utility(costs, UtilityWeights(0.3, 0.3, 0.4))
+    assert found.job_value == 505_000_000
+    assert found.reaches(50)
+    assert not found.reaches(51)
+    exact = PlacementUtility(costs, value=0, job_value=UNITS // 2)
+    assert exact.reaches(50)

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from gputopo.placement.feasible import FeasibleSets, SortKeys
 from gputopo.placement.model import PolicyName
-from gputopo.placement.policies import baseline, greedy, preserve, topo_aware, weakest
+from gputopo.placement.policies import baseline, greedy, preserve, topo_aware, utility, weakest
 
 
 class Policy(Protocol):
@@ -22,6 +22,7 @@ POLICIES: Final[Mapping[PolicyName, Policy]] = MappingProxyType(
         PolicyName.TOPO_AWARE: topo_aware.keys,
         PolicyName.GREEDY: greedy.keys,
         PolicyName.PRESERVE: preserve.keys,
+        PolicyName.UTILITY: utility.keys,
         PolicyName.WEAKEST: weakest.keys,
     }
 )
