@@ -5,16 +5,18 @@ from typing import Any
 from benchmarks.fleet import filled_ledger
 from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PolicyName
+from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
 from gputopo_extender.fencing.binding_writer import BindOutcome, BindResult
 from gputopo_extender.protocol import ExtenderArgs, ExtenderBindingArgs, filter_result
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
-from gputopo_scheduling.evaluation import evaluate_states
+from gputopo_scheduling.node_fits import evaluate_states
 
 
 class NoBinder(Binder):
@@ -44,8 +46,13 @@ def verbs_on(ledger: Ledger, metrics: Metrics, kind: type[Verbs] = Verbs) -> Ver
         NoBinder(),
         NodeComparisons(),
         metrics,
+        PodRequests(
+            ledger,
+            resource=RESOURCE,
+            default_policy=PolicyName.PRESERVE,
+            weights=INSTALLATION_WEIGHTS,
+        ),
         resource=RESOURCE,
-        default_policy=PolicyName.PRESERVE,
         offer_one_above=ExtenderSettings.model_fields["offer_one_above"].default,
     )
 

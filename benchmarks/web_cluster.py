@@ -14,7 +14,7 @@ from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
 from gputopo_extender.state.decision import decide
 from gputopo_kube.pods import parse_gpu_pod
-from gputopo_scheduling.evaluation import match_on
+from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.topologies import GpuNode

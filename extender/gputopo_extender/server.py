@@ -19,6 +19,7 @@ from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.handover.lease import LeaseCandidate, LeaseHandover
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.state.reflectors import pod_reflector, profile_reflector, topology_reflector
 from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, Readiness, verbs_app
 from gputopo_extender.verbs.bind import Binder
@@ -30,7 +31,7 @@ from gputopo_extender.verbs.warm_up import TableWarmUp
 from gputopo_kube.client import AsyncApi, AsyncClient
 from gputopo_kube.probes import ProbeServer, in_event_loop
 from gputopo_kube.reflector import ListWatchTiming, Reflector
-from gputopo_scheduling.evaluation import evaluate_states
+from gputopo_scheduling.node_fits import evaluate_states
 
 _RESOLVE_EVERY_SECONDS: Final = 2.0
 _FREEZE_EVERY_SECONDS: Final = 1.0
@@ -74,6 +75,12 @@ async def running(
         pod_api,
         timeout_seconds=settings.api_timeout_seconds,
     )
+    requests = PodRequests(
+        ledger,
+        resource=settings.resource,
+        default_policy=settings.default_policy,
+        weights=settings.weights,
+    )
     comparisons = NodeComparisons()
     binder = Binder(
         ledger,
@@ -81,8 +88,8 @@ async def running(
         pod_api,
         fence,
         comparisons,
+        requests,
         resource=settings.resource,
-        default_policy=settings.default_policy,
     )
     verbs = Verbs(
         ledger,
@@ -90,8 +97,8 @@ async def running(
         binder,
         comparisons,
         metrics,
+        requests,
         resource=settings.resource,
-        default_policy=settings.default_policy,
         offer_one_above=settings.offer_one_above,
     )
     async with (

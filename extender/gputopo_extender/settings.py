@@ -2,11 +2,17 @@
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PolicyName
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
+from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
+from gputopo.utility.utility import UtilityWeights
+
+
+def _checked_weights(text: str) -> str:
+    return UtilityWeights.parse(text).text  # raises UtilityError, which is a ValueError
 
 
 class ExtenderSettings(ProgramSettings):
@@ -54,6 +60,14 @@ class ExtenderSettings(ProgramSettings):
     default_policy: Annotated[PolicyName, Field(description="policy of pods without one")] = (
         PolicyName.PRESERVE
     )
+    utility_weights: Annotated[
+        str,
+        AfterValidator(_checked_weights),
+        Field(
+            description="weights of communication, interference and fragmentation for the policy "
+            "Utility, in whole percent"
+        ),
+    ] = INSTALLATION_WEIGHTS.text
     offer_one_above: Annotated[
         int,
         Field(
@@ -85,3 +99,8 @@ class ExtenderSettings(ProgramSettings):
     stale_after_seconds: Annotated[
         Seconds, Field(description="all verbs return 503 after this time without a list or event")
     ] = 180.0
+
+    @property
+    def weights(self) -> UtilityWeights:
+        """The weights of the policy Utility."""
+        return UtilityWeights.parse(self.utility_weights)

@@ -21,7 +21,8 @@ from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, ClaimsError, claimants, parse_claims
 from gputopo_scheduling.ended import EndedPod, after_status, is_confirmed
-from gputopo_scheduling.evaluation import Evaluation, evaluate_states, evaluation
+from gputopo_scheduling.evaluation import Evaluation, evaluation
+from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
 

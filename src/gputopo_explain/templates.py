@@ -107,13 +107,9 @@ def _template_of_gpu_job(raw: Document, resource: str, scheduler: str) -> Docume
     except ValidationError as error:
         raise ManifestError(first_error(error, prefix="spec")) from None
     template = deepcopy(spec.template)
-    request = RequestAnnotations(
-        pattern=spec.communication.pattern,
-        edges=tuple(edge.to_pattern_edge() for edge in spec.communication.edges),
-        sensitivity=spec.communication.bandwidth_sensitivity,
-        policy=spec.placement.policy,
+    _mapping(_mapping(template, "metadata"), "annotations").update(
+        format_request(RequestAnnotations.of_job(spec))
     )
-    _mapping(_mapping(template, "metadata"), "annotations").update(format_request(request))
     pod = _mapping(template, "spec", "spec.template")
     pod["schedulerName"] = scheduler
     if spec.priority_class_name is not None:

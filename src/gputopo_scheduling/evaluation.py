@@ -12,16 +12,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import compress
+from typing import NamedTuple
 
-from gputopo.bandwidth.preserved import preserved_mb_per_s
-from gputopo.placement.model import Match, NoFit, PlacementRequest
-from gputopo.placement.place import place
+from gputopo.placement.model import Match
 from gputopo.placement.score import Candidate, rank_nodes, score_of
-from gputopo.topology.model import GpuMask
+from gputopo_scheduling.surroundings import NodeSurroundings
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeState
 
-AnyNodeState = NodeState | UnreadableTopology | None
+
+class SurroundedState(NamedTuple):
+    """The state of a node, and the jobs that run there; used as a key for the policy Utility.
+
+    Nodes with equal states and equal jobs have the same two objects, so keys are compared fast.
+    """
+
+    state: NodeState
+    running: NodeSurroundings
+
+
+AnyNodeState = NodeState | SurroundedState | UnreadableTopology | None
 """The ledger's entry for a node; None if the node has no GPUTopology."""
 
 
@@ -198,72 +208,10 @@ def bound_to(nodes: Sequence[str], node: str, match: Match) -> Evaluation:
     )
 
 
-def evaluate_states(
-    states: Iterable[AnyNodeState], request: PlacementRequest
-) -> dict[Hashable, NodeFit]:
-    """Return for each state whether a node in this state fits, or why it does not fit."""
-    return {state: _evaluate(state, request) for state in states}
-
-
-def match_on(state: NodeState, request: PlacementRequest) -> Match | Misfit:
-    """Return the match that the policy chooses on a node in this state, or why there is none."""
-    match = _match(state, state.free, request)
-    if not isinstance(match, Misfit):
-        if state.not_ready is None:
-            return match
-        return Misfit(MisfitKind.NOT_READY, state.not_ready)
-    if state.deleted and match.kind is MisfitKind.BUSY:
-        freed = GpuMask(state.free | state.deleted)
-        if not isinstance(_match(state, freed, request), Misfit):
-            return Misfit(MisfitKind.DELETED_PODS, "GPUs in use by processes of deleted pods")
-    return match
-
-
-def missing(topology: UnreadableTopology | None) -> Misfit:
-    """Return why a node without a valid GPUTopology fits no pod."""
-    if topology is None:
-        return Misfit(MisfitKind.NO_TOPOLOGY, "no GPUTopology")
-    return Misfit(MisfitKind.UNREADABLE, f"unreadable GPUTopology: {topology.reason}")
-
-
-def _evaluate(state: AnyNodeState, request: PlacementRequest) -> NodeFit:
-    if not isinstance(state, NodeState):
-        return missing(state)
-    match = match_on(state, request)
-    if isinstance(match, Misfit):
-        return match
-    before = preserved_mb_per_s(state.structure, state.free)
-    return Candidate(match=match, lost_mb_per_s=before - match.preserved_mb_per_s)
-
-
-def _match(state: NodeState, free: GpuMask, request: PlacementRequest) -> Match | Misfit:
-    if misfit := _shortage(state, free, request.size):
-        return misfit
-    match = place(state.structure, free, request)
-    if isinstance(match, NoFit):
-        kind = MisfitKind.TOO_SMALL if match.permanent else MisfitKind.BUSY
-        return Misfit(kind, match.reason)
-    return match
-
-
-def _shortage(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
-    if state.blocked is not None:
-        return Misfit(MisfitKind.BLOCKED, state.blocked)
-    count = free.bit_count()
-    if len(state.structure.gpus) < size:
-        return Misfit(MisfitKind.TOO_SMALL, "too few GPUs")
-    if state.healthy.bit_count() < size:
-        return Misfit(MisfitKind.UNHEALTHY, "too few healthy GPUs")
-    if count < size:
-        return Misfit(MisfitKind.BUSY, "too few free GPUs")
-    if count - state.unknown < size:
-        reason = "the agent does not yet report which GPUs other schedulers' pods use"
-        return Misfit(MisfitKind.UNOBSERVED, reason)
-    return None
-
-
 def _part_in_use(key: Hashable, more: int) -> float:
     """Return the used fraction of healthy GPUs, as if ``more`` further GPUs were used."""
+    if isinstance(key, SurroundedState):
+        key = key.state
     if not isinstance(key, NodeState):
         return 0.0
     healthy = key.healthy.bit_count()

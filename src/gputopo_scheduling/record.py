@@ -11,14 +11,16 @@ from typing import Final
 from gputopo.api.annotations import PlacementAnnotation
 from gputopo.api.known_facts import FactsAnnotation, parse_known_facts
 from gputopo.api.names import PATTERN_ANNOTATION, POLICY_ANNOTATION
-from gputopo.api.replay import RecordedFact, RecordedNodes, ReplayRecord
+from gputopo.api.replay import RecordedFact, RecordedNodes, RecordedUtility, ReplayRecord
 from gputopo.api.request import parse_request
+from gputopo.api.utility import UtilityFigures
 from gputopo.bandwidth.effective import effective_table
 from gputopo.bandwidth.models import PHYSICAL
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
+from gputopo.utility.surroundings import Surroundings
 
 FROM_ANNOTATION: Final = "Annotation"
 FROM_DEFAULT: Final = "Default"
@@ -69,6 +71,7 @@ def placement_figures(
         preserved_mb_per_s=match.preserved_mb_per_s,
         exact=match.exact,
         aggregate_bound_mb_per_s=None if match.exact else match.bound_mb_per_s,
+        utility=None if match.utility is None else UtilityFigures.of(match.utility),
     )
 
 
@@ -79,6 +82,7 @@ def replay_record(
     topology: NodeTopology,
     free: GpuMask,
     nodes: RecordedNodes | None,
+    around: Surroundings | None = None,
 ) -> ReplayRecord:
     """Return the input of a decision, and the GPUs that were chosen.
 
@@ -89,6 +93,7 @@ def replay_record(
         topology: topology of the node.
         free: the GPUs that were free.
         nodes: how the node compared with the other nodes; None if unknown.
+        around: what ran on the node, for the policy Utility.
     """
     custom = request.pattern.kind is PatternKind.CUSTOM
     facts = origin.facts
@@ -102,6 +107,7 @@ def replay_record(
         policy_from=origin.policy_from,
         declared=origin.declared.value,
         fact=None if facts is None else RecordedFact.of(facts, request.size),
+        utility=None if around is None else RecordedUtility.of(around, request.min_utility_percent),
         nodes=nodes,
     )
 

@@ -7,7 +7,7 @@ from gputopo.api.annotations import AnnotationError
 from gputopo.api.known_facts import parse_known_facts
 from gputopo.api.measuring import parse_measuring
 from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION
-from gputopo.api.request import RequestAnnotations, parse_request
+from gputopo.api.request import RequestAnnotations, parse_request, require_utility
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.sensitivity.resolve import resolve_sensitivity
@@ -35,6 +35,8 @@ def placement_request(
         annotated = parse_request(pod.annotations)
         parse_measuring(pod.annotations)  # so that a pod with a wrong value is rejected here
         pattern = _pattern(annotated, size)
+        if annotated.min_utility_percent is not None:
+            require_utility(annotated.policy or default_policy)
     except AnnotationError as error:
         return Misfit(MisfitKind.REJECTED, str(error))
     facts = parse_known_facts(pod.annotations)
@@ -48,6 +50,7 @@ def placement_request(
         annotated.policy or default_policy,
         sensitivity_reason=resolved.reason,
         fact=fact,
+        min_utility_percent=annotated.min_utility_percent,
     )
 
 

@@ -28,6 +28,20 @@ CANNOT_WORK: dict[str, tuple[dict[str, Any], str, str]] = {
         "podBackoffSeconds.max: 5 is less than initial (6)",
         "increase max",
     ),
+    "weights with another sum than 100": (
+        {"extender": {"utilityWeights": {"communication": 50}}},
+        "communication 50, interference 33 and fragmentation 33 have the sum 116",
+        "change one of them",
+    ),
+    "weights that leave nothing for the job": (
+        {
+            "extender": {
+                "utilityWeights": {"communication": 0, "interference": 0, "fragmentation": 100}
+            }
+        },
+        "utilityWeights.fragmentation: 100 leaves no weight",
+        "increase one of the others",
+    ),
     "a resource that competes with itself": (
         {"resourceName": "nvidia.com/gpu"},
         "competingResources: nvidia.com/gpu matches resourceName (nvidia.com/gpu)",

@@ -46,6 +46,14 @@ REJECTED = {
             'supported values: "Ring", "Tree", "RingTree", "Chain", "Star", "AllToAll", "Custom"'
         ),
     ),
+    "a least utility with another policy": (
+        {"placement": {"policy": "Greedy", "minUtilityPercent": 30}},
+        "placement: minUtilityPercent is allowed with policy Utility only, not with Greedy",
+    ),
+    "a least utility above 100 %": (
+        {"placement": {"policy": "Utility", "minUtilityPercent": 101}},
+        "spec.placement.minUtilityPercent: Invalid value: 101",
+    ),
     "an unknown policy": (
         {"placement": {"policy": "Random"}},
         'spec.placement.policy: Unsupported value: "Random"',
@@ -181,6 +189,13 @@ def test_every_pattern_and_policy_is_accepted(
     assert response.accepted, response.message
     assert response.body["spec"]["communication"]["pattern"] == pattern
     assert response.body["spec"]["placement"] == {"policy": policy}
+
+
+def test_least_utility_is_accepted_with_utility_and_without_a_policy(server: ApiServer) -> None:
+    for placement in ({"policy": "Utility", "minUtilityPercent": 30}, {"minUtilityPercent": 0}):
+        response = server.create(JOBS, gpu_job({"placement": placement}))
+        assert response.accepted, response.message
+        assert response.body["spec"]["placement"] == placement
 
 
 def test_weights_of_edges_are_kept_and_default_to_1(server: ApiServer) -> None:

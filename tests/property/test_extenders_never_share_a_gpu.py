@@ -21,19 +21,22 @@ from prometheus_client import Histogram
 
 from gputopo.api.names import GPUS_ANNOTATION, INVALIDATED_ANNOTATION, RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
+from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
 from gputopo_extender.fencing.claim_lease import ClaimLease, StoredClaims
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.protocol import ExtenderBindingArgs
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_kube.errors import ConflictError, NotFoundError, RejectedError, UnavailableError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.claims import Claim
-from gputopo_scheduling.evaluation import AnyNodeState, NodeFit, evaluate_states
+from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
+from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.topologies import GpuNode, parse_node
 from gputopo_scheduling.usage import NodeUsage
 from support.builders.objects import Document, at_version, pod, topology_object
@@ -191,8 +194,13 @@ class Extender:
                 poll_seconds=0,
             ),
             NodeComparisons(),
+            PodRequests(
+                self.ledger,
+                resource=RESOURCE,
+                default_policy=PolicyName.PRESERVE,
+                weights=INSTALLATION_WEIGHTS,
+            ),
             resource=RESOURCE,
-            default_policy=PolicyName.PRESERVE,
         )
         self.tasks: list[asyncio.Task[Any]] = []
         list_topologies(self.ledger)

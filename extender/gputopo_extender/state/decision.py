@@ -10,6 +10,7 @@ from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import Match, PlacementRequest
+from gputopo.placement.paths import surroundings_on_node
 from gputopo.topology.model import GpuUuid, mask_of
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
@@ -19,6 +20,7 @@ from gputopo_scheduling.record import (
     placement_figures,
     replay_record,
 )
+from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeUsage
 
@@ -66,11 +68,12 @@ def decide(
     usage: NodeUsage,
     origin: RequestOrigin,
     compared: RecordedNodes | None,
+    running: NodeSurroundings = NOTHING_RUNS,
 ) -> Decision:
     """Return the decision that gives a pod the GPUs of ``match``.
 
     ``origin`` is where the request came from. ``compared`` is how the node compared with the other
-    nodes in filter; None if this is unknown.
+    nodes in filter; None if this is unknown. ``running`` are the jobs that run on the node.
     """
     uuids = tuple(usage.topology.uuid_of[index] for index in match.gpus)
     gpus = GpusAnnotation(
@@ -79,8 +82,9 @@ def decide(
         generation=usage.generation,
         containers=_by_container(pod, uuids),
     )
+    around = surroundings_on_node(request, running.neighbours)
     figures = placement_figures(request, match, usage.topology)
-    replay = replay_record(request, origin, match, usage.topology, usage.free, compared)
+    replay = replay_record(request, origin, match, usage.topology, usage.free, compared, around)
     sensitive = "sensitive" if request.sensitive else "insensitive"
     kind = f"{sensitive} {request.pattern.kind} of {request.size}"
     return Decision(

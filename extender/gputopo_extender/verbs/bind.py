@@ -13,13 +13,14 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from gputopo.api.replay import RecordedNodes
-from gputopo.placement.model import PlacementRequest, PolicyName
+from gputopo.placement.model import PlacementRequest
 from gputopo_extender.fencing.binding_writer import BindingWriter, BindOutcome, BindResult
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.protocol import ExtenderBindingArgs
 from gputopo_extender.state.decision import decide
 from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
@@ -27,10 +28,10 @@ from gputopo_kube.errors import ApiError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import ClaimsError
-from gputopo_scheduling.evaluation import Misfit, match_on, missing
+from gputopo_scheduling.evaluation import Misfit
+from gputopo_scheduling.node_fits import match_on, missing
 from gputopo_scheduling.record import request_origin
-from gputopo_scheduling.request import placement_request
-from gputopo_scheduling.usage import NodeState, NodeUsage
+from gputopo_scheduling.usage import NodeUsage
 
 _MOST_TRIES: Final = 4
 """How often one bind tries again if the pod, the claims or the topology change meanwhile."""
@@ -66,9 +67,9 @@ class Binder:
         api: PodApi,
         fence: ClaimFence,
         comparisons: NodeComparisons,
+        requests: PodRequests,
         *,
         resource: str,
-        default_policy: PolicyName,
     ) -> None:
         """Choose GPUs by ``ledger``, write claims with ``fence``, send Bindings with ``api``.
 
@@ -80,8 +81,8 @@ class Binder:
         self._fence = fence
         self._comparisons = comparisons
         self._writer = BindingWriter(ledger, api, fence)
+        self._requests = requests
         self._resource = resource
-        self._default_policy = default_policy
         # A lock exists only while a bind uses it, so that locks of deleted pods do not stay.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._at_once = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -91,14 +92,11 @@ class Binder:
         pod = await self._find(args)
         if isinstance(pod, BindResult):
             return pod
-        state = self._ledger.states().get(args.node)
-        request = placement_request(
-            pod, resource=self._resource, default_policy=self._default_policy
-        )
-        if isinstance(request, PlacementRequest) and isinstance(state, NodeState):
+        request = self._requests.of(pod)
+        if isinstance(request, PlacementRequest):
             try:
                 # Build the tables now, so that the decision does not wait for them.
-                await self._cache.evaluate({state}, request)
+                await self._cache.evaluate({*self._requests.states(request, [args.node])}, request)
             except TablesNotReadyError as error:
                 return BindResult(BindOutcome.FAILED, str(error))
         compared = self._comparisons.pop(pod.uid)
@@ -173,7 +171,8 @@ class Binder:
         usage = self._ledger.usage(node)
         if not isinstance(usage, NodeUsage):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {missing(usage).reason}")
-        match = match_on(usage.state, request)
+        running = self._ledger.surroundings(node)
+        match = match_on(usage.state, request, running)
         if isinstance(match, Misfit):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {match.reason}")
         decision = decide(
@@ -182,6 +181,7 @@ class Binder:
             usage=usage,
             origin=request_origin(requested.annotations),
             compared=requested.compared,
+            running=running,
         )
         # No other code runs between the checks above and the reservation in ``write``.
         return await self._writer.write(decision, pod, until=until)

@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from gputopo.placement.model import PlacementRequest, PolicyName
+from gputopo.placement.model import PlacementRequest
 from gputopo.runtime.log import fields
 from gputopo_extender.protocol import (
     ExtenderArgs,
@@ -22,6 +22,7 @@ from gputopo_extender.protocol import (
     priorities,
 )
 from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
@@ -34,7 +35,6 @@ from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.comparison import compare
 from gputopo_scheduling.cpu_shares import cpu_shares, preferred, ranks_by_share, scores
 from gputopo_scheduling.evaluation import Evaluation, Misfit, bound_to, evaluation, rejected
-from gputopo_scheduling.request import placement_request
 
 _log = logging.getLogger(__name__)
 
@@ -49,9 +49,9 @@ class Verbs:
         binder: Binder,
         comparisons: NodeComparisons,
         metrics: Metrics,
+        requests: PodRequests,
         *,
         resource: str,
-        default_policy: PolicyName,
         offer_one_above: int,
     ) -> None:
         """Evaluate the nodes in ``ledger`` with ``cache``; keep ``comparisons`` for ``binder``.
@@ -64,8 +64,8 @@ class Verbs:
         self._binder = binder
         self._comparisons = comparisons
         self._metrics = metrics
+        self._requests = requests
         self._resource = resource
-        self._default_policy = default_policy
         self._offer_one_above = offer_one_above
         self._in_flight = InFlightPods(ledger)
         self._retries = FilterRetries(ledger)
@@ -83,7 +83,7 @@ class Verbs:
                 "remove this request; otherwise list the resource in managedResources of the "
                 "scheduler's extender configuration"
             )
-        request = self._request(pod)
+        request = self._requests.of(pod)
         try:
             found = await self._filtered(pod, request, args.candidates())
         except TablesNotReadyError as error:
@@ -105,7 +105,7 @@ class Verbs:
         """
         pod = parse_gpu_pod(args.pod, self._resource)
         nodes = args.candidates()
-        request = None if pod is None else self._request(pod)
+        request = None if pod is None else self._requests.of(pod)
         if pod is None or not isinstance(request, PlacementRequest):
             return priorities(dict.fromkeys(nodes, 0))
         try:
@@ -144,13 +144,13 @@ class Verbs:
         pod = parse_gpu_pod(args.pod, self._resource)
         if pod is None:
             raise PodError(f"{self._resource}: no container requests it")
-        request = self._request(pod)
+        request = self._requests.of(pod)
         if isinstance(request, Misfit):
             return preempt_result({})
         with self._metrics.decision_seconds.labels("preempt").time():
             offers = args.offers()
             states = {
-                node: self._ledger.state_without(node, {*victims.pods})
+                node: self._requests.state_without(request, node, {*victims.pods})
                 for node, victims in offers.items()
             }
             results = await self._cache.evaluate({*states.values()}, request)
@@ -192,7 +192,7 @@ class Verbs:
             return bound_to(nodes, decision.claim.node, decision.match)
         # A node may change during the evaluation. The response is then correct for the node's
         # former state.
-        states = list(map(self._ledger.states().get, nodes))
+        states = self._requests.states(request, nodes)
         return evaluation(nodes, states, await self._cache.evaluate(set(states), request))
 
     def _offered(
@@ -232,6 +232,3 @@ class Verbs:
     ) -> dict[str, int]:
         shares = cpu_shares(pod, request.size, fitting, self._ledger.sized_capacity)
         return ranks_by_share(found, shares, sensitive=request.sensitive)
-
-    def _request(self, pod: PodView) -> PlacementRequest | Misfit:
-        return placement_request(pod, resource=self._resource, default_policy=self._default_policy)

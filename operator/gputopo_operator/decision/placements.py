@@ -41,6 +41,7 @@ def job_placement(
         aggregate_mb_per_s=figures.aggregate_mb_per_s if figures else None,
         preserved_mb_per_s=figures.preserved_mb_per_s if figures else None,
         sensitivity=_sensitivity(figures) if figures else None,
+        utility=figures.utility if figures else None,
     )
 
 
@@ -61,6 +62,8 @@ def differs(place: JobPlacement) -> bool:
 def describe(place: JobPlacement) -> str:
     """Return the placement as text for users, bandwidths in GB/s."""
     text = f"pod {place.pod} on node {place.node}: GPUs {', '.join(place.intended)}"
+    if place.utility is not None:
+        text += f"; utility {place.utility}"
     if len(place.intended) == 1:
         return text  # one GPU uses no links: "0 GB/s" would look like an error
     if place.effective_mb_per_s is not None:

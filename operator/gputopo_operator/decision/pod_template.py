@@ -40,14 +40,8 @@ def pod_template(
     pod = _mapping(template, "spec", "spec.template")
     metadata = _mapping(template, "metadata", "spec.template")
     _reject_reserved_fields(metadata, pod, defaults)
-    request = RequestAnnotations(
-        pattern=spec.communication.pattern,
-        edges=tuple(edge.to_pattern_edge() for edge in spec.communication.edges),
-        sensitivity=spec.communication.bandwidth_sensitivity,
-        policy=spec.placement.policy,
-    )
     annotations = _mapping(metadata, "annotations", "spec.template.metadata")
-    annotations.update(format_request(request))
+    annotations.update(format_request(RequestAnnotations.of_job(spec)))
     annotations.update(format_measuring(_measuring(spec)))
     annotations.update(_facts(profile, spec.workload.profile))
     annotations.update(format_tuning_request(tuning_request(spec.resources)))

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from gputopo.api.model import ApiModel, Uuid
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.api.utility import UtilityFigures
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
 
@@ -55,6 +56,7 @@ class PlacementAnnotation(JsonAnnotation):
             all GPU sets of this size on the node, by the physical model.
         exact: false if another rank order of the chosen GPUs may have more aggregate bandwidth.
             ``aggregate_bound_mb_per_s`` is then an upper bound for all rank orders, else None.
+        utility: utility of the chosen GPUs; None for all policies except Utility.
         replay: what a repetition of the decision needs; :mod:`gputopo.api.replay` parses it. So a
             record in an unknown format does not make the other fields unreadable. None if an older
             version of gputopo placed the pod.
@@ -75,6 +77,7 @@ class PlacementAnnotation(JsonAnnotation):
     preserved_mb_per_s: Annotated[int, Field(alias="preservedMBps")]
     exact: bool = True
     aggregate_bound_mb_per_s: Annotated[int | None, Field(alias="aggregateBoundMBps")] = None
+    utility: UtilityFigures | None = None
     replay: Any = None
 
 

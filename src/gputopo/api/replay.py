@@ -12,9 +12,14 @@ from gputopo.api.annotations import AnnotationError, PlacementAnnotation
 from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.model import ApiModel
 from gputopo.api.names import PLACEMENT_ANNOTATION
+from gputopo.api.utility import UtilityPercent
 from gputopo.patterns.model import MAX_GPUS_PER_POD
 from gputopo.runtime.messages import first_error
-from gputopo.topology.model import MAX_INDEX
+from gputopo.topology.model import MAX_INDEX, GpuIndex, indices_of, mask_of
+from gputopo.utility.cost import CostScale
+from gputopo.utility.interference import SlowdownSource
+from gputopo.utility.surroundings import NodeNeighbour, PairSlowdown, Surroundings
+from gputopo.utility.utility import UtilityWeights
 
 MAX_EDGES = MAX_GPUS_PER_POD * (MAX_GPUS_PER_POD - 1) // 2
 """Edges of a Custom pattern in which all ranks communicate."""
@@ -23,6 +28,10 @@ _Index = Annotated[int, Field(ge=0, le=MAX_INDEX)]
 _Rank = Annotated[int, Field(ge=0, lt=MAX_GPUS_PER_POD)]
 _Weight = Annotated[int, Field(ge=1, le=2**53 - 1)]
 _Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Length = Annotated[int, Field(ge=0, le=2**53 - 1)]
+_SlowdownPercent = Annotated[int, Field(ge=0, le=10**6)]
+_Slowdown = tuple[_SlowdownPercent, SlowdownSource]
+_LONGEST_WORKLOAD = 64
 _Word = Annotated[str, Field(min_length=1, max_length=64)]
 
 
@@ -68,6 +77,92 @@ class RecordedNodes(ApiModel):
     misfits: Annotated[dict[_Word, _Count], Field(max_length=32)] = {}
 
 
+class RecordedNeighbour(ApiModel):
+    """A job that ran on the node, and the slowdowns in percent that were assumed.
+
+    Attributes:
+        workload: what the job ran; a long name is cut. It is for people: the slowdowns decide.
+        gpus: its GPUs, or all GPUs of its sockets.
+        suffered: how much it slows the placed job down, and where this is from.
+        caused: how much the placed job slows it down, and where this is from.
+        far: suffered and caused slowdown if both use different sockets; None if not measured.
+    """
+
+    workload: Annotated[str, Field(max_length=_LONGEST_WORKLOAD)] = ""
+    gpus: Annotated[list[_Index], Field(max_length=MAX_INDEX + 1)]
+    suffered: _Slowdown
+    caused: _Slowdown
+    far: tuple[_SlowdownPercent, _SlowdownPercent] | None = None
+
+
+class RecordedUtility(ApiModel):
+    """What decided the utility of the placement besides the free GPUs.
+
+    Attributes:
+        weights: weights of communication, interference and fragmentation, in percent.
+        best_length: least path length of the job on idle nodes of the cluster.
+        longest: longest distance between two GPUs of a node of the cluster.
+        largest_socket: GPUs of the largest socket of the cluster.
+        worst_percent: highest known slowdown of any pair of workloads.
+        minimum_percent: the utility that the job requested; None if it requested none.
+        neighbours: jobs that ran on the node.
+    """
+
+    weights: tuple[UtilityPercent, UtilityPercent, UtilityPercent]
+    best_length: _Length
+    longest: _Count
+    largest_socket: Annotated[int, Field(ge=1, le=MAX_INDEX + 1)]
+    worst_percent: _SlowdownPercent = 0
+    minimum_percent: UtilityPercent | None = None
+    neighbours: Annotated[list[RecordedNeighbour], Field(max_length=MAX_INDEX + 1)] = []
+
+    @classmethod
+    def of(cls, around: Surroundings, minimum_percent: int | None) -> "RecordedUtility":
+        """Return the record of surroundings; the inverse of :meth:`surroundings`."""
+        return cls(
+            weights=around.weights.percents,
+            best_length=around.scale.best_length,
+            longest=around.scale.longest,
+            largest_socket=around.scale.largest_socket,
+            worst_percent=around.worst_percent,
+            minimum_percent=minimum_percent,
+            neighbours=[_recorded(each) for each in around.neighbours],
+        )
+
+    def surroundings(self) -> Surroundings:
+        """Return the surroundings of the job.
+
+        Raises:
+            UtilityError: if the weights contradict each other.
+        """
+        return Surroundings(
+            CostScale(self.best_length, self.longest, self.largest_socket),
+            tuple(map(_neighbour, self.neighbours)),
+            self.worst_percent,
+            UtilityWeights.of_percents(*self.weights),
+        )
+
+
+def _recorded(neighbour: NodeNeighbour) -> RecordedNeighbour:
+    return RecordedNeighbour(
+        workload=neighbour.workload[:_LONGEST_WORKLOAD],
+        gpus=list(indices_of(neighbour.gpus)),
+        suffered=(neighbour.suffered.percent, neighbour.suffered.source),
+        caused=(neighbour.caused.percent, neighbour.caused.source),
+        far=neighbour.far,
+    )
+
+
+def _neighbour(recorded: RecordedNeighbour) -> NodeNeighbour:
+    return NodeNeighbour(
+        recorded.workload,
+        mask_of(map(GpuIndex, recorded.gpus)),
+        suffered=PairSlowdown(*recorded.suffered),
+        caused=PairSlowdown(*recorded.caused),
+        far=recorded.far,
+    )
+
+
 class ReplayRecord(ApiModel):
     """The input of the decision, and the GPUs that were chosen.
 
@@ -81,6 +176,7 @@ class ReplayRecord(ApiModel):
         policy_from: ``Annotation`` of the pod, or ``Installation``.
         declared: bandwidth sensitivity that the pod declared; ``Auto`` if it declared none.
         fact: None if nothing was known of the workload's slowdown on slow links.
+        utility: None for all policies except Utility.
         nodes: None if unknown: another scheduler pod has become leader between filter and bind.
     """
 
@@ -93,6 +189,7 @@ class ReplayRecord(ApiModel):
     policy_from: _Word
     declared: _Word
     fact: RecordedFact | None = None
+    utility: RecordedUtility | None = None
     nodes: RecordedNodes | None = None
 
 

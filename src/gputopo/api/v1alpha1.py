@@ -34,6 +34,7 @@ from gputopo.api.profile import (
     ProfilingTarget,
     StepsSource,
 )
+from gputopo.api.utility import UtilityFigures, UtilityPercent
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge, PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
@@ -151,9 +152,15 @@ class Communication(ApiModel):
 
 
 class PlacementSpec(ApiModel):
-    """``GPUJob.spec.placement``: the rule that chooses the GPUs."""
+    """``GPUJob.spec.placement``: the rule that chooses the GPUs.
+
+    Attributes:
+        min_utility_percent: least utility for the job with which it accepts GPUs; only with the
+            policy Utility.
+    """
 
     policy: PolicyName | None = None
+    min_utility_percent: UtilityPercent | None = None
 
 
 class Workload(ApiModel):
@@ -221,6 +228,7 @@ class JobPlacement(ApiModel):
 
     Attributes:
         sensitivity: whether the extender treated the pod as bandwidth-sensitive, and why.
+        utility: None for all policies except Utility.
     """
 
     pod: ObjectName
@@ -234,6 +242,7 @@ class JobPlacement(ApiModel):
     aggregate_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="aggregateMBps")] = None
     preserved_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="preservedMBps")] = None
     sensitivity: Annotated[str, Field(max_length=1024)] | None = None
+    utility: UtilityFigures | None = None
 
 
 class JobFailures(ApiModel):

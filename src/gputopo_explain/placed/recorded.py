@@ -23,6 +23,8 @@ from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.runtime.messages import quoted
 from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
 from gputopo.topology.model import GpuIndex, GpuMask, mask_of
+from gputopo.utility.cost import UtilityError
+from gputopo.utility.surroundings import Surroundings
 from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.pods import PodView
 
@@ -72,12 +74,14 @@ class DecisionInput:
     Attributes:
         model: the bandwidth model that was used; None for one GPU.
         chosen: the GPUs that were chosen, in rank order.
+        surroundings: what ran on the node, for the policy Utility; None for other policies.
     """
 
     free: GpuMask
     request: PlacementRequest
     model: BandwidthModel | None
     chosen: tuple[GpuIndex, ...]
+    surroundings: Surroundings | None = None
 
 
 def recorded_placement(pod: PodView) -> RecordedPlacement:
@@ -110,6 +114,7 @@ def decision_input(figures: PlacementAnnotation, record: ReplayRecord) -> Decisi
         _member(PolicyName, figures.policy, "policy"),
         sensitivity_reason=figures.reason,
         fact=figures.fact,
+        min_utility_percent=record.utility.minimum_percent if record.utility else None,
     )
     _require_sensitivity(figures, record)
     return DecisionInput(
@@ -117,6 +122,7 @@ def decision_input(figures: PlacementAnnotation, record: ReplayRecord) -> Decisi
         request=request,
         model=_model(figures.model, record.size),
         chosen=tuple(map(GpuIndex, record.gpus)),
+        surroundings=_surroundings(record),
     )
 
 
@@ -125,6 +131,13 @@ def _pattern(kind: PatternKind, record: ReplayRecord) -> Pattern:
         return build(kind, record.size, [PatternEdge(*edge) for edge in record.edges])
     except PatternError as error:
         raise RecordError(str(error)) from None
+
+
+def _surroundings(record: ReplayRecord) -> Surroundings | None:
+    try:
+        return record.utility.surroundings() if record.utility else None
+    except UtilityError as error:
+        raise RecordError(f"utility: {error}") from None
 
 
 def _member(members: type[_Member], text: str, field: str) -> _Member:

@@ -105,7 +105,9 @@ def _same_structure(
 
 def _place(topology: NodeTopology, decision: DecisionInput) -> Match:
     try:
-        chosen = place(topology, decision.free, decision.request, decision.model)
+        chosen = place(
+            topology, decision.free, decision.request, decision.model, decision.surroundings
+        )
     except (ModelError, ValueError) as error:
         raise RecordError(str(error)) from None
     if isinstance(chosen, NoFit):

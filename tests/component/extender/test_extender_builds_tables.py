@@ -11,7 +11,8 @@ import pytest
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender import server
-from gputopo_scheduling.evaluation import AnyNodeState, NodeFit, evaluate_states
+from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
+from gputopo_scheduling.node_fits import evaluate_states
 from support.api.server import ApiServer
 from support.api.store import PODS
 from support.builders.objects import pod

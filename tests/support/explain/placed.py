@@ -9,7 +9,8 @@ from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedNodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo_extender.state.decision import decide
-from gputopo_scheduling.evaluation import Misfit, match_on
+from gputopo_scheduling.evaluation import Misfit
+from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.topologies import GpuNode, parse_node
 from gputopo_scheduling.usage import NodeUsage, node_usage

@@ -5,13 +5,8 @@ from gputopo.api.names import GPUS_ANNOTATION
 from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_scheduling.claims import Claim
-from gputopo_scheduling.evaluation import (
-    Evaluation,
-    Misfit,
-    evaluate_states,
-    evaluation,
-    match_on,
-)
+from gputopo_scheduling.evaluation import Evaluation, Misfit, evaluation
+from gputopo_scheduling.node_fits import evaluate_states, match_on
 from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.topologies import parse_node
 from gputopo_scheduling.usage import NodeUsage

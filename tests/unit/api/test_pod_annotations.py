@@ -67,7 +67,7 @@ def test_a_pod_may_have_all_annotations() -> None:
     [
         ("gputopo.io/pattern", PATTERNS),
         ("gputopo.io/bandwidth-sensitivity", "Sensitive, Insensitive, Auto"),
-        ("gputopo.io/policy", "Baseline, TopoAware, Greedy, Preserve, Weakest"),
+        ("gputopo.io/policy", "Baseline, TopoAware, Greedy, Preserve, Utility, Weakest"),
     ],
 )
 @pytest.mark.parametrize("value", ["ring", "ring-tree", "TOPOAWARE", "", "Sometimes"])

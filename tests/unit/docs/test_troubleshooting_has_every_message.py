@@ -65,9 +65,9 @@ MISFITS = (
     Sink(f"{EXTENDER}.state.rejections", "_Pause", 2),
 )
 MISFITS_PASSED = {
-    "evaluation._match": "NoFit",
-    "evaluation._shortage": "_PodGpus",
-    "evaluation.match_on": "_not_ready, _Pause",
+    "node_fits._match": "NoFit",
+    "node_fits._shortage": "_PodGpus",
+    "node_fits.match_on": "_not_ready, _Pause",
     "handlers.filter": "TablesNotReadyError, _reason",
     "request.placement_request": "_unusable_containers, or an annotation's error",
     "retries._reason": "_deleted",

@@ -7,11 +7,8 @@ from gputopo.api.names import GPUS_ANNOTATION
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.retries import FilterRetries
-from gputopo_scheduling.evaluation import (
-    Misfit,
-    MisfitKind,
-    match_on,
-)
+from gputopo_scheduling.evaluation import Misfit, MisfitKind
+from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named

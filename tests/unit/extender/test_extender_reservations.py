@@ -6,9 +6,7 @@ from gputopo.topology.model import mask_of
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_scheduling.claims import Claim
-from gputopo_scheduling.evaluation import (
-    bound_to,
-)
+from gputopo_scheduling.evaluation import bound_to
 from gputopo_scheduling.topologies import parse_node
 from gputopo_topologies.catalogue import named
 from support.builders.objects import pod, topology_object

@@ -22,3 +22,19 @@ def test_default_policy_is_preserve_and_an_unknown_one_is_rejected() -> None:
 @pytest.mark.parametrize("policy", list(PolicyName))
 def test_every_policy_can_be_the_default(policy: PolicyName) -> None:
     assert ExtenderSettings.load([f"--default-policy={policy}"], {}).default_policy is policy
+
+
+def test_weights_of_the_policy_utility_are_about_a_third_each() -> None:
+    assert ExtenderSettings.load([], {}).weights.percents == (34, 33, 33)
+    set_ = ExtenderSettings.load(["--utility-weights=50,40,10"], {})
+    assert set_.weights.percents == (50, 40, 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("50,50", "is not written as 34,33,33"), ("50,40,20", "their sum is 1.1; must be 1")],
+)
+def test_wrong_weights_are_rejected(text: str, problem: str) -> None:
+    with pytest.raises(SettingsError, match=r"--utility-weights .*") as rejected:
+        ExtenderSettings.load([f"--utility-weights={text}"], {})
+    assert problem in str(rejected.value)

@@ -14,7 +14,8 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs import warm_up as warmup
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.warm_up import TableWarmUp
-from gputopo_scheduling.evaluation import AnyNodeState, NodeFit, evaluate_states
+from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
+from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.topologies import UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named

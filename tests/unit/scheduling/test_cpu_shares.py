@@ -15,13 +15,8 @@ from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.cpu_shares import cpu_shares, preferred, ranks_by_share, scores
-from gputopo_scheduling.evaluation import (
-    Evaluation,
-    Misfit,
-    MisfitKind,
-    evaluate_states,
-    evaluation,
-)
+from gputopo_scheduling.evaluation import Evaluation, Misfit, MisfitKind, evaluation
+from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.topologies import GpuNode, parse_node
 from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named

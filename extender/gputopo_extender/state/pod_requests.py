@@ -1,0 +1,85 @@
+"""Makes the placement requests of pods, and the states of nodes for which they are evaluated.
+
+The policy Utility needs to know which jobs run beside a pod, and how much they slow each other
+down. So its requests have surroundings, and its nodes are compared with the jobs that run there.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from gputopo.placement.model import PlacementRequest, PolicyName
+from gputopo.topology.model import NodeTopology
+from gputopo.utility.surroundings import job_surroundings
+from gputopo.utility.utility import UtilityWeights
+from gputopo_extender.state.ledger import Ledger
+from gputopo_kube.pods import PodView
+from gputopo_scheduling.evaluation import AnyNodeState, Misfit, SurroundedState
+from gputopo_scheduling.request import placement_request
+from gputopo_scheduling.surroundings import NodeSurroundings
+from gputopo_scheduling.usage import NodeState
+
+
+class PodRequests:
+    """Makes requests with the settings of the installation and the facts of the ledger."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        resource: str,
+        default_policy: PolicyName,
+        weights: UtilityWeights,
+    ) -> None:
+        """``resource`` counts the GPUs; ``weights`` are those of the policy Utility."""
+        self._ledger = ledger
+        self._resource = resource
+        self._default_policy = default_policy
+        self._weights = weights
+        self._kinds: tuple[int, list[NodeTopology]] = (-1, [])
+
+    def of(self, pod: PodView) -> PlacementRequest | Misfit:
+        """Return the request of a pod with the facts that are known now, or why it has none."""
+        request = placement_request(
+            pod, resource=self._resource, default_policy=self._default_policy
+        )
+        if isinstance(request, Misfit) or request.policy is not PolicyName.UTILITY:
+            return request
+        facts = self._ledger.interference.facts
+        surroundings = job_surroundings(
+            facts.kind_of(pod), facts.slowdowns, self._nodes(), self._weights
+        )
+        return replace(request, surroundings=surroundings)
+
+    def states(self, request: PlacementRequest, nodes: Iterable[str]) -> list[AnyNodeState]:
+        """Return the states of nodes, as keys for the evaluation of a request."""
+        known = self._ledger.states()
+        if request.surroundings is None:
+            return list(map(known.get, nodes))
+        running = self._ledger.surroundings
+        return [_with_jobs(known.get(node), running(node)) for node in nodes]
+
+    def state_without(
+        self, request: PlacementRequest, node: str, uids: AbstractSet[str]
+    ) -> AnyNodeState:
+        """Return the state that a node would have without these pods, as a key."""
+        state = self._ledger.state_without(node, uids)
+        if request.surroundings is None:
+            return state
+        return _with_jobs(state, self._ledger.surroundings_without(node, uids))
+
+    def _nodes(self) -> list[NodeTopology]:
+        """Return a topology of each kind of node; it is derived again after each change."""
+        if self._kinds[0] != self._ledger.changes():
+            states = {*self._ledger.states().values()}
+            kinds = {
+                state.structure.fingerprint: state.structure
+                for state in states
+                if isinstance(state, NodeState)
+            }
+            self._kinds = (self._ledger.changes(), [*kinds.values()])
+        return self._kinds[1]
+
+
+def _with_jobs(state: AnyNodeState, running: NodeSurroundings) -> AnyNodeState:
+    return SurroundedState(state, running) if isinstance(state, NodeState) else state

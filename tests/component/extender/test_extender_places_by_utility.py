@@ -1,0 +1,110 @@
+"""Pods with the policy Utility: placement, record, replay, node scores and rejections."""
+
+import json
+from typing import Any
+
+from gputopo.api.names import PLACEMENT_ANNOTATION
+from gputopo_explain.placed.recorded import recorded_placement
+from gputopo_explain.placed.replay import ReplayVerdict, replay
+from gputopo_kube.pods import parse_pod
+from gputopo_scheduling.topologies import parse_node
+from gputopo_topologies.catalogue import named
+from support.api.server import ApiServer
+from support.api.store import PODS, TOPOLOGIES
+from support.builders.objects import Document, pod, topology_object
+from support.extender.service import Start
+
+NODES = ["n1", "n2", "n3"]
+
+
+def by_utility(name: str, gpus: int, **values: str) -> Document:
+    annotations = {f"gputopo.io/{key.replace('_', '-')}": value for key, value in values.items()}
+    return pod(name, gpus, annotations={"gputopo.io/policy": "Utility", **annotations})
+
+
+def placement_of(document: Document) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(document["metadata"]["annotations"][PLACEMENT_ANNOTATION])
+    return found
+
+
+def put_nodes(api: ApiServer) -> None:
+    """Nodes without NVLinks beside the nodes n1 and n2 with NVLinks."""
+    api.put(TOPOLOGIES, topology_object("n3", named("pcie-8gpu", node="n3")))
+
+
+async def test_placement_by_utility_is_recorded_and_replayed(start: Start, api: ApiServer) -> None:
+    put_nodes(api)
+    job = by_utility("job", 2, min_utility_percent="30")
+    api.put(PODS, job)
+    async with start(utility_weights="50,40,10") as extender:
+        assert await extender.scheduler().schedule(job, NODES) == "n1"
+    placed = api.pod("job")
+    figures = placement_of(placed)
+    assert figures["policy"] == "Utility"
+    assert figures["utility"] == {
+        "utilityPermille": 934,
+        "jobUtilityPermille": 1000,
+        "communicationPermille": 1000,
+        "interferencePermille": 1000,
+        "sufferedPermille": 1000,
+        "fragmentationPermille": 340,
+    }
+    recorded = figures["replay"]["utility"]
+    assert (recorded["weights"], recorded["minimumPercent"]) == ([50, 40, 10], 30)
+    topology = api.get(TOPOLOGIES, "n1", "")
+    assert topology is not None
+    recorded_pod = recorded_placement(parse_pod(placed, "gputopo.io/gpu"))
+    again = replay(recorded_pod, parse_node(topology))
+    assert again.verdict is ReplayVerdict.SAME, again.reasons
+
+
+async def test_nodes_are_ranked_by_utility(start: Start, api: ApiServer) -> None:
+    """n2 has fuller sockets than n1, and n3 has no NVLinks."""
+    put_nodes(api)
+    first, job = by_utility("first", 2), by_utility("job", 2)
+    api.put(PODS, first)
+    api.put(PODS, job)
+    async with start() as extender:
+        scheduler = extender.scheduler()
+        assert await scheduler.schedule(first, ["n2"]) == "n2"
+        scores = await scheduler.prioritize(job, NODES)
+    assert scores["n2"] == 10
+    assert scores["n2"] > scores["n1"] > scores["n3"]
+
+
+async def test_default_policy_of_the_installation_can_be_utility(
+    start: Start, api: ApiServer
+) -> None:
+    api.put(PODS, pod("job", 2))
+    async with start(default_policy="Utility") as extender:
+        assert await extender.scheduler().schedule(pod("job", 2), NODES) == "n1"
+    figures = placement_of(api.pod("job"))
+    assert figures["policy"] == "Utility"
+    assert figures["replay"]["policyFrom"] == "Installation"
+
+
+async def test_victims_on_the_better_node_are_preferred(start: Start, api: ApiServer) -> None:
+    put_nodes(api)
+    full = {"n1": pod("full-1", 8), "n3": pod("full-2", 8)}
+    async with start() as extender:
+        for node, victim in full.items():
+            api.put(PODS, victim)
+            assert await extender.scheduler().schedule(victim, [node]) == node
+    job = by_utility("job", 2)
+    api.put(PODS, job)
+    async with start() as extender:
+        chosen = await extender.scheduler().preempt(
+            job, {node: [victim] for node, victim in full.items()}
+        )
+    assert [*chosen] == ["n1"]
+
+
+async def test_wrong_least_utility_is_rejected_on_every_node(start: Start, api: ApiServer) -> None:
+    job = by_utility("job", 2, min_utility_percent="130")
+    api.put(PODS, job)
+    async with start() as extender:
+        found = await extender.scheduler().filter(job, NODES)
+    assert found.fits == []
+    assert {*found.unresolvable.values()} == {
+        "gputopo.io/min-utility-percent: '130' is not a whole number from 0 to 100"
+    }
