@@ -15,6 +15,8 @@ from gputopo.alignment.cpuset import (
 )
 from support.property_settings import fuzzed, tried
 
+MILLI = st.integers(0, 8000)
+
 
 @st.composite
 def machines(draw: st.DrawFn) -> MachineCpus:
@@ -33,8 +35,8 @@ def nodes_with_containers(draw: st.DrawFn) -> tuple[MachineCpus, dict[str, GpuCo
     near = st.frozensets(st.sampled_from([*machine.cpus_of]), min_size=1, max_size=3)
     unknown = st.frozensets(st.sampled_from([0, 9]), max_size=2)
     cpuset = st.frozensets(st.integers(0, 12), max_size=3)
-    usual = st.builds(GpuContainerCpus, near, st.integers(0, 8000))
-    other = st.builds(GpuContainerCpus, unknown, st.integers(0, 8000), cpuset | st.none())
+    usual = st.builds(GpuContainerCpus, near, MILLI)
+    other = st.builds(GpuContainerCpus, unknown, MILLI, cpuset | st.none())
     containers = draw(st.lists(st.one_of(usual, usual, usual, other), max_size=6))
     return machine, {f"c{number}": each for number, each in enumerate(containers)}
 
@@ -79,3 +81,33 @@ def test_all_bound_containers_can_have_their_cpus_at_the_same_time(
             one_more = [*others, after[name]]
             full = milli_cpu_of_all(machine, one_more) < sum(each.milli_cpu for each in one_more)
             assert full or not machine.cpus(after[name].numa_nodes)
+
+
+@fuzzed
+@given(nodes_with_containers(), st.data())
+def test_after_any_change_of_requests_bound_containers_fit_again(
+    case: tuple[MachineCpus, dict[str, GpuContainerCpus]], data: st.DataObject
+) -> None:
+    machine, containers = case
+    everything = machine.cpus(machine.cpus_of)
+
+    def repaired(before: dict[str, GpuContainerCpus]) -> dict[str, GpuContainerCpus]:
+        decisions = repair_cpusets(before, machine)
+        assert decisions.keys() == before.keys()
+        after = {}
+        for name, each in before.items():
+            tried(f"cpuset after a change {decisions[name].reason}")
+            cpus = decisions[name].cpus
+            released = decisions[name].reason is CpusetReason.RELEASE
+            assert not released or (is_bound(each, machine) and cpus == everything)
+            cpuset = None if released else each.cpuset if cpus is None else cpus
+            after[name] = replace(each, cpuset=cpuset)
+        return after
+
+    known = repaired(containers)
+    changed = {name: replace(each, milli_cpu=data.draw(MILLI)) for name, each in known.items()}
+    after = repaired(changed)
+    unlimited = [each for each in after.values() if each.cpuset == everything]
+    bound = [each for each in after.values() if is_bound(each, machine) and each not in unlimited]
+    assert milli_cpu_of_all(machine, bound) == sum(each.milli_cpu for each in bound)
+    assert repaired(after) == after

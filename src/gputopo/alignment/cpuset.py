@@ -5,13 +5,12 @@ container has requested: the containers that are bound to some NUMA nodes must n
 than these nodes have. Otherwise a container stays unbound, and runs on all CPUs.
 
 Only for nodes whose kubelet has ``cpuManagerPolicy: none``. With ``static``, kubelet itself writes
-the CPUs of each container, again and again. No component uses this module yet.
+the CPUs of each container, again and again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import combinations
 from typing import Final
 
 from gputopo.alignment.model import MAX_NODES, AlignmentError
@@ -20,10 +19,11 @@ _MILLI: Final = 1000
 
 
 class CpusetReason(StrEnum):
-    """Why a container is bound to CPUs, or why it is left unchanged."""
+    """Why a container is bound to CPUs or released from them, or why it is left unchanged."""
 
     BIND = "Bind"
     BOUND = "Bound"
+    RELEASE = "Release"
     NOT_NEEDED = "NotNeeded"
     OTHER_CPUSET = "OtherCpuset"
     OTHER_MANAGER = "OtherManager"
@@ -104,7 +104,7 @@ def decide_cpuset(
     if cpus == machine.cpus(machine.cpus_of):
         return CpusetDecision(CpusetReason.NOT_NEEDED)
     load = [container, *(each for each in others if is_bound(each, machine))]
-    if not cpus or not all(_suffices(machine, each, load) for each in _supersets(nodes, machine)):
+    if not cpus or not all(_suffices(machine, each, load) for each in _unions(nodes, load)):
         return CpusetDecision(CpusetReason.TOO_FEW_CPUS)
     return CpusetDecision(CpusetReason.BIND, cpus)
 
@@ -112,18 +112,27 @@ def decide_cpuset(
 def repair_cpusets(
     containers: Mapping[str, GpuContainerCpus], machine: MachineCpus
 ) -> dict[str, CpusetDecision]:
-    """Decide for all containers with GPUs of a node, the first before the next.
+    """Decide for all containers with GPUs of a node: first for the bound ones, each in its order.
 
-    The caller uses this after a restart, when containers may have started without a limit. Bound
-    containers stay bound. After the decisions are carried out, a repetition changes nothing.
+    The caller uses this when containers may have started without a limit, have ended, or request
+    other CPUs than before. Bound containers stay bound. But if they now request more CPUs than
+    their NUMA nodes have, the last of them are released, and may run on all CPUs. After the
+    decisions are carried out, a repetition changes nothing.
     """
-    known = dict(containers)
-    decisions = {}
-    for name, container in containers.items():
-        others = [each for other, each in known.items() if other != name]
-        decisions[name] = decision = decide_cpuset(container, others, machine)
+    decisions: dict[str, CpusetDecision] = {}
+    bound: list[GpuContainerCpus] = []
+    for name in sorted(containers, key=lambda name: not is_bound(containers[name], machine)):
+        container = containers[name]
+        own = is_bound(container, machine)
+        free = replace(container, cpuset=None) if own else container
+        decision = decide_cpuset(free, bound, machine)
         if decision.cpus is not None:
-            known[name] = replace(container, cpuset=decision.cpus)
+            bound.append(replace(container, cpuset=decision.cpus))
+        if own and decision.reason is CpusetReason.BIND:
+            decision = CpusetDecision(CpusetReason.BOUND)
+        elif own and decision.reason is CpusetReason.TOO_FEW_CPUS:
+            decision = CpusetDecision(CpusetReason.RELEASE, machine.cpus(machine.cpus_of))
+        decisions[name] = decision
     return decisions
 
 
@@ -139,16 +148,23 @@ def _suffices(
 ) -> bool:
     """Return whether ``nodes`` have enough CPUs for the containers that are bound inside them.
 
-    If this is true for every set of nodes, all containers can have their CPUs at the same time
-    (Hall's theorem).
+    If this is true for every union of NUMA nodes of containers, all containers can have their CPUs
+    at the same time (Hall's theorem).
     """
     requested = sum(each.milli_cpu for each in load if each.numa_nodes <= nodes)
     return requested <= _MILLI * len(machine.cpus(nodes))
 
 
-def _supersets(nodes: frozenset[int], machine: MachineCpus) -> Iterator[frozenset[int]]:
-    """Yield the sets of NUMA nodes to which a container on ``nodes`` adds load."""
-    rest = sorted(machine.cpus_of.keys() - nodes)
-    for size in range(len(rest) + 1):
-        for more in combinations(rest, size):
-            yield nodes | frozenset(more)
+def _unions(nodes: frozenset[int], load: Sequence[GpuContainerCpus]) -> set[frozenset[int]]:
+    """Return the unions of ``nodes`` and overlapping NUMA nodes of other containers.
+
+    The CPUs of sets without an overlap suffice together if they suffice for each set. For example,
+    with ``nodes`` 0 and containers on 0-1, 1-2 and 3, the unions are 0, 0-1 and 0-2.
+    """
+    found, pending = {nodes}, [nodes]
+    while pending:
+        known = pending.pop()
+        wider = {known | each.numa_nodes for each in load if known & each.numa_nodes} - found
+        found |= wider
+        pending += wider
+    return found

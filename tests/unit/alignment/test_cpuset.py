@@ -103,6 +103,32 @@ def test_containers_that_missed_their_limit_get_it_in_their_order() -> None:
     }
 
 
+def test_a_bound_container_that_requests_more_than_is_left_is_released() -> None:
+    found = repair_cpusets(
+        {
+            "first": on(0, cpus=5, cpuset=NODE_0),
+            "raised": on(0, cpus=6, cpuset=NODE_0),
+            "waiting": on(0, cpus=3),
+        },
+        MACHINE,
+    )
+    assert found["first"] == CpusetDecision(CpusetReason.BOUND)
+    assert found["raised"] == CpusetDecision(CpusetReason.RELEASE, NODE_0 | NODE_1)
+    assert found["waiting"].cpus == NODE_0, "it fits beside the first"
+
+
+def test_with_another_cpu_manager_a_bound_container_is_not_released() -> None:
+    machine = MachineCpus(MACHINE.cpus_of, "static")
+    found = repair_cpusets({"bound": on(0, cpus=9, cpuset=NODE_0)}, machine)
+    assert found == {"bound": CpusetDecision(CpusetReason.OTHER_MANAGER)}
+
+
+def test_sixteen_numa_nodes_with_a_container_each_are_decided() -> None:
+    machine = MachineCpus({node: frozenset({node}) for node in range(16)}, "none")
+    found = repair_cpusets({str(node): on(node) for node in range(16)}, machine)
+    assert {each.reason for each in found.values()} == {CpusetReason.BIND}
+
+
 def test_too_many_numa_nodes_are_rejected() -> None:
     with pytest.raises(AlignmentError, match="17 NUMA nodes are over 16"):
         MachineCpus(dict.fromkeys(range(17), NODE_0), "none")
