@@ -8,7 +8,7 @@ from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.cgroups import Cgroups
 from gputopo_deviceplugin.admit.device_plugin import GpuDevicePlugin
 from gputopo_deviceplugin.admit.lock import AdmissionLock
-from gputopo_deviceplugin.admit.numa_report import NumaReporter, config_reader
+from gputopo_deviceplugin.admit.numa_report import NumaReporter, ReadConfig, config_reader
 from gputopo_deviceplugin.admit.offer import DeviceOffer
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
@@ -33,6 +33,8 @@ from gputopo_deviceplugin.measure.measurer import Measurer, MeasureSources
 from gputopo_deviceplugin.measure.scraper import RESPONSE_SECONDS, MetricsScraper
 from gputopo_deviceplugin.measure.sockets import StepsSockets
 from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.nri.connector import NriConnector
+from gputopo_deviceplugin.nri.manager import CpuManagerReader
 from gputopo_deviceplugin.report.health import record_health_changes
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
@@ -87,7 +89,9 @@ class Agent:
             self._state, self._kubelet, self._tracker, self.connection, self._node
         )
         self._measurer = self._create_measurer()
-        self._numa = self._create_numa_reporter()
+        read_config = config_reader(lambda: self._node.document, settings)
+        self._numa = self._create_numa_reporter(read_config)
+        self._nri = self._create_nri_connector(read_config)
         self._topology_file = TopologyFile(settings.state_dir)
         self._publisher = TopologyPublisher(self._api)
         lock = AdmissionLock()
@@ -103,16 +107,25 @@ class Agent:
         self._scraper = MetricsScraper(endpoints, measurer, metrics)
         return measurer
 
-    def _create_numa_reporter(self) -> NumaReporter | None:
-        settings = self._settings
-        if settings.publish_numa == "Never":
+    def _create_numa_reporter(self, read_config: ReadConfig) -> NumaReporter | None:
+        if self._settings.publish_numa == "Never":
             return None
+        retry_seconds = self._settings.resync_seconds
         return NumaReporter(
+            self._state, self._kubelet, self._changes, read_config, retry_seconds=retry_seconds
+        )
+
+    def _create_nri_connector(self, read_config: ReadConfig) -> NriConnector | None:
+        settings = self._settings
+        if settings.nri_socket is None:
+            return None
+        return NriConnector(
             self._state,
-            self._kubelet,
+            CpuManagerReader(self._kubelet, read_config, retry_seconds=settings.resync_seconds),
             self._changes,
-            config_reader(lambda: self._node.document, settings),
-            retry_seconds=settings.resync_seconds,
+            self._metrics,
+            socket=settings.nri_socket,
+            system_dir=settings.system_dir,
         )
 
     def _create_registrar(self, lock: AdmissionLock) -> Registrar:
@@ -156,6 +169,7 @@ class Agent:
             offer=self._offer,
             measurer=self._measurer,
             numa=self._numa,
+            nri=self._nri,
         )
         return StatusReporter(
             settings,
@@ -196,6 +210,8 @@ class Agent:
             loops.create_task(self._offer.run(self._changes))
             if self._numa is not None:
                 loops.create_task(self._numa.run())
+            if self._nri is not None:
+                loops.create_task(self._nri.run())
             loops.create_task(
                 record_health_changes(self._state, node, self._recorder, self._changes)
             )

@@ -15,6 +15,7 @@ OPERATIONS: Final = (
     "contact",
     "event",
     "measure",
+    "nri",
     "observe",
     "publish",
     "resync",
@@ -22,6 +23,10 @@ OPERATIONS: Final = (
     "state",
 )
 """Reads and writes that the agent repeats after a failure."""
+
+CPUSET_RESULTS: Final = ("set", "repaired", "released")
+"""What the agent does with the CPUs of a container: limit it when it is created or later, or end
+the limit."""
 
 MESSAGE_FAULTS: Final = ("Malformed", "TooLarge", "NotMeasured", "Unreadable")
 """Why a report of steps is ignored, before the meter sees it."""
@@ -63,6 +68,22 @@ class AgentMetrics:
             "1 while kubelet gets the NUMA nodes of the GPUs",
             registry=registry,
         )
+        self._nri = Gauge(
+            "gputopo_agent_nri_connected",
+            "1 while the container runtime lets the agent limit containers to CPUs near their GPUs",
+            registry=registry,
+        )
+        self._unbound = Gauge(
+            "gputopo_agent_unbound_containers",
+            "Containers with GPUs that are not limited to the CPUs near them, while connected",
+            registry=registry,
+        )
+        self._cpusets = Counter(
+            "gputopo_agent_cpusets",
+            "Containers whose CPUs the agent has set",
+            ["result"],
+            registry=registry,
+        )
         self._allocations = Counter(
             "gputopo_agent_allocations",
             "Containers that requested GPUs",
@@ -97,6 +118,8 @@ class AgentMetrics:
             self._gpus.labels(state)
         for result in ("allocated", "rejected"):
             self._allocations.labels(result)
+        for result in CPUSET_RESULTS:
+            self._cpusets.labels(result)
         for operation in OPERATIONS:
             self._failures.labels(operation)
         for reason in (*MESSAGE_FAULTS, *DropReason):
@@ -124,9 +147,18 @@ class AgentMetrics:
         self._tracking.set(processes_visible)
         self._numa.set(numa_published)
 
+    def set_nri(self, *, connected: bool, unbound: int) -> None:
+        """Set the gauges of the limits to CPUs near the GPUs."""
+        self._nri.set(connected)
+        self._unbound.set(unbound)
+
     def count_allocation(self, *, rejected: bool) -> None:
         """Count a container that got its GPUs, or whose request was rejected."""
         self._allocations.labels("rejected" if rejected else "allocated").inc()
+
+    def count_cpuset(self, result: str) -> None:
+        """Count a container whose CPUs were set, with one of ``CPUSET_RESULTS``."""
+        self._cpusets.labels(result).inc()
 
     def set_rates(self, rates: Mapping[tuple[str, str, str], float]) -> None:
         """Set the rate of each (namespace, pod, container) in steps/s. Remove all other rates."""

@@ -94,6 +94,13 @@ class AgentSettings(ProgramSettings):
             "its topologyManagerPolicy is none"
         ),
     ] = "Never"
+    nri_socket: Annotated[
+        Path | None,
+        Field(
+            description="NRI socket of the container runtime, by which the agent limits containers "
+            "to the CPUs near their GPUs; by default the agent does not"
+        ),
+    ] = None
     kubelet_tls: Annotated[
         Literal["ClusterCA", "Insecure"],
         Field(

@@ -1,7 +1,7 @@
 """Reads the host's NUMA nodes and their CPUs from sysfs."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from gputopo.topology.model import Gpu, NumaNode
@@ -47,6 +47,19 @@ def read_local_cpus(system_dir: Path, numa_nodes: Collection[int]) -> frozenset[
     if online is None or len(known) < len(lists):
         return frozenset()
     return online.intersection(frozenset().union(*known))
+
+
+def read_cpus_of_nodes(system_dir: Path, allowed: Collection[int]) -> Mapping[int, frozenset[int]]:
+    """Return the CPUs of each NUMA node that are online and in ``allowed``.
+
+    A NUMA node without such CPUs is omitted; without sysfs the result is empty.
+    """
+    folder = system_dir / "devices/system"
+    usable = (_read_cpus(folder / "cpu/online") or frozenset()).intersection(allowed)
+    names = (_NODE.fullmatch(each.name) for each in folder.glob("node/node*"))
+    nodes = sorted(int(name[1]) for name in names if name is not None)
+    found = {node: _read_cpus(folder / f"node/node{node}/cpulist") for node in nodes}
+    return {node: usable & cpus for node, cpus in found.items() if cpus and usable & cpus}
 
 
 def _read_cpus(path: Path) -> frozenset[int] | None:

@@ -19,6 +19,7 @@ from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.measure.measurer import Measurer
 from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.nri.connector import NriConnector
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.sized_capacity import CapacityReport, sized_capacity
@@ -52,6 +53,7 @@ class ReportSources:
     offer: DeviceOffer
     measurer: Measurer
     numa: NumaReporter | None
+    nri: NriConnector | None
 
 
 class StatusReporter:
@@ -77,6 +79,7 @@ class StatusReporter:
         self._offer = sources.offer
         self._measurer = sources.measurer
         self._numa = sources.numa
+        self._nri = sources.nri
         self._publisher = publisher
         self._file = file
         self._metrics = metrics
@@ -177,6 +180,7 @@ class StatusReporter:
             pods_version=self._observed_version,
             processes_visible=visible,
             numa=self._numa.condition if self._numa else None,
+            cpus_bound=self._nri.condition if self._nri else None,
             measured=self._measurer.published,
             sized_capacity=self._capacity.update(
                 sized_capacity(
@@ -196,6 +200,8 @@ class StatusReporter:
             processes_visible=observation.processes_visible,
             numa_published=observation.numa is not None and observation.numa.holds,
         )
+        if self._nri is not None:
+            self._metrics.set_nri(connected=self._nri.condition.holds, unbound=self._nri.unbound)
 
     async def _publish(self, observation: NodeObservation) -> bool:
         try:

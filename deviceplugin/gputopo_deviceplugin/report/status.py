@@ -31,6 +31,8 @@ class NodeObservation:
             ``observedPodsVersion`` of the status does not change.
         processes_visible: False if the agent cannot see processes of deleted pods.
         numa: whether kubelet gets the NUMA nodes of the GPUs; None if the agent must not do that.
+        cpus_bound: whether containers are limited to CPUs near their GPUs; None if the agent must
+            not do that.
         measured: rates and samples; None until the agent has measured for some time.
         sized_capacity: CPUs, memory and GPUs for pods that gputopo sizes; None if unknown.
     """
@@ -42,6 +44,7 @@ class NodeObservation:
     pods_version: PodsVersion | None
     processes_visible: bool
     numa: NodeCondition | None = None
+    cpus_bound: NodeCondition | None = None
     measured: NodeMeasurements | None = None
     sized_capacity: SizedCapacity | None = None
 
@@ -88,6 +91,7 @@ def build_status(
         _allocations_as_placed(observation.differing),
         _processes_tracked(visible=observation.processes_visible),
         *([observation.numa] if observation.numa else []),
+        *([observation.cpus_bound] if observation.cpus_bound else []),
     ]
     known = {condition.type: condition for condition in before.conditions}
     topology, version = observation.hardware.topology, observation.pods_version

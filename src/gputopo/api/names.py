@@ -70,6 +70,9 @@ READY_CONDITION: Final = "Ready"
 NUMA_PUBLISHED_CONDITION: Final = "NUMAPublished"
 """Condition of a GPUTopology: whether the agent reports the NUMA nodes of the GPUs to kubelet."""
 
+CPUS_BOUND_CONDITION: Final = "CPUsBound"
+"""Condition of a GPUTopology: whether the agent limits containers to the CPUs near their GPUs."""
+
 INVALIDATED_ANNOTATION: Final = "gputopo.io/binding-called-off"
 """Set to any value on a pod. This changes its resource version, so Bindings in flight fail."""
 

@@ -20,7 +20,8 @@ class KubeletConfigServer:
 
     Attributes:
         policy: the topologyManagerPolicy.
-        body: the response, if it is not a configuration with ``policy``.
+        cpu_manager: the cpuManagerPolicy.
+        body: the response, if it is not a configuration with these policies.
         status: status of every response.
         slow: whether the body of each response arrives byte by byte, without end.
         address: IP address.
@@ -29,6 +30,7 @@ class KubeletConfigServer:
 
     folder: Path
     policy: str = "none"
+    cpu_manager: str = "none"
     body: bytes | None = None
     status: int = 200
     slow: bool = False
@@ -51,7 +53,11 @@ class KubeletConfigServer:
         """Respond to ``GET /configz``."""
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         self.tokens.append(token)
-        config = {"kubeletconfig": {"topologyManagerPolicy": self.policy}}
+        policies = {
+            "topologyManagerPolicy": self.policy,
+            "cpuManagerPolicy": self.cpu_manager,
+        }
+        config = {"kubeletconfig": policies}
         body = self.body if self.body is not None else json.dumps(config).encode()
         if self.slow:
             return await self._drip(request)

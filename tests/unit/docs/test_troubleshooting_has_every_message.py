@@ -49,6 +49,7 @@ TOPOLOGY_CONDITIONS = (
     Sink(AGENT, "NodeCondition", 2),
     Sink(AGENT, "NodeCondition", "reason"),
     Sink(AGENT, "not_ready", 0),
+    Sink(f"{AGENT}.nri.rule", "_unbound", 0),
 )
 EVENTS = (Sink(OPERATOR, "ObjectEvent", 1), Sink(f"{AGENT}.apiserver.events", "_write", 1))
 MISFITS = (
@@ -114,7 +115,12 @@ def of_types(*types: object) -> set[str]:
             of_types(RunResult, ProfilingResult, ResizeReason),
             JOB_CONDITIONS_PASSED,
         ),
-        ("Conditions of a GPUTopology", TOPOLOGY_CONDITIONS, set(), {"conditions.not_ready": ""}),
+        (
+            "Conditions of a GPUTopology",
+            TOPOLOGY_CONDITIONS,
+            set(),
+            {"conditions.not_ready": "", "rule._unbound": ""},
+        ),
         ("Conditions of a GPUProfile", (Sink("gputopo.profiles", "_State", 1),), set(), {}),
         (
             "Events",

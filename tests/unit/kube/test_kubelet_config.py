@@ -35,7 +35,7 @@ async def test_the_configuration_is_read_with_the_token_of_the_service_account(
     server: KubeletConfigServer,
 ) -> None:
     server.policy = "restricted"
-    assert await read(server) == {"topologyManagerPolicy": "restricted"}
+    assert await read(server) == {"topologyManagerPolicy": "restricted", "cpuManagerPolicy": "none"}
     assert server.tokens == [TOKEN]
 
 
@@ -48,7 +48,8 @@ async def test_a_kubelet_without_a_certificate_of_the_ca_never_gets_the_token(
             await read(server, credentials=files)
         assert server.tokens == []
         insecure = replace(files, ca_file=None)
-        assert await read(server, credentials=insecure) == {"topologyManagerPolicy": "none"}
+        found = await read(server, credentials=insecure)
+        assert found["topologyManagerPolicy"] == "none"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,12 @@ from pathlib import Path
 import pytest
 
 from gputopo.topology.model import NumaNode
-from gputopo_deviceplugin.gpus.numa import numa_nodes_of, read_local_cpus, read_numa_nodes
+from gputopo_deviceplugin.gpus.numa import (
+    numa_nodes_of,
+    read_cpus_of_nodes,
+    read_local_cpus,
+    read_numa_nodes,
+)
 from gputopo_topologies.catalogue import named
 
 
@@ -77,3 +82,14 @@ def test_numa_nodes_of_gpus_are_unknown_if_one_is_unknown(
     gpus = named("dgx1-v100").gpus
     numbered = [replace(gpu, numa_node=node) for gpu, node in zip(gpus, numbers, strict=False)]
     assert numa_nodes_of(numbered) == nodes
+
+
+def test_the_cpus_of_every_numa_node_are_those_that_are_online_and_allowed(tmp_path: Path) -> None:
+    for node, cpus in ((0, "0-3\n"), (1, "4-7\n"), (2, "\n"), (3, "8\n"), (4, "not a list\n")):
+        write(tmp_path, node, cpus, 1024)
+    (tmp_path / "devices/system/node/node_other").mkdir()
+    assert read_cpus_of_nodes(tmp_path, range(16)) == {}, "which CPUs are online is unknown"
+    (tmp_path / "devices/system/cpu").mkdir()
+    (tmp_path / "devices/system/cpu/online").write_text("0-2,4-8\n")
+    found = read_cpus_of_nodes(tmp_path, range(1, 8))
+    assert found == {0: frozenset({1, 2}), 1: frozenset(range(4, 8))}

@@ -10,6 +10,7 @@ from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.kubelet.numa_rule import TopologyPolicy, numa_to_report
 from gputopo_deviceplugin.measure.records import NodeMeasurements
+from gputopo_deviceplugin.nri.rule import connected
 from gputopo_deviceplugin.report.status import (
     NodeObservation,
     build_status,
@@ -210,4 +211,8 @@ def test_the_condition_about_numa_nodes_appears_only_if_the_agent_may_publish_th
     found = after.conditions[-1]
     assert (found.type, found.status, found.reason) == ("NUMAPublished", "False", "PolicyNotNone")
     switched_off = status(HEALTHY, after, "t3")
+    bound = build_status(
+        replace(observed, cpus_bound=connected({})), generation=3, before=after, now="t4"
+    )
+    assert [each.type for each in bound.conditions][-2:] == ["NUMAPublished", "CPUsBound"]
     assert "NUMAPublished" not in {each.type for each in switched_off.conditions}

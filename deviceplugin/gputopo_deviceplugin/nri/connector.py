@@ -1,0 +1,151 @@
+"""Keeps the plugin connected to the container runtime while it may set CPUs."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Final
+
+from gputopo.alignment.cpuset import MachineCpus
+from gputopo.runtime.log import fields
+from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.conditions import NodeCondition
+from gputopo_deviceplugin.gpus.numa import read_cpus_of_nodes
+from gputopo_deviceplugin.gpus.state import GpuState
+from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.nri.frames import NriError
+from gputopo_deviceplugin.nri.manager import CpuManagerReader
+from gputopo_deviceplugin.nri.plugin import CpusetPlugin
+from gputopo_deviceplugin.nri.rule import connected, disconnected, obstacle
+from gputopo_deviceplugin.nri.session import run_session
+
+_CHECK_SECONDS: Final = 1.0
+"""Time between two checks whether the plugin may still be connected."""
+
+_HANDSHAKE_SECONDS: Final = 10.0
+"""Longest time from the connection to the runtime's list of containers. The runtime waits 5 s for
+the registration, and 2 s for each response."""
+
+_MOST_PAUSE_SECONDS: Final = 30.0
+"""The pause between two attempts to connect starts with 1 s and doubles up to this."""
+
+_log = logging.getLogger(__name__)
+
+
+class NriConnector:
+    """Connects the plugin, and connects it again after a restart of the runtime.
+
+    Attributes:
+        condition: whether containers are limited to the CPUs near their GPUs, and why not.
+        unbound: number of containers with GPUs without such a limit.
+    """
+
+    def __init__(
+        self,
+        state: GpuState,
+        reader: CpuManagerReader,
+        changes: ChangeSignal,
+        metrics: AgentMetrics,
+        *,
+        socket: Path,
+        system_dir: Path,
+        allowed: Callable[[], Collection[int]] = lambda: os.sched_getaffinity(0),
+    ) -> None:
+        """Connect to ``socket``; sysfs is mounted at ``system_dir``.
+
+        The CPUs that the agent itself may use are those of kubelet's cgroup. With cgroup v1, a
+        container could not start with others.
+        """
+        self._state = state
+        self._reader = reader
+        self._changes = changes
+        self._metrics = metrics
+        self._socket = socket
+        self._system_dir = system_dir
+        self._allowed = allowed
+        self._failures = 0
+        self.condition = disconnected("the agent has not connected to the container runtime yet")
+        self.unbound = 0
+
+    async def run(self) -> None:
+        """Stay connected until cancelled. No error ends this loop."""
+        while True:
+            try:
+                await self._connect_if_allowed()
+            except NriError as error:
+                self._fail(error)
+            except Exception as error:  # noqa: BLE001 - a fault here must not end the agent
+                _log.exception("NRI failed, connecting again")
+                self._fail(error)
+            await asyncio.sleep(self._pause_seconds())
+
+    def _pause_seconds(self) -> float:
+        pause: float = _CHECK_SECONDS * 2 ** max(self._failures - 1, 0)
+        return min(pause, _MOST_PAUSE_SECONDS)
+
+    def _fail(self, error: Exception) -> None:
+        self._failures = min(self._failures + 1, 10)
+        self._metrics.count_failure("nri")
+        self._set(disconnected(str(error)))
+
+    async def _connect_if_allowed(self) -> None:
+        if (found := await self._find_obstacle()) is not None:
+            self._failures = 0
+            self._set(found)
+            return
+        hardware = self._state.hardware
+        gpus = hardware.gpus if hardware else {}
+        plugin = CpusetPlugin(
+            gpus, self._read_machine, self._metrics, lambda: self._show_connected(plugin)
+        )
+        session = asyncio.create_task(run_session(self._socket, plugin))
+        try:
+            await self._watch(session, plugin)
+        finally:
+            session.cancel()
+            await asyncio.gather(session, return_exceptions=True)
+
+    async def _watch(self, session: asyncio.Task[None], plugin: CpusetPlugin) -> None:
+        """Wait until the session ends, or until the plugin may not be connected any more."""
+        hardware = self._state.hardware
+        topology = hardware.topology if hardware else None
+        deadline = _now() + _HANDSHAKE_SECONDS
+        while not session.done():
+            await asyncio.wait({session}, timeout=_CHECK_SECONDS)
+            if not plugin.synchronized and _now() > deadline:
+                raise NriError(f"{self._socket}: no list of containers in {_HANDSHAKE_SECONDS:g} s")
+            hardware = self._state.hardware
+            other = hardware is None or hardware.topology != topology
+            if other or await self._find_obstacle() is not None:
+                return
+        await session
+
+    async def _find_obstacle(self) -> NodeCondition | None:
+        await self._reader.update()
+        hardware = self._state.hardware
+        gpus = hardware.gpus if hardware else {}
+        cpus_of = read_cpus_of_nodes(self._system_dir, self._allowed())
+        return obstacle(self._reader.manager, gpus, cpus_of)
+
+    def _read_machine(self) -> MachineCpus:
+        cpus_of = read_cpus_of_nodes(self._system_dir, self._allowed())
+        return MachineCpus(cpus_of, self._reader.manager.policy)
+
+    def _show_connected(self, plugin: CpusetPlugin) -> None:
+        self._failures = 0
+        self.unbound = len(plugin.known.unbound)
+        self._set(connected(plugin.known.unbound))
+
+    def _set(self, condition: NodeCondition) -> None:
+        if condition != self.condition:
+            _log.info(
+                "CPUs near the GPUs %s", fields(bound=condition.holds, reason=condition.message)
+            )
+            self.condition = condition
+            self.unbound = self.unbound if condition.holds else 0
+            self._changes.notify()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,91 @@
+"""One connection to a runtime that speaks another protocol, closes, or is not there."""
+
+import asyncio
+import socket as sockets
+from pathlib import Path
+
+import pytest
+
+from gputopo_deviceplugin.nri.calls import registration
+from gputopo_deviceplugin.nri.frames import (
+    PLUGIN_CONNECTION,
+    REQUEST,
+    RESPONSE,
+    RUNTIME_CONNECTION,
+    NriError,
+    RpcMessage,
+    encode_message,
+)
+from gputopo_deviceplugin.nri.session import run_session
+from gputopo_deviceplugin.nri.v1alpha1 import api_pb2 as api
+
+
+class Calls:
+    """A plugin that records its calls."""
+
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+
+    def respond(self, method: str, payload: bytes) -> bytes:
+        """Return the payload."""
+        self.methods.append(method)
+        return payload
+
+
+def respond_once(listener: sockets.socket, sent: bytes) -> bytes:
+    """Read the registration, send these bytes, and return what comes then."""
+    connection, _ = listener.accept()
+    with connection:
+        connection.settimeout(60)
+        assert connection.recv(4096) == registration()
+        connection.sendall(sent)
+        return connection.recv(4096) if sent.startswith(bytes(3)) else b""
+
+
+async def run_with(folder: Path, sent: bytes) -> tuple[bytes, list[str], str]:
+    """Return the response to ``sent``, the calls of the plugin, and the error at the end."""
+    calls = Calls()
+    with sockets.socket(sockets.AF_UNIX) as listener:
+        listener.bind(str(folder / "nri.sock"))
+        listener.listen()
+        runtime = asyncio.to_thread(respond_once, listener, sent)
+        task = asyncio.create_task(runtime)
+        with pytest.raises(NriError) as error:
+            await run_session(folder / "nri.sock", calls)
+        return await task, calls.methods, str(error.value)
+
+
+async def test_without_a_socket_the_message_names_its_path(tmp_path: Path) -> None:
+    with pytest.raises(NriError, match=r"nri\.sock: No such file or directory"):
+        await run_session(tmp_path / "nri.sock", Calls())
+
+
+async def test_calls_get_responses_until_the_runtime_closes_the_connection(tmp_path: Path) -> None:
+    call = api.RpcRequest(method="Configure", payload=b"x").SerializeToString()
+    accepted = encode_message(RpcMessage(RUNTIME_CONNECTION, 1, RESPONSE, b""))
+    called = encode_message(RpcMessage(PLUGIN_CONNECTION, 1, REQUEST, call))
+    response, methods, error = await run_with(tmp_path, accepted + called)
+    assert response.endswith(b"x")
+    assert methods == ["Configure"]
+    assert error.endswith("the container runtime has closed the connection")
+
+
+async def test_another_protocol_ends_the_connection(tmp_path: Path) -> None:
+    _, methods, error = await run_with(tmp_path, b"HTTP/1.1 400 Bad Request\r\n")
+    assert methods == []
+    assert "is over" in error
+
+
+async def test_a_reset_connection_ends_with_its_reason(tmp_path: Path) -> None:
+    def reset(listener: sockets.socket) -> None:
+        connection, _ = listener.accept()
+        connection.recv(1, sockets.MSG_PEEK)
+        connection.close()  # the kernel resets a connection that is closed with unread data
+
+    with sockets.socket(sockets.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "nri.sock"))
+        listener.listen()
+        task = asyncio.create_task(asyncio.to_thread(reset, listener))
+        with pytest.raises(NriError, match="Connection reset by peer"):
+            await run_session(tmp_path / "nri.sock", Calls())
+        await task
