@@ -129,6 +129,27 @@ def test_the_agent_may_read_the_configuration_of_kubelets_only_on_request(
     assert 10250 in ports(rendered)
 
 
+def test_the_agent_gets_the_nri_socket_only_on_request(helm: Helm, objects: list[Object]) -> None:
+    def mounted(rendered: list[Object]) -> list[str]:
+        pod = pod_of(find(rendered, "DaemonSet", "gputopo-deviceplugin"))
+        return [each["hostPath"]["path"] for each in pod["volumes"] if each["name"] == "nri"]
+
+    def flags(rendered: list[Object]) -> list[str]:
+        (agent,) = pod_of(find(rendered, "DaemonSet", "gputopo-deviceplugin"))["containers"]
+        return [each for each in agent["args"] if each.startswith("--nri")]
+
+    assert mounted(objects) == flags(objects) == []
+    chosen = {"nri": {"enabled": True, "socket": "/run/other/a.sock"}}
+    rendered = helm.render({"devicePlugin": chosen, "networkPolicy": {"enabled": True}})
+    assert mounted(rendered) == ["/run/other"]
+    assert flags(rendered) == ["--nri-socket=/host/nri/a.sock"]
+    rules = find(rendered, "ClusterRole", "gputopo-deviceplugin")["rules"]
+    assert {"apiGroups": [""], "resources": ["nodes/configz"], "verbs": ["get"]} in rules
+    policy = find(rendered, "NetworkPolicy", "gputopo-deviceplugin")
+    ports = [port["port"] for rule in policy["spec"]["egress"] for port in rule.get("ports", [])]
+    assert 10250 in ports
+
+
 @pytest.mark.parametrize("folder", DRIVER_FOLDERS)
 def test_agent_starts_without_the_folder_of_the_driver(helm: Helm, folder: str) -> None:
     rendered = helm.render(

@@ -119,3 +119,9 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
     !('system:nodes' in request.userInfo.groups &&
     'kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))
 {{- end -}}
+
+{{/* Not empty if the agent reads the configuration of the kubelet of its node. */}}
+{{- define "gputopo.readsKubelet" -}}
+{{- /* helm upgrade --reuse-values keeps the values of a release without these keys. */}}
+{{- if or (ne (dig "numa" "publish" "Never" .Values.devicePlugin) "Never") (dig "nri" "enabled" false .Values.devicePlugin) }}true{{ end }}
+{{- end }}

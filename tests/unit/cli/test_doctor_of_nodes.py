@@ -331,10 +331,12 @@ def test_kubelet_of_a_node_that_is_not_ready_gets_no_request(
     assert [found for found in findings(gputopo) if found[0] == "kubelets"] == []
 
 
-def publish_numa(api: StaticApi, *, status: str, reason: str, message: str = "") -> None:
+def publish_numa(
+    api: StaticApi, *, status: str, reason: str, message: str = "", kind: str = "NUMAPublished"
+) -> None:
     """Write the condition of node n1's agent."""
     condition = {
-        "type": "NUMAPublished",
+        "type": kind,
         "status": status,
         "reason": reason,
         "message": message,
@@ -375,6 +377,23 @@ def test_numa_nodes_that_are_withheld_for_a_good_reason_are_fine(
     api: StaticApi, gputopo: Command, reason: str
 ) -> None:
     publish_numa(api, status="False", reason=reason)
+    assert findings(gputopo) == []
+
+
+@pytest.mark.parametrize("reason", ["NRIUnavailable", "CPUManagerUnknown"])
+def test_an_agent_that_cannot_limit_containers_to_cpus_is_a_warning(
+    api: StaticApi, gputopo: Command, reason: str
+) -> None:
+    publish_numa(api, status="False", reason=reason, message="no such file", kind="CPUsBound")
+    problem = "containers are not limited to the CPUs near their GPUs: no such file"
+    assert findings(gputopo) == [("kubelets", "warning", "GPUTopology n1", problem)]
+
+
+@pytest.mark.parametrize("reason", ["Connected", "CPUManagerNotNone", "OneNUMANode", "CPUsUnknown"])
+def test_an_agent_with_no_cpus_to_set_is_fine(
+    api: StaticApi, gputopo: Command, reason: str
+) -> None:
+    publish_numa(api, status="False", reason=reason, kind="CPUsBound")
     assert findings(gputopo) == []
 
 

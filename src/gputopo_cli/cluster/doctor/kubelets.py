@@ -1,10 +1,13 @@
-"""Check that no kubelet rejects pods, or chooses other GPUs, after their GPUs were chosen."""
+"""Check that kubelet neither rejects pods nor chooses other GPUs after their GPUs were chosen.
+
+Also check that agents limit containers to the CPUs near their GPUs, if they are to do that.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gputopo.api.model import Condition
-from gputopo.api.names import NUMA_PUBLISHED_CONDITION
+from gputopo.api.names import CPUS_BOUND_CONDITION, NUMA_PUBLISHED_CONDITION
 from gputopo_cli.cluster.doctor.model import CheckedCluster, Finding, ObjectKind, error, warning
 from gputopo_kube.document import Document
 from gputopo_view.published import parse_node
@@ -35,6 +38,7 @@ def check_kubelets(snapshot: CheckedCluster) -> Iterator[Finding]:
             )
             yield warning(f"Node {name}", _describe_rejection(config), todo)
     yield from _check_numa(snapshot, _policies(snapshot))
+    yield from _check_cpus(snapshot)
 
 
 def _policies(snapshot: CheckedCluster) -> Mapping[str, str]:
@@ -69,6 +73,17 @@ def _unknown_policy(name: str, condition: Condition) -> Finding:
     problem = f"the NUMA nodes of the GPUs are not reported to kubelet: {condition.message}"
     todo = f"see {_GUIDE}, or set devicePlugin.numa.publish: Never"
     return warning(f"GPUTopology {name}", problem, todo)
+
+
+def _check_cpus(snapshot: CheckedCluster) -> Iterator[Finding]:
+    """Yield nodes whose agent cannot limit containers to the CPUs near their GPUs."""
+    for node in map(parse_node, snapshot[ObjectKind.TOPOLOGIES]):
+        condition = node.conditions.get(CPUS_BOUND_CONDITION)
+        if condition is None or condition.reason not in {"NRIUnavailable", "CPUManagerUnknown"}:
+            continue
+        problem = f"containers are not limited to the CPUs near their GPUs: {condition.message}"
+        todo = f"see {_GUIDE}, or set devicePlugin.nri.enabled: false"
+        yield warning(f"GPUTopology {node.name}", problem, todo)
 
 
 def _describe_rejection(config: Document) -> str:
