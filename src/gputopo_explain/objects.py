@@ -12,6 +12,9 @@ from typing import Final
 
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.placement.model import PolicyName
+from gputopo.utility.cost import UtilityError
+from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
+from gputopo.utility.utility import UtilityWeights
 from gputopo_explain.machines import Machine, machines_of
 from gputopo_explain.snapshot import ClusterSnapshot, snapshot_of
 from gputopo_kube.document import Document, ObjectKey
@@ -49,6 +52,7 @@ class Installation:
         resource: extended resource that counts the GPUs.
         queue_order: order of the queue of GPUJobs; empty if there is no queue.
         max_skip_seconds: a GPUJob that has waited longer comes first.
+        utility_weights: weights of the policy Utility.
         assumed: why the settings are the defaults; empty if they were read.
     """
 
@@ -59,6 +63,7 @@ class Installation:
     offer_one_above: int = 100
     queue_order: str = ""
     max_skip_seconds: float = 3600.0
+    utility_weights: UtilityWeights = INSTALLATION_WEIGHTS
     assumed: str = ""
 
 
@@ -170,7 +175,15 @@ def parse_installation(deployments: Iterable[Document]) -> Installation:
         offer_one_above=int(_number(flags.get("offer-one-above"), default.offer_one_above)),
         queue_order=flags.get("queue-order", ""),
         max_skip_seconds=_number(flags.get("queue-max-skip-seconds"), default.max_skip_seconds),
+        utility_weights=_weights(flags.get("utility-weights")),
     )
+
+
+def _weights(text: str | None) -> UtilityWeights:
+    try:
+        return INSTALLATION_WEIGHTS if text is None else UtilityWeights.parse(text)
+    except UtilityError:
+        return INSTALLATION_WEIGHTS
 
 
 def _flags(deployments: Iterable[Document]) -> Iterable[tuple[str, str]]:

@@ -21,8 +21,14 @@ from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, ClaimsError, claimants, parse_claims
 from gputopo_scheduling.ended import EndedPod, after_status, is_confirmed
-from gputopo_scheduling.evaluation import Evaluation, evaluation
+from gputopo_scheduling.evaluation import (
+    AnyNodeState,
+    Evaluation,
+    SurroundedState,
+    evaluation,
+)
 from gputopo_scheduling.node_fits import evaluate_states
+from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
 
@@ -82,10 +88,21 @@ class ClusterSnapshot:
             for name, usage in self.usages.items()
         }
 
-    def evaluate(self, request: PlacementRequest, nodes: Sequence[str] = ()) -> Evaluation:
-        """Return fit or misfit of the request on these nodes; by default, on all nodes."""
+    def evaluate(
+        self,
+        request: PlacementRequest,
+        nodes: Sequence[str] = (),
+        surroundings: Mapping[str, NodeSurroundings] | None = None,
+    ) -> Evaluation:
+        """Return fit or misfit of the request on these nodes; by default, on all nodes.
+
+        ``surroundings`` are the jobs that run on each node. Only policy Utility uses them.
+        """
         names = [*(nodes or self.nodes)]
-        states = [self.states.get(name) for name in names]
+        states: list[AnyNodeState] = [self.states.get(name) for name in names]
+        if request.surroundings is not None and surroundings is not None:
+            running = [surroundings.get(name, NOTHING_RUNS) for name in names]
+            states = list(map(SurroundedState.of, states, running))
         return evaluation(names, states, evaluate_states({*states}, request))
 
     def pods_on(self, node: str) -> Sequence[PodView]:

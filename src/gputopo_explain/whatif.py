@@ -9,10 +9,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from gputopo.placement.model import Match, PlacementRequest
+from gputopo.placement.model import Match, PlacementRequest, PolicyName
+from gputopo.placement.paths import surroundings_on_node
 from gputopo.placement.place import ranking
 from gputopo.placement.score import Candidate
 from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology
+from gputopo.utility.surroundings import job_surroundings
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.pending.model import PodExplanation
 from gputopo_explain.pending.pods import explain_pod
@@ -101,7 +103,8 @@ def place_live(
     if request is None or not nodes:
         return WhatIf(explanation)
     view = parse_pod(pod, objects.installation.resource)
-    found = objects.snapshot.evaluate(request, nodes)
+    request = _with_surroundings(request, view, objects)
+    found = objects.snapshot.evaluate(request, nodes, objects.surroundings)
     shares = _shares(view, request, nodes, objects.snapshot)
     ranks = ranks_by_share(found, shares, sensitive=request.sensitive)
     equally_good = preferred(found, ranks).best(request.size, {}, sensitive=request.sensitive)
@@ -109,8 +112,24 @@ def place_live(
     known = {name: usage for name, usage in usages.items() if isinstance(usage, NodeUsage)}
     scored = scores(found, ranks, sensitive=request.sensitive)
     options = _options(found, known, shares, scored, {*equally_good})
-    chosen = _chosen(equally_good, known, request, runners_up)
+    chosen = _chosen(equally_good, known, request, runners_up, objects)
     return WhatIf(explanation, options, chosen)
+
+
+def _with_surroundings(
+    request: PlacementRequest, view: PodView, objects: ClusterObjects
+) -> PlacementRequest:
+    """Return the request as the extender makes it, with what is known of slowdowns."""
+    if request.policy is not PolicyName.UTILITY:
+        return request
+    usages = objects.snapshot.usages.values()
+    surroundings = job_surroundings(
+        objects.interference.kind_of(view),
+        objects.interference.slowdowns,
+        [usage.topology for usage in usages if isinstance(usage, NodeUsage)],
+        objects.installation.utility_weights,
+    )
+    return replace(request, surroundings=surroundings)
 
 
 def _shares(
@@ -153,9 +172,11 @@ def _chosen(
     usages: Mapping[str, NodeUsage],
     request: PlacementRequest,
     runners_up: int,
+    objects: ClusterObjects,
 ) -> ChosenNode:
     node = min(nodes)
     usage = usages[node]
-    matches = ranking(usage.topology, usage.free, request, most=1 + runners_up)
+    around = surroundings_on_node(request, objects.surroundings[node].neighbours)
+    matches = ranking(usage.topology, usage.free, request, surroundings=around, most=1 + runners_up)
     uuids = [usage.topology.uuid_of[index] for index in matches[0].gpus]
     return ChosenNode(node, nodes, usage.topology, usage.free, uuids, request, matches)

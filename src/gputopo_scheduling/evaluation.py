@@ -30,6 +30,11 @@ class SurroundedState(NamedTuple):
     state: NodeState
     running: NodeSurroundings
 
+    @classmethod
+    def of(cls, state: "AnyNodeState", running: NodeSurroundings) -> "AnyNodeState":
+        """Return the key of a node; it is the state itself for a node without usable state."""
+        return cls(state, running) if isinstance(state, NodeState) else state
+
 
 AnyNodeState = NodeState | SurroundedState | UnreadableTopology | None
 """The ledger's entry for a node; None if the node has no GPUTopology."""

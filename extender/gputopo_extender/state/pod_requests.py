@@ -16,7 +16,6 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import AnyNodeState, Misfit, SurroundedState
 from gputopo_scheduling.request import placement_request
-from gputopo_scheduling.surroundings import NodeSurroundings
 from gputopo_scheduling.usage import NodeState
 
 
@@ -57,7 +56,7 @@ class PodRequests:
         if request.surroundings is None:
             return list(map(known.get, nodes))
         running = self._ledger.surroundings
-        return [_with_jobs(known.get(node), running(node)) for node in nodes]
+        return [SurroundedState.of(known.get(node), running(node)) for node in nodes]
 
     def state_without(
         self, request: PlacementRequest, node: str, uids: AbstractSet[str]
@@ -66,7 +65,7 @@ class PodRequests:
         state = self._ledger.state_without(node, uids)
         if request.surroundings is None:
             return state
-        return _with_jobs(state, self._ledger.surroundings_without(node, uids))
+        return SurroundedState.of(state, self._ledger.surroundings_without(node, uids))
 
     def _nodes(self) -> list[NodeTopology]:
         """Return a topology of each kind of node; it is derived again after each change."""
@@ -79,7 +78,3 @@ class PodRequests:
             }
             self._kinds = (self._ledger.changes(), [*kinds.values()])
         return self._kinds[1]
-
-
-def _with_jobs(state: AnyNodeState, running: NodeSurroundings) -> AnyNodeState:
-    return SurroundedState(state, running) if isinstance(state, NodeState) else state

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from gputopo.api.utility import as_number
 from gputopo.runtime.messages import quoted
 from gputopo.topology.model import GpuMask, indices_of
+from gputopo.utility.utility import permille
 from gputopo_cli.place.options import LiveOptions, PlaceOptions
 from gputopo_cli.place.place import (
     describe_request,
@@ -181,12 +183,13 @@ def _chosen_lines(found: WhatIf, chosen: ChosenNode) -> Iterator[RenderableType]
     yield Text()
     yield matches_table(chosen.matches)
     yield Text()
-    columns = ("SCORE>", "NODES>", "FREE>", "GPUS", "PHYSICAL>", "LOST GB/s>", "CPUS>", "NODE")
-    yield output.table(*columns, rows=map(_option_row, found.options))
+    columns = ("SCORE>", "NODES>", "FREE>", "GPUS", "PHYSICAL>", "LOST GB/s>", "CPUS>")
+    utility = ("UTILITY>",) if best.utility else ()
+    yield output.table(*columns, *utility, "NODE", rows=map(_option_row, found.options))
 
 
 def _option_row(option: NodeOption) -> tuple[str, ...]:
-    share = option.cpu_share
+    share, utility = option.cpu_share, option.match.utility
     return (
         f"{option.score}{'*' if option.best else ''}",
         str(len(option.nodes)),
@@ -195,5 +198,6 @@ def _option_row(option: NodeOption) -> tuple[str, ...]:
         output.format_gb_per_s(option.match.common_mb_per_s),
         output.format_gb_per_s(option.lost_mb_per_s),
         "-" if share is None else output.format_number(share / 1000),
+        *(() if utility is None else (as_number(permille(utility.value)),)),
         names(option.nodes),
     )

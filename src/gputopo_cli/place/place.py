@@ -8,12 +8,14 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
+from gputopo.api.utility import UtilityFigures, as_number
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge, PatternKind, build
 from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place, ranking
 from gputopo.runtime.messages import quoted
 from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
 from gputopo.topology.model import GpuMask, indices_of, mask_of
+from gputopo.utility.utility import PlacementUtility
 from gputopo_cli.bandwidth.models import find_model
 from gputopo_cli.place.options import LiveOptions, PlaceOptions
 from gputopo_cli.shared import output
@@ -22,6 +24,7 @@ from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology.load import LoadedTopology, load_topology
 from gputopo_view.picture import Marks, draw_topology
 
+_TERMS: Final = ("UTILITY>", "COMMUNICATION>", "INTERFERENCE>", "FRAGMENTATION>")
 _MAX_WEIGHT: Final = 1000
 _EDGE: Final = re.compile(r"(?P<from>\d+)-(?P<to>\d+)(:(?P<weight>\d+))?", re.ASCII)
 
@@ -140,7 +143,12 @@ def match_document(match: Match) -> dict[str, object]:
         "aggregateBandwidthGBps": output.to_gb_per_s(match.aggregate_mb_per_s),
         "effectiveBandwidthGBps": output.to_gb_per_s(match.effective_mb_per_s),
         "preservedBandwidthGBps": output.to_gb_per_s(match.preserved_mb_per_s),
+        **({} if match.utility is None else {"utility": _utility(match.utility)}),
     }
+
+
+def _utility(found: PlacementUtility) -> dict[str, object]:
+    return UtilityFigures.of(found).to_json()
 
 
 def _draw(result: PlaceResult) -> str:
@@ -172,7 +180,8 @@ def _lines(result: PlaceResult) -> Iterator[RenderableType]:
 def matches_table(matches: Sequence[Match]) -> RenderableType:
     """Return a table of the chosen GPUs and the next best sets."""
     columns = ("", "GPUS IN RANK ORDER", "AGGREGATE>", "EFFECTIVE>", "PRESERVED GB/s>")
-    return output.table(*columns, rows=map(_row, range(len(matches)), matches))
+    terms = _TERMS if matches[0].utility else ()
+    return output.table(*columns, *terms, rows=map(_row, range(len(matches)), matches))
 
 
 def _row(position: int, match: Match) -> tuple[str, ...]:
@@ -182,7 +191,16 @@ def _row(position: int, match: Match) -> tuple[str, ...]:
         output.format_gb_per_s(match.aggregate_mb_per_s),
         output.format_gb_per_s(match.effective_mb_per_s),
         output.format_gb_per_s(match.preserved_mb_per_s),
+        *_term_cells(match),
     )
+
+
+def _term_cells(match: Match) -> tuple[str, ...]:
+    if match.utility is None:
+        return ()
+    figures = UtilityFigures.of(match.utility)
+    terms = figures.utility, figures.communication, figures.interference, figures.fragmentation
+    return tuple(map(as_number, terms))
 
 
 def describe_request(request: PlacementRequest) -> str:

@@ -1,14 +1,16 @@
 """Compares the chosen GPUs with the next best sets, and with those of an idle node."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gputopo.bandwidth.effective import effective_table
 from gputopo.placement.model import Match
 from gputopo.placement.place import ranking
 from gputopo.topology.model import GpuIndex, NodeTopology
+from gputopo.utility.utility import permille
 from gputopo_explain.placed.recorded import DecisionInput
+from gputopo_explain.placed.terms import UtilityExplanation, explain_utility
 
 MOST_ALTERNATIVES: Final = 3
 
@@ -25,6 +27,7 @@ class GpuChoice:
         preserved: bandwidth between the GPUs that stay free.
         preserved_difference: preserved bandwidth minus that of the chosen set.
         preserved_percent: the same in percent of the chosen set's; None if that is 0.
+        utility: utility in per mille; None for all policies except Utility.
     """
 
     gpus: tuple[GpuIndex, ...]
@@ -35,6 +38,7 @@ class GpuChoice:
     preserved: int
     preserved_difference: int
     preserved_percent: float | None
+    utility: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +64,14 @@ class Choices:
     Attributes:
         model: name of the bandwidth model; None for one GPU.
         alternatives: the next best sets by the policy, best first.
+        utility: why the chosen set has its utility; None for all policies except Utility.
     """
 
     model: str | None
     chosen: GpuChoice
     alternatives: tuple[GpuChoice, ...]
     idle: IdleNode
+    utility: UtilityExplanation | None = None
 
 
 def choices(topology: NodeTopology, decision: DecisionInput) -> Choices:
@@ -84,14 +90,17 @@ def choices(topology: NodeTopology, decision: DecisionInput) -> Choices:
         chosen,
         tuple(others),
         IdleNode(_compared(idle, best), most, _percent(best.effective_mb_per_s, most)),
+        explain_utility(topology, decision, best, found[1] if len(found) > 1 else None),
     )
 
 
 def _ranked(
     topology: NodeTopology, decision: DecisionInput, *, topology_free: bool, most: int
 ) -> Sequence[Match]:
-    free = topology.mask if topology_free else decision.free
-    return ranking(topology, free, decision.request, decision.model, most=most)
+    free, around = decision.free, decision.surroundings
+    if topology_free:
+        free, around = topology.mask, around and replace(around, neighbours=())
+    return ranking(topology, free, decision.request, decision.model, around, most=most)
 
 
 def _compared(match: Match, chosen: Match) -> GpuChoice:
@@ -107,6 +116,7 @@ def _compared(match: Match, chosen: Match) -> GpuChoice:
         preserved=match.preserved_mb_per_s,
         preserved_difference=preserved,
         preserved_percent=_percent(preserved, chosen.preserved_mb_per_s),
+        utility=None if match.utility is None else permille(match.utility.value),
     )
 
 

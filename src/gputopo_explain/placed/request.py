@@ -7,6 +7,7 @@ from typing import Final
 from gputopo.api.annotations import PlacementAnnotation
 from gputopo.api.names import (
     EDGES_ANNOTATION,
+    MIN_UTILITY_ANNOTATION,
     PATTERN_ANNOTATION,
     POLICY_ANNOTATION,
     SENSITIVITY_ANNOTATION,
@@ -87,6 +88,11 @@ def _choices(
         _source(policy_from, POLICY_ANNOTATION, set_by),
         _changed(now, POLICY_ANNOTATION, figures.policy, policy_from),
     )
+    minimum = record.utility.minimum_percent if record and record.utility else None
+    if minimum is not None:
+        source = f"annotation {MIN_UTILITY_ANNOTATION}{set_by}"
+        changed = _changed(now, MIN_UTILITY_ANNOTATION, str(minimum), FROM_ANNOTATION)
+        yield RequestPart("least utility", f"{minimum} %", source, changed)
 
 
 def _source(source: str | None, annotation: str, set_by: str) -> str:

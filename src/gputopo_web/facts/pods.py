@@ -6,6 +6,7 @@ from itertools import combinations
 
 from gputopo.api.annotations import AnnotationError, PlacementAnnotation
 from gputopo.api.request import parse_request
+from gputopo.api.utility import as_number
 from gputopo.patterns.model import PatternError, build
 from gputopo.topology.model import GpuIndex, GpuUuid, NodeTopology
 from gputopo_view.placed_pods import PlacedPod
@@ -55,6 +56,9 @@ def describe_placement(placement: PlacementAnnotation) -> Iterator[tuple[str, st
     limit = f", at most {_gb(bound)} is possible" if bound is not None else ""
     yield "Aggregate bandwidth", f"{_gb(placement.aggregate_mb_per_s)}{limit}"
     yield "Preserved for later jobs", _gb(placement.preserved_mb_per_s)
+    if placement.utility is not None:
+        yield "Utility", str(placement.utility)
+        yield "Utility for the job", as_number(placement.utility.job_utility)
 
 
 def _gb(mb_per_s: int | None) -> str:

@@ -10,10 +10,13 @@ from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 from support.builders.clusters import random_lists
 from support.builders.live import NOW, installed
+from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import Document, at_version, pod
 from support.extender.service import Start, uuids_of
 
 PATTERNS = ("Ring", "AllToAll", "Chain")
+WORKLOADS = ("quiet", "noisy", "large")
+PROFILES = "gpuprofiles"
 PODS_PER_CLUSTER = 5
 
 
@@ -28,7 +31,18 @@ def fill(api: ApiServer, chance: Random) -> None:
             topology["status"]["sizedCapacity"] = capacity
         api.put(TOPOLOGIES, topology)
     for each in lists.pods:
+        each["metadata"].setdefault("annotations", {})["gputopo.io/profile"] = chance.choice(
+            [*WORKLOADS, "unmeasured"]
+        )
         api.put(PODS, each)
+    for own in WORKLOADS:
+        known = [
+            beside(f"default/{other}", chance.choice([0, 8, 30]), scope)
+            for other in WORKLOADS
+            for scope in ("Socket", "Node")
+            if chance.random() < 0.5
+        ]
+        api.put(PROFILES, learnt_profile(own, *known))
 
 
 def objects_of(api: ApiServer) -> ClusterObjects:
@@ -36,6 +50,7 @@ def objects_of(api: ApiServer) -> ClusterObjects:
         LiveKind.TOPOLOGIES: api.all(TOPOLOGIES),
         LiveKind.PODS: api.all(PODS),
         LiveKind.LEASES: api.all("leases"),
+        LiveKind.PROFILES: api.all(PROFILES),
         LiveKind.DEPLOYMENTS: [installed()],
     }
     return ClusterObjects(documents, NOW, {LiveKind.NODES: "not part of this test"})
@@ -45,8 +60,9 @@ def random_pod(chance: Random, number: int) -> Document:
     annotations = {
         "gputopo.io/pattern": chance.choice(PATTERNS),
         "gputopo.io/bandwidth-sensitivity": chance.choice(["Sensitive", "Insensitive"]),
-        "gputopo.io/policy": chance.choice(["Preserve", "Greedy", "Baseline"]),
+        "gputopo.io/policy": chance.choice(["Preserve", "Greedy", "Utility", "Utility"]),
         "gputopo.io/resources-mode": chance.choice(["Fixed", "Proportional"]),
+        "gputopo.io/profile": chance.choice(WORKLOADS),
     }
     return pod(f"requested-{number}", chance.choice([1, 1, 2, 2, 3]), annotations=annotations)
 

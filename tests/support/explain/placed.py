@@ -3,15 +3,18 @@
 import copy
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedNodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
+from gputopo.utility.surroundings import JobSurroundings
 from gputopo_extender.state.decision import decide
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import request_origin
+from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, parse_node
 from gputopo_scheduling.usage import NodeUsage, node_usage
 from gputopo_topologies.catalogue import named
@@ -32,18 +35,30 @@ def placed_pod(
     containers: Iterable[Document] = (),
     nodes: RecordedNodes | None = NODES,
     phase: str = "Running",
+    surroundings: JobSurroundings | None = None,
+    running: NodeSurroundings = NOTHING_RUNS,
 ) -> Document:
-    """Return a pod on node n1 to which the extender has given GPUs that are not ``busy``."""
+    """Return a pod on node n1 to which the extender has given GPUs that are not ``busy``.
+
+    ``surroundings`` and ``running`` are for the policy Utility.
+    """
     document = at_version(
         pod(name, gpus, annotations=annotations, containers=containers, phase=phase), 7
     )
     view = pod_view(document)
-    request = request_in(view)
+    request = replace(request_in(view), surroundings=surroundings)
     usage = usage_of(topology, busy)
-    match = match_on(usage.state, request)
+    match = match_on(usage.state, request, running)
     assert not isinstance(match, Misfit)
     origin = request_origin(view.annotations)
-    decision = decide(view, request, match, node="n1", usage=usage, origin=origin, compared=nodes)
+    decision = decide(
+        *(view, request, match),
+        node="n1",
+        usage=usage,
+        origin=origin,
+        compared=nodes,
+        running=running,
+    )
     document["spec"]["nodeName"] = "n1"
     document["metadata"]["annotations"] |= dict(decision.annotations)
     return document

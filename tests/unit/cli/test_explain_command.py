@@ -12,6 +12,7 @@ from support.api.static import Document, StaticApi
 from support.builders.objects import pod, topology_object
 from support.cli.command_line import Command, Done
 from support.cli.reachable import Serve
+from support.explain.by_utility import pod_by_utility
 from support.explain.placed import DGX1, altered, of_an_older_version, placed_pod
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -361,3 +362,54 @@ def test_invalid_topology_of_a_file_is_rejected(gputopo: Command, save: Save) ->
     done = gputopo(f"explain -f {save('pod.json', TRAIN)} --topology {topology}")
     assert done.status == 2
     assert done.err.startswith(f"gputopo: topology: {topology!r}: links[]: ")
+
+
+UTILITY = """\
+TERM           WEIGHT  CHOSEN  NEXT BEST  COST
+communication    34 %   1.000      1.000  path length 2; best 2, worst 104
+interference     33 %   0.536      0.422  mean slowdown 11 %; best 0 %, worst 24 %
+                                          beside default/noisy: slows the pod by 24 % (Measured),\
+ is slowed by 10 % (Measured)
+                                          beside a workload without a known slowdown: slows the\
+ pod by 11 % (All), is slowed by 11 % (All)
+                                          beside default/far on another socket: slows the pod by\
+ 3 % (Measured), is slowed by 0 % (Measured)
+fragmentation    33 %   1.000      0.835  free part of its sockets 0 %; best 0 %, worst 75 %
+utility                 0.847      0.755  for the job 0.512, at least 0.5
+"""
+
+
+def test_pod_placed_by_utility_shows_its_terms(api: StaticApi, gputopo: Command) -> None:
+    api.objects[f"{PODS}/train"] = pod_by_utility()
+    shown = gputopo("explain train").out
+    assert UTILITY in shown
+    assert "least utility  50 %       annotation gputopo.io/min-utility-percent\n" in shown
+    assert "DIFFERENCE  UTILITY\n" in shown
+    found = gputopo("explain train -o json").document["choices"]
+    assert found["chosen"]["utilityPermille"] == 847
+    utility = found["utility"]
+    assert (utility["utilityPermille"], utility["nextBestPermille"]) == (847, 755)
+    assert (utility["jobUtilityPermille"], utility["minimumPercent"]) == (512, 50)
+    assert utility["terms"][1] == {
+        "name": "interference",
+        "weightPercent": 33,
+        "permille": 536,
+        "nextBestPermille": 422,
+        "cost": "mean slowdown 11 %; best 0 %, worst 24 %",
+    }
+    assert utility["beside"][2] == {
+        "workload": "default/far",
+        "sameSocket": False,
+        "sufferedPercent": 3,
+        "sufferedFrom": "Measured",
+        "causedPercent": 0,
+        "causedFrom": "Measured",
+    }
+
+
+def test_only_set_by_utility_has_no_next_best(api: StaticApi, gputopo: Command) -> None:
+    api.objects[f"{PODS}/train"] = placed_pod(8, annotations={"gputopo.io/policy": "Utility"})
+    shown = gputopo("explain train").out
+    [line] = [line for line in shown.splitlines() if line.startswith("utility ")]
+    assert line.split()[2:] == ["-", "for", "the", "job", "1.000"]
+    assert gputopo("explain train -o json").document["choices"]["utility"]["minimumPercent"] is None

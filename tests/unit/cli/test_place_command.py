@@ -14,7 +14,7 @@ CONTRACT = {
     "runnersUp",
 }
 
-POLICIES = "baseline, topo-aware, greedy, preserve, weakest"
+POLICIES = "baseline, topo-aware, greedy, preserve, utility, weakest"
 PATTERNS = "ring, tree, ring-tree, chain, star, all-to-all, custom"
 
 
@@ -181,3 +181,27 @@ def test_output_file_gets_the_result(gputopo: Command, tmp_path: object) -> None
     assert (done.status, done.out) == (0, "")
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
         assert file.readline() == "GPUs 0, 1 of summit\n"
+
+
+def test_policy_utility_shows_the_terms(gputopo: Command) -> None:
+    line = "place --topology dgx1-v100 --gpus 2 --busy 4,6 --policy utility --runners-up 1"
+    assert (
+        gputopo(line).out
+        == """\
+GPUs 5, 7 of dgx1-v100
+sensitive ring of 2, policy utility, effective bandwidth by eq2
+
+        GPUS IN RANK ORDER  AGGREGATE  EFFECTIVE  PRESERVED GB/s  UTILITY  COMMUNICATION  \
+INTERFERENCE  FRAGMENTATION
+chosen  5, 7                       50      27.72             225    1.000          1.000  \
+       1.000          1.000
+2.      0, 3                      100     58.925             161    0.782          1.000  \
+       1.000          0.340
+"""
+    )
+    found = gputopo(f"{line} -o json").document
+    assert found["policy"] == "utility"
+    assert found["utility"]["utilityPermille"] == 1000
+    assert found["runnersUp"][0]["utility"]["fragmentationPermille"] == 340
+    preserve = gputopo("place --topology dgx1-v100 --gpus 2 -o json").document
+    assert "utility" not in preserve

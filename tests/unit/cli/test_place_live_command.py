@@ -274,3 +274,14 @@ def test_hostile_names_in_the_cluster_stay_on_one_line(api: StaticApi, gputopo: 
     out = gputopo("place --live --gpus 4").out
     assert "\x1b" not in out
     assert "Job [2J x" in out
+
+
+def test_policy_utility_shows_the_utility_of_each_node(api: StaticApi, gputopo: Command) -> None:
+    assert api.url
+    table = gputopo("place --live --gpus 2 --policy utility").out
+    assert "CPUS  UTILITY  NODE" in table
+    assert "UTILITY  COMMUNICATION  INTERFERENCE  FRAGMENTATION" in table
+    found = gputopo("place --live --gpus 2 --policy utility -o json").document
+    best = found["options"][0]
+    assert best["utility"] == found["utility"]
+    assert best["score"] == 10

@@ -32,6 +32,13 @@ def test_unknown_values_are_the_defaults() -> None:
     assert parse_installation([odd]) == Installation()
 
 
+def test_weights_of_the_installation_are_read() -> None:
+    found = parse_installation([installed("--utility-weights=50,40,10")])
+    assert found.utility_weights.percents == (50, 40, 10)
+    odd = parse_installation([installed("--utility-weights=a third each")])
+    assert odd.utility_weights == Installation().utility_weights
+
+
 def test_missing_parts_are_named() -> None:
     without = cluster(deployments=[])
     (note,) = without.notes

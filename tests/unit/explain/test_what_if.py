@@ -8,7 +8,8 @@ from gputopo_explain.pending.model import PendingState
 from gputopo_explain.whatif import WhatIf, place_live
 from gputopo_kube.document import ObjectKey
 from gputopo_topologies.catalogue import named
-from support.builders.live import cluster, dgx, gpu_user, kube_node, with_cpu
+from support.builders.live import cluster, dgx, gpu_user, installed, kube_node, with_cpu
+from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import Document, pod, topology_object
 
 
@@ -115,3 +116,39 @@ def test_rejected_pod_has_the_reason() -> None:
     found = place_live(requested(2, pattern="Rng"), cluster())
     assert found.explanation.state is PendingState.REJECTED
     assert found.options == ()
+
+
+def test_policy_utility_considers_the_jobs_on_each_node() -> None:
+    noisy = [gpu_user(name, "n1", at, 1) for name, at in (("a", 0), ("b", 4))]
+    quiet = [gpu_user(name, "n2", at, 1) for name, at in (("c", 0), ("d", 4))]
+    for each in (*noisy, *quiet):
+        name = "noisy" if each in noisy else "quiet"
+        each["metadata"]["annotations"]["gputopo.io/profile"] = name
+    own = learnt_profile("own", beside("default/noisy", 30), beside("default/quiet", 1))
+    objects = cluster([*noisy, *quiet], profiles=[own])
+    job = requested(2, policy="Utility", profile="own")
+    found = place_live(job, objects, runners_up=1)
+    assert chosen_node(found) == "n2"
+    assert [option.score for option in found.options] == [10, 9]
+    assert found.chosen is not None
+    best, second = (match.utility for match in found.chosen.matches)
+    assert best is not None
+    assert second is not None
+    assert best.value >= second.value
+    assert found.options[0].match == found.chosen.matches[0]
+    preserve = place_live(requested(2, profile="own"), objects)
+    assert preserve.chosen is not None
+    assert preserve.chosen.matches[0].utility is None
+    assert [*preserve.chosen.equally_good] == ["n1", "n2"]
+
+
+def test_weights_of_the_installation_decide_by_utility() -> None:
+    user = gpu_user("a", "n1", 0, 3)
+    for weights, gpus in (("100,0,0", 2), ("1,0,99", 1)):
+        objects = cluster(
+            [user], nodes=["n1"], deployments=[installed(f"--utility-weights={weights}")]
+        )
+        found = place_live(requested(2, policy="Utility"), objects).chosen
+        assert found is not None
+        on_first_socket = sum(gpu < 4 for gpu in found.matches[0].gpus)
+        assert on_first_socket == 2 - gpus, weights

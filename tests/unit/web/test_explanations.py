@@ -17,6 +17,7 @@ from gputopo_web.state.cluster import ClusterState
 from support.builders import objects
 from support.builders.objects import topology_object
 from support.cli.healthy_cluster import pod, topology, uuids
+from support.explain.by_utility import pod_by_utility
 from support.explain.placed import DGX1, placed_pod
 from support.web.clusters import cluster, set_gpu_job, set_pod
 
@@ -41,6 +42,21 @@ async def test_a_placed_pod_shows_its_request_its_alternatives_and_the_repeated_
     assert "pattern Ring default" in text
     assert "on the idle node" in text
     assert "next" in text
+
+
+async def test_a_pod_placed_by_utility_shows_the_terms_and_the_jobs_beside_it() -> None:
+    placed = pod_by_utility()
+    state = cluster(topologies=[topology_object("n1", DGX1)], pods=[placed])
+    text = await panel(state, placed["metadata"]["name"])
+    assert "communication 34 % 1.000 1.000 path length 2; best 2, worst 104" in text
+    assert "utility 0.847 0.755 for the job 0.512, at least 0.50" in text
+    assert "beside default/noisy: slows the pod by 24 % (Measured)" in text
+    assert "Utility 0.847 (communication 1.000, interference 0.536, fragmentation 1.000)" in text
+    assert "Utility for the job 0.512" in text
+    alone = pod_by_utility(minimum=None)
+    without = await panel(cluster(topologies=[topology_object("n1", DGX1)], pods=[alone]), "train")
+    assert "for the job 0.512" in without
+    assert "at least" not in without
 
 
 async def test_a_pod_of_an_older_version_shows_what_is_unknown() -> None:

@@ -36,6 +36,12 @@ def full_node() -> ClusterState:
     return cluster(topologies=[topology("n1", running)], pods=[running])
 
 
+async def test_policy_utility_shows_the_utility_of_each_node() -> None:
+    text = await result_of(two_nodes(), gpus=2, policy="Utility")
+    assert "Preserved Utility Free GPUs Score" in text
+    assert "Utility" not in (await result_of(two_nodes(), gpus=2)).partition("Nodes GPUs")[2]
+
+
 async def test_the_result_names_node_gpus_and_figures() -> None:
     text = await result_of(two_nodes(), gpus=2)
     assert "The pod would get GPUs" in text

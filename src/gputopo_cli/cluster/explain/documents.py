@@ -1,6 +1,7 @@
 """The explanation of a placed pod as a JSON document (``gputopo explain -o json``)."""
 
 from gputopo.api.replay import RecordedNodes
+from gputopo_cli.cluster.explain.utility import utility_document
 from gputopo_cli.shared import output
 from gputopo_explain.placed.choices import Choices, GpuChoice, IdleNode
 from gputopo_explain.placed.explanation import PlacedExplanation, PodGpu
@@ -55,6 +56,7 @@ def _choices(choices: Choices) -> dict[str, object]:
         "chosen": _choice(choices.chosen),
         "alternatives": [_choice(each) for each in choices.alternatives],
         "idleNode": _idle(choices.idle),
+        "utility": utility_document(choices.utility) if choices.utility else None,
     }
 
 
@@ -76,6 +78,7 @@ def _choice(choice: GpuChoice) -> dict[str, object]:
         "preservedBandwidthGBps": output.to_gb_per_s(choice.preserved),
         "preservedDifferenceGBps": output.to_gb_per_s(choice.preserved_difference),
         "preservedDifferencePercent": choice.preserved_percent,
+        **({} if choice.utility is None else {"utilityPermille": choice.utility}),
     }
 
 

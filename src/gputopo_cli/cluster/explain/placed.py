@@ -6,6 +6,8 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
+from gputopo.api.utility import as_number
+from gputopo_cli.cluster.explain.utility import utility_lines
 from gputopo_cli.shared import output
 from gputopo_explain.placed.choices import Choices, GpuChoice
 from gputopo_explain.placed.explanation import AS_INTENDED, PlacedExplanation, PodGpu
@@ -24,6 +26,7 @@ _COLUMNS: Final = (
     *("", "GPUS IN RANK ORDER", "EFFECTIVE GB/s>", "DIFFERENCE>"),
     *("PRESERVED GB/s>", "DIFFERENCE>"),
 )
+_UTILITY: Final = "UTILITY>"
 
 
 def placed_lines(found: PlacedExplanation) -> Iterator[RenderableType]:
@@ -34,11 +37,16 @@ def placed_lines(found: PlacedExplanation) -> Iterator[RenderableType]:
         yield output.table("REQUEST", "", "FROM", rows=map(_request_row, found.request))
         yield Text()
     if found.choices:
+        utility = found.choices.utility
         yield output.table(
             *_COLUMNS,
+            *([_UTILITY] if utility else []),
             rows=_choice_rows(found.choices, first="replay" if found.differs else "chosen"),
         )
         yield Text()
+        if utility:
+            yield from utility_lines(utility)
+            yield Text()
     yield output.table("CHECK", "RESULT", rows=_checks(found))
 
 
@@ -65,7 +73,9 @@ def _choice_rows(choices: Choices, first: str) -> Iterator[tuple[str, ...]]:
     for position, each in enumerate(choices.alternatives, start=2):
         yield _choice_row(f"{position}.", each)
     # More GPUs stay free on an idle node, so a difference of the preserved bandwidth says nothing.
-    yield (*_choice_row("idle node", choices.idle.choice)[:-1], "")
+    name, *row = _choice_row("idle node", choices.idle.choice)
+    row[len(_COLUMNS) - 2] = ""
+    yield name, *row
 
 
 def _choice_row(name: str, choice: GpuChoice, *, compare: bool = True) -> tuple[str, ...]:
@@ -78,6 +88,7 @@ def _choice_row(name: str, choice: GpuChoice, *, compare: bool = True) -> tuple[
         difference if compare else "",
         format_gb_per_s(choice.preserved),
         preserved if compare else "",
+        *(() if choice.utility is None else (as_number(choice.utility),)),
     )
 
 
