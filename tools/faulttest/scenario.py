@@ -70,7 +70,11 @@ def table(outcomes: Sequence[Outcome], log: str) -> Iterator[str]:
         verdict = "as it must be" if one.is_clean else "FINDINGS"
         yield f"{one.scenario}: {verdict} ({one.seconds:.0f} s)"
         for name, value in one.seen.items():
-            yield f"  {name}: {_text(value)}"
+            if rows := _rows(value):
+                yield f"  {name}:"
+                yield from (f"    {line}" for line in _aligned(rows))
+            else:
+                yield f"  {name}: {_text(value)}"
         for kind, found in one.findings.items():
             yield f"  FINDING {kind}:"
             yield from (f"    {text}" for text in found)
@@ -78,5 +82,22 @@ def table(outcomes: Sequence[Outcome], log: str) -> Iterator[str]:
     yield f"log {log}"
 
 
+def _rows(value: object) -> list[Mapping[str, object]]:
+    """Return the rows of a table; a list of mappings is one."""
+    rows = value if isinstance(value, list) else []
+    return rows if all(isinstance(row, Mapping) for row in rows) else []
+
+
+def _aligned(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    """Yield the header and the rows; the columns are those of the first row."""
+    columns = list(rows[0])
+    cells = [columns, *([_text(row.get(column, "")) for column in columns] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        yield "  ".join(map(str.ljust, line, widths)).rstrip()
+
+
 def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_text(each)}" for name, each in value.items())
     return f"{value:.2f}" if isinstance(value, float) else str(value)

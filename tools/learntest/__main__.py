@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from faulttest import command
 from learntest import experiment
@@ -20,6 +21,12 @@ def main(arguments: Sequence[str]) -> int:
         "--short",
         action="store_true",
         help="samples of 30 s as in the end-to-end tests, and not the agent's default times",
+    )
+    parser.add_argument("--node", help="where the jobs of `interference` run")
+    parser.add_argument(
+        "--profiles",
+        type=Path,
+        help="file for what `interference` learns; if it exists, only missing pairs are learnt",
     )
     options = parser.parse_args(arguments)
     values = [install.SHORT_SAMPLES] if options.short else []

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,15 @@ class Bench:
         return f"/api/v1/namespaces/{self.namespace}/pods"
 
     def create(self, run: Run) -> None:
-        """Create the GPUJob of a run."""
-        self.client.create(self.jobs, manifests.job(run, self.installed.trainer_image))
+        """Create the GPUJob or the pod of a run."""
+        image = self.installed.trainer_image
+        if run.plain:
+            self.client.create(self.pods, manifests.pod(run, image))
+        else:
+            self.client.create(self.jobs, manifests.job(run, image))
 
     def start(self, *runs: Run) -> None:
-        """Create GPUJobs one after another, each when the pod of the former one runs."""
+        """Create runs one after another, each when the pod of the former one runs."""
         for run in runs:
             self.create(run)
             self.await_run(run.name)
@@ -77,18 +82,25 @@ class Bench:
         return pod is not None and pod["status"].get("phase") == "Running"
 
     def pod_of(self, job: str) -> Object | None:
-        """Return the newest pod of a GPUJob, None without one or without the API server."""
+        """Return the newest pod of a GPUJob, or the pod of this name.
+
+        None if there is no such pod, or without the API server.
+        """
         try:
-            found = self.client.get(self.pods, labelSelector=f"{JOB_LABEL}={job}")["items"]
+            found = (
+                self.client.get(self.pods, labelSelector=f"{JOB_LABEL}={job}")["items"]
+                or self.client.get(self.pods, fieldSelector=f"metadata.name={job}")["items"]
+            )
         except (UnavailableError, RejectedError):
             return None
         # Pods that kubelet has rejected stay beside the pod that replaces them.
         return max(found, key=lambda pod: pod["metadata"]["creationTimestamp"], default=None)
 
     def end(self, jobs: Iterable[str]) -> None:
-        """Delete GPUJobs, and wait until no GPU is used in the namespace."""
+        """Delete GPUJobs or pods, and wait until no GPU is used in the namespace."""
         for job in jobs:
             self.client.delete(f"{self.jobs}/{job}")
+            self.client.delete(f"{self.pods}/{job}")
         wait_for("the GPUs are free", self._unused, timeout_s=_END_SECONDS)
 
     def status_of(self, profile: str) -> GPUProfileStatus:
@@ -104,8 +116,21 @@ class Bench:
 
     def steps_of(self, pod: str, port: int) -> int:
         """Return the steps that the pod's own counter shows."""
-        text = self.client.text(f"{self.pods}/{pod}:{port}/proxy/metrics")
-        return int(re.findall(r"^training_steps_total (\d+)$", text, re.MULTILINE)[0])
+        return steps_in(self.metrics_of(pod, port))
+
+    def metrics_of(self, pod: str, port: int) -> str:
+        """Return the metrics that the pod itself serves."""
+        return self.client.text(f"{self.pods}/{pod}:{port}/proxy/metrics")
+
+    def publish(self, profile: str, status: Object) -> None:
+        """Write what is known of a workload into a GPUProfile, which is created if missing."""
+        path = f"{_GROUP}/namespaces/{self.namespace}/gpuprofiles"
+        try:
+            self.client.create(path, manifests.profile(profile))
+        except RejectedError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+        self.client.patch(f"{path}/{profile}/status", {"status": status})
 
     def resize(self, pod: Object, milli_cpu: int) -> None:
         """Change request and limit of CPUs of a running pod with one container."""
@@ -137,6 +162,11 @@ class Bench:
             for topology in self.client.get(_TOPOLOGIES)["items"]
             for gpu in topology.get("status", {}).get("gpus", [])
         )
+
+
+def steps_in(metrics: str) -> int:
+    """Return the steps in the metrics of a training job."""
+    return int(re.findall(r"^training_steps_total (\d+)$", metrics, re.MULTILINE)[0])
 
 
 @contextmanager

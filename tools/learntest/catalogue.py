@@ -1,6 +1,6 @@
 """All experiments by name."""
 
-from learntest import cpus, links, overhead, soak
+from learntest import cpus, interference, links, overhead, soak
 from learntest.experiment import Experiment
 
 EXPERIMENTS = {
@@ -15,6 +15,11 @@ EXPERIMENTS = {
             "cpus",
             "one job that decodes images, measured by resizing, and at every number of CPUs",
             cpus.carry_out,
+        ),
+        Experiment(
+            "interference",
+            "three jobs that slow each other down on a socket, under Preserve and under Utility",
+            interference.carry_out,
         ),
         Experiment(
             "overhead",

@@ -21,6 +21,8 @@ class Run:
         milli_cpu: limit and request of the container.
         policy: placement policy; None for that of the installation.
         measuring: what the pod requests to measure.
+        plain: whether it is a plain pod, and not a GPUJob.
+        folder: folder of the node that the container has at the same path.
     """
 
     name: str
@@ -30,6 +32,8 @@ class Run:
     milli_cpu: int = 100
     policy: str | None = None
     measuring: MeasuringRequest = field(default_factory=MeasuringRequest)
+    plain: bool = False
+    folder: str | None = None
 
 
 def pod(run: Run, image: str) -> Object:
@@ -64,6 +68,16 @@ def job(run: Run, image: str) -> Object:
     }
 
 
+def profile(name: str) -> Object:
+    """Return a GPUProfile without values of the user."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GPUProfile",
+        "metadata": {"name": name},
+        "spec": {},
+    }
+
+
 def _profiling(request: MeasuringRequest) -> Object:
     profiling: Object = {}
     if request.targets:
@@ -78,7 +92,7 @@ def _profiling(request: MeasuringRequest) -> Object:
 
 def _pod_spec(run: Run, image: str) -> Object:
     cpus = {"cpu": f"{run.milli_cpu}m", "memory": "256Mi"}
-    container = {
+    container: Object = {
         "name": "main",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
@@ -86,8 +100,13 @@ def _pod_spec(run: Run, image: str) -> Object:
         "env": [{"name": "LAW", "value": json.dumps(run.law)}],
         "resources": {"limits": cpus, "requests": {"cpu": cpus["cpu"], "memory": "64Mi"}},
     }
-    return {
+    spec: Object = {
         "terminationGracePeriodSeconds": 2,
         "nodeSelector": {"kubernetes.io/hostname": run.node},
         "containers": [container],
     }
+    if run.folder:
+        container["volumeMounts"] = [{"name": "folder", "mountPath": run.folder}]
+        volume = {"path": run.folder, "type": "DirectoryOrCreate"}
+        spec["volumes"] = [{"name": "folder", "hostPath": volume}]
+    return spec

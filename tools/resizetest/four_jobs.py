@@ -115,7 +115,7 @@ def _auto(story: _Story, known: Mapping[str, Object], before: Mapping[str, float
     """Publish what is known of the workloads; no job may become slower."""
     story.mark("their curves are known")
     for kind, status in known.items():
-        learning.publish(story.bench, f"{kind}-auto", status)
+        story.bench.publish(f"{kind}-auto", status)
     story.kills.soon()
     limits = {name: jobs.limits_of(story.bench, name) for name in _FOUR}
     wait_for(

@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from http import HTTPStatus
 from pathlib import Path
 
 from learntest.bench import Bench
 from learntest.manifests import Run
 from learntest.measured import wait_measured
-from soaktest.client import Object, RejectedError
+from soaktest.client import Object
 
 _SECONDS = 1500.0
 
@@ -48,20 +47,3 @@ def learnt(bench: Bench, groups: Sequence[Sequence[Run]], known: Path | None) ->
     if known is not None:
         known.write_text(json.dumps(found))
     return found
-
-
-def publish(bench: Bench, profile: str, status: Object) -> None:
-    """Write what is known of a workload into a GPUProfile, which is created if it is missing."""
-    path = f"/apis/gputopo.io/v1alpha1/namespaces/{bench.namespace}/gpuprofiles"
-    manifest = {
-        "apiVersion": "gputopo.io/v1alpha1",
-        "kind": "GPUProfile",
-        "metadata": {"name": profile},
-        "spec": {},
-    }
-    try:
-        bench.client.create(path, manifest)
-    except RejectedError as error:
-        if error.status != HTTPStatus.CONFLICT:
-            raise
-    bench.client.patch(f"{path}/{profile}/status", {"status": status})

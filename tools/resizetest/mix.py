@@ -69,7 +69,7 @@ def _learnt(bench: Bench, place: _Place, options: Options) -> dict[str, CpuFact]
     groups = [[_measured(each, place.node) for each in group] for group in measured_together()]
     curves = {}
     for name, status in learning.learnt(bench, groups, options.profiles).items():
-        learning.publish(bench, name, status)
+        bench.publish(name, status)
         fact = profiles.cpu_fact(GPUProfileStatus.model_validate(status), GPUS)
         if fact is None:
             raise TimeoutError(f"no CPU curve of {name} with {GPUS} GPUs")

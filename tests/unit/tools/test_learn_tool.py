@@ -65,6 +65,16 @@ def test_job_and_pod_of_a_run_request_the_same() -> None:
     assert limits == {"cpu": "100m", "memory": "256Mi", "gputopo.io/gpu": "2"}
 
 
+def test_job_and_pod_of_a_run_mount_the_folder_of_the_node() -> None:
+    run = replace(RUN, folder="/var/lib/shared")
+    job, pod = manifests.job(run, "image"), manifests.pod(run, "image")
+    for spec in (job["spec"]["template"]["spec"], pod["spec"]):
+        assert spec["volumes"][0]["hostPath"]["path"] == "/var/lib/shared"
+        mount = spec["containers"][0]["volumeMounts"][0]
+        assert mount == {"name": spec["volumes"][0]["name"], "mountPath": "/var/lib/shared"}
+    assert "volumes" not in manifests.pod(RUN, "image")["spec"]
+
+
 def test_job_that_requests_nothing_has_no_further_fields() -> None:
     spec = manifests.job(Run("run-1", {}, "n1"), "image")["spec"]
     assert set(spec) == {"gpusPerReplica", "template"}
@@ -137,7 +147,7 @@ def test_writes_are_counted_by_kind_of_object_and_not_by_subresource() -> None:
 
 def test_every_experiment_is_found_by_its_name() -> None:
     names = {name: one.name for name, one in EXPERIMENTS.items()}
-    assert names == {name: name for name in ("links", "cpus", "overhead", "soak")}
+    assert names == {name: name for name in ("links", "cpus", "interference", "overhead", "soak")}
 
 
 def test_runs_of_one_workload_differ_in_their_noise_only() -> None:

@@ -11,25 +11,31 @@ every step, at the bandwidth of its slowest link (``links``: MB/s of a pair, in 
 step starts when its images are decoded and the previous step has ended, as in a training loop that
 prefetches. ``noise`` is the relative standard deviation of a step's time.
 
+``neighbours`` slows the job down while other jobs are on its sockets; see ``neighbours.py``.
+
 The job ends after ``steps`` steps. With ``log`` it also logs each step, and with ``port`` it serves
 the number of steps as a Prometheus metric at this port.
 """
 
+import atexit
 import io
 import json
 import multiprocessing
 import os
 import random
 import signal
+import socket
 import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
 import gputopo_steps
+from neighbours import Neighbours
 
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
@@ -44,13 +50,16 @@ class MetricsHandler(BaseHTTPRequestHandler):
 
     Attributes:
         steps: since the start.
+        neighbours: what runs on the same sockets, if the law needs it.
     """
 
     steps = 0
+    neighbours: Neighbours | None = None
 
     def do_GET(self) -> None:
         """Respond with the metric."""
         text = f"# TYPE training_steps_total counter\ntraining_steps_total {self.steps}\n"
+        text += self.neighbours.metrics() if self.neighbours else ""
         self.send_response(200)
         self.send_header("Content-Type", "text/plain; version=0.0.4")
         self.send_header("Content-Length", str(len(text)))
@@ -68,6 +77,7 @@ def main() -> None:
     rng = random.Random(law["seed"])  # noqa: S311 - repeatable on purpose
     workers = law.get("workers", 0)
     decoded = start_workers(workers, law.get("images", 1))
+    neighbours = MetricsHandler.neighbours = find_neighbours(law)
     if "port" in law:
         server = HTTPServer(("", law["port"]), MetricsHandler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -76,11 +86,22 @@ def main() -> None:
     for step in range(law.get("steps", sys.maxsize)):
         for _ in range(workers):
             decoded.get()
-        time.sleep(max(0.0, gpu_seconds * rng.gauss(1, law["noise"])))
+        slowdown = neighbours.slowdown_now() if neighbours else 1.0
+        time.sleep(max(0.0, slowdown * gpu_seconds * rng.gauss(1, law["noise"])))
         gputopo_steps.step()
         MetricsHandler.steps = step + 1
         if law.get("log"):
             print(f"gputopo-steps {step + 1}", flush=True)
+
+
+def find_neighbours(law: dict[str, Any]) -> Neighbours | None:
+    """Return the jobs beside this one, None if the law does not depend on them."""
+    if "neighbours" not in law:
+        return None
+    device_files = [file.name for file in Path("/dev").iterdir()]
+    found = Neighbours(law["neighbours"], socket.gethostname(), device_files)
+    atexit.register(found.remove)
+    return found
 
 
 def communication_seconds(law: dict[str, Any]) -> float:
