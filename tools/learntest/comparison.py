@@ -31,14 +31,14 @@ class Round:
     Attributes:
         kind: ``GPUJob`` or ``Pod``.
         seen: by workload.
-        shown: what gputopo itself shows of each placement, by workload.
+        shown: the annotation ``gputopo.io/placement`` of each workload's pod.
     """
 
     arrivals: Arrivals
     policy: str
     kind: str
     seen: Mapping[str, Seen]
-    shown: Mapping[str, str]
+    shown: Mapping[str, Mapping[str, Any]]
 
     def share_a_socket(self, one: str, other: str) -> bool:
         """Whether two workloads of the round have GPUs on one socket."""
@@ -78,6 +78,15 @@ class Comparison:
     def rows(self) -> list[dict[str, Any]]:
         """Return one row for each round."""
         return [self._row(one) for one in self._rounds]
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """Return one row for each placement by policy Utility: its terms, and what it assumed."""
+        return [
+            {"arrivals": " ".join(one.arrivals), "kind": one.kind, "workload": workload} | terms
+            for one in self._rounds
+            for workload in one.arrivals
+            if (terms := utility_terms(one.shown.get(workload, {})))
+        ]
 
     def summary(self) -> list[dict[str, Any]]:
         """Return one row for each policy, with means over its rounds."""
@@ -140,6 +149,31 @@ class Comparison:
             values = [self.percent(one, workload) for one in rounds]
             row[f"{workload} slower %"] = round(fmean(values), 1)
         return row | {"mean slower %": round(fmean(map(self._mean, rounds)), 1)}
+
+
+def utility_terms(placement: Mapping[str, Any]) -> dict[str, Any]:
+    """Return utility and terms in per mille, and the assumed slowdown by each neighbour.
+
+    Empty if another policy chose the GPUs.
+    """
+    found = placement.get("utility")
+    if not found:
+        return {}
+    known = (placement.get("replay") or {}).get("utility") or {}
+    names = ("utility", "communication", "interference", "fragmentation")
+    return {name: found[f"{name}Permille"] for name in names} | {
+        "assumed": "; ".join(map(_assumed, known.get("neighbours", ()))) or "no neighbours"
+    }
+
+
+def _assumed(neighbour: Mapping[str, Any]) -> str:
+    """Return what Utility assumed about one job on the node."""
+    suffered, caused = (
+        f"{each[0]} % {each[1]}" for each in (neighbour["suffered"], neighbour["caused"])
+    )
+    name = neighbour.get("workload", "").rpartition("/")[2] or "unknown workload"
+    gpus = ",".join(map(str, neighbour["gpus"]))
+    return f"{name} on GPUs {gpus}: suffers {suffered}, causes {caused}"
 
 
 def sockets_in(metrics: str) -> tuple[int, ...]:

@@ -109,14 +109,15 @@ def _decide(bench: Bench, stage: SideBySide, orders: Sequence[Arrivals]) -> None
             one = stage.decided(arriving, policy, plain=bool(number % 2))
             compared.add(one)
             bench.report(str(compared.rows()[-1]))
-            for workload, text in one.shown.items():
-                bench.journal.note(f"{workload}: {text}")
+            for workload, shown in one.shown.items():
+                bench.journal.note(f"{workload}: {shown}")
     _judge(bench, compared)
-    _without_facts(bench, stage, alone)
+    _unknown(bench, stage, alone)
 
 
 def _judge(bench: Bench, compared: Comparison) -> None:
     bench.seen["rounds"] = compared.rows()
+    bench.seen["decisions of Utility"] = compared.decisions()
     bench.seen["policies"] = compared.summary()
     bench.seen["time of a step under Utility / Preserve"] = compared.ratios("Utility", "Preserve")
     if number := compared.together("Utility", *LOUD):
@@ -126,11 +127,16 @@ def _judge(bench: Bench, compared: Comparison) -> None:
             bench.finding("slowdown differs from the law", f"{what}: {points:+.1f} points")
 
 
-def _without_facts(bench: Bench, stage: SideBySide, alone: dict[str, float]) -> None:
-    """Run the same jobs under Utility with GPUProfiles that have no samples."""
-    control = Comparison(alone, stage.percents)
-    for plain in (False, True):
-        one = stage.decided(WORKLOADS, "Utility", plain=plain, profiles=_NEW)
-        control.add(one)
-        bench.seen[f"shown for a {one.kind} without facts"] = one.shown
-    bench.seen["Utility without facts"] = control.rows()
+def _unknown(bench: Bench, stage: SideBySide, alone: dict[str, float]) -> None:
+    """Run jobs under Utility whose slowdowns are not known.
+
+    First they have new GPUProfiles, while those of the other workloads are there; then there is no
+    GPUProfile with samples.
+    """
+    for name in ("new workloads", "no facts"):
+        control = Comparison(alone, stage.percents)
+        for plain in (False, True):
+            control.add(stage.decided(WORKLOADS, "Utility", plain=plain, profiles=_NEW))
+        bench.seen[f"{name}, rounds"] = control.rows()
+        bench.seen[f"{name}, decisions of Utility"] = control.decisions()
+        stage.forget()

@@ -15,11 +15,14 @@ from learntest.bench import Bench, steps_in
 from learntest.comparison import Round, Seen
 from learntest.manifests import Run
 from showcase.kubectl import wait_for
-from soaktest.client import RejectedError, UnavailableError
+from soaktest.client import Object, RejectedError, UnavailableError
 
 _PORT = 9090
 _FOLDER = "/var/lib/training-neighbours"
 _START_SECONDS = 3.0
+_FACTS_SECONDS = 15.0
+"""The extender uses new facts after 10 s."""
+
 _MEASURED_SECONDS = 20.0
 """Shorter than a sample, so that the comparison adds nothing to what is known."""
 
@@ -57,6 +60,11 @@ class SideBySide:
             except RejectedError:  # before the first sample
                 continue
         return found
+
+    def forget(self) -> None:
+        """Delete all GPUProfiles, and wait until the extender does not use them any more."""
+        self._bench.client.delete(self._bench.jobs.replace("gpujobs", "gpuprofiles"))
+        time.sleep(_FACTS_SECONDS)
 
     def train(self, arriving: Arrivals, seconds: float) -> None:
         """Run a job of each workload for some seconds, with the policy of the installation."""
@@ -147,10 +155,9 @@ class SideBySide:
             return None
         return name
 
-    def _placement(self, run: Run) -> str:
-        """Return the annotation that explains the placement, without the data for a replay."""
+    def _placement(self, run: Run) -> Object:
+        """Return the annotation that explains the placement."""
         pod = self._bench.pod_of(run.name)
         annotations = pod["metadata"].get("annotations", {}) if pod else {}
-        shown = json.loads(annotations.get(PLACEMENT_ANNOTATION, "{}"))
-        shown.pop("replay", None)
-        return json.dumps(shown)
+        shown: Object = json.loads(annotations.get(PLACEMENT_ANNOTATION, "{}"))
+        return shown

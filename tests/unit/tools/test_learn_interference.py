@@ -182,6 +182,43 @@ def test_measured_slowdowns_are_compared_with_the_law() -> None:
     assert both.expected_percent("a", TRUTH) == pytest.approx(100 * (1.3 * 1.2 - 1))
 
 
+def test_decisions_of_utility_have_their_terms_and_what_was_assumed() -> None:
+    neighbour = {
+        "workload": "ns/b",
+        "gpus": [0, 1],
+        "suffered": [30, "Measured"],
+        "caused": [19, "All"],
+    }
+    placement = {
+        "utility": {
+            "utilityPermille": 700,
+            "jobUtilityPermille": 800,
+            "communicationPermille": 1000,
+            "interferencePermille": 500,
+            "sufferedPermille": 600,
+            "fragmentationPermille": 340,
+        },
+        "replay": {"utility": {"neighbours": [neighbour, neighbour | {"workload": ""}]}},
+    }
+    seen = {"a": Seen((0,), 0.1), "b": Seen((0,), 0.1)}
+    made = Comparison({"a": 0.1, "b": 0.1}, TRUTH)
+    made.add(Round(("a", "b"), "Utility", "GPUJob", seen, {"a": placement, "b": {"v": 1}}))
+    (row,) = made.decisions()
+    assert row == {
+        "arrivals": "a b",
+        "kind": "GPUJob",
+        "workload": "a",
+        "utility": 700,
+        "communication": 1000,
+        "interference": 500,
+        "fragmentation": 340,
+        "assumed": "b on GPUs 0,1: suffers 30 % Measured, causes 19 % All; "
+        "unknown workload on GPUs 0,1: suffers 30 % Measured, causes 19 % All",
+    }
+    alone = comparison.utility_terms(placement | {"replay": None})
+    assert alone["assumed"] == "no neighbours"
+
+
 def fact(workload: str, scope: Any, low: int, percent: int, high: int) -> NeighbourFact:
     return NeighbourFact(
         workload=f"ns/{workload}",
