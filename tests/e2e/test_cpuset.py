@@ -1,0 +1,303 @@
+"""With the NRI plugin of the agents, each container with GPUs runs on the CPUs of its GPUs.
+
+The nodes of the local cluster show the two NUMA nodes of their servers, with equal parts of the
+CPUs of this machine. The tests look at all processes of the containers, from this machine.
+"""
+
+import os
+import random
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import workloads
+from gputopo.api.annotations import parse_gpus
+from gputopo.api.names import RESOURCE
+from gputopo_deviceplugin.gpus.cpulist import format_cpu_list
+from localcluster import containers
+from sandbox import Sandbox
+from showcase import install
+from showcase.kubectl import Kubectl, Object, wait_for
+
+pytestmark = pytest.mark.e2e
+
+AGENT = "gputopo-deviceplugin"
+PODS = 24
+
+
+@pytest.fixture(scope="module")
+def limiting(
+    installed: install.Installed, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kubectl]:
+    """Switch the plugin on; the values of all other tests are restored."""
+    assert installed.local, "these tests install the chart again, and look at processes"
+    values = tmp_path_factory.mktemp("chart") / "values.yaml"
+    values.write_text("devicePlugin: {nri: {enabled: true}}\n")
+    try:
+        install.install_chart(*installed.values, values)
+        wait_for("every agent is connected", lambda: connected(installed.kubectl))
+        yield installed.kubectl
+    finally:
+        install.install_chart(*installed.values)
+
+
+def connected(kubectl: Kubectl) -> bool:
+    """Whether the agent of every node limits containers."""
+    found = [
+        condition["status"]
+        for topology in kubectl.list("gputopologies")
+        for condition in topology.get("status", {}).get("conditions", [])
+        if condition["type"] == "CPUsBound"
+    ]
+    return found == ["True"] * install.NODES
+
+
+@dataclass(frozen=True, slots=True)
+class Cpus:
+    """The CPUs of the nodes, as the kernel lists them.
+
+    Attributes:
+        near: CPUs near each GPU, by UUID.
+        all_of_machine: what a process without a limit may use.
+    """
+
+    near: Mapping[str, frozenset[int]]
+    all_of_machine: frozenset[int]
+
+    def expected(self, uuids: Sequence[str]) -> frozenset[int]:
+        """Return the CPUs of a container with these GPUs."""
+        return frozenset().union(*(self.near[uuid] for uuid in uuids))
+
+
+@pytest.fixture(scope="module")
+def cpus(limiting: Kubectl) -> Cpus:
+    machine = sorted(os.sched_getaffinity(0))
+    half = (len(machine) + 1) // 2
+    of_node = {0: frozenset(machine[:half]), 1: frozenset(machine[half:])}
+    near = {
+        gpu["uuid"]: of_node[gpu["numaNode"]]
+        for topology in limiting.list("gputopologies")
+        for gpu in topology["spec"]["gpus"]
+    }
+    return Cpus(near, frozenset(machine))
+
+
+def pod(name: str, gpus: int, image: str, *, cpu: str = "0", node: str | None = None) -> Object:
+    manifest = workloads.gpu_pod(name, gpus, image=image, node=node)
+    manifest["spec"]["restartPolicy"] = "Always"
+    resources = {"limits": {RESOURCE: str(gpus)}, "requests": {"cpu": cpu}}
+    manifest["spec"]["containers"][0]["resources"] = resources
+    return manifest
+
+
+def allowed(manifest: Object) -> set[frozenset[int]]:
+    """Return the CPUs that the processes of the pod's only container may use."""
+    [status] = manifest["status"].get("containerStatuses", [{}])
+    found = status.get("containerID", "").removeprefix("containerd://")
+    pids = [each.pid for each in containers.processes() if each.container_id == found]
+    return {affinity(pid) for pid in pids} - {frozenset()}
+
+
+def affinity(pid: int) -> frozenset[int]:
+    """Return the CPUs of a process; none if it has ended."""
+    try:
+        return frozenset(os.sched_getaffinity(pid))
+    except ProcessLookupError:
+        return frozenset()
+
+
+def differing(sandbox: Sandbox, cpus: Cpus) -> list[str]:
+    """Return the running pods whose processes have other CPUs than those of their GPUs."""
+    found = []
+    for each in sandbox.pods():
+        if workloads.phase(each) != "Running":
+            continue
+        wanted, seen = cpus.expected(workloads.uuids(each)), allowed(each)
+        if seen != {wanted}:
+            found.append(f"{each['metadata']['name']}: {seen}, not {sorted(wanted)}")
+    return found
+
+
+def wait_aligned(sandbox: Sandbox, cpus: Cpus, count: int) -> None:
+    """Wait until ``count`` pods run on the CPUs of their GPUs."""
+    sandbox.wait_running(count)
+
+    def aligned() -> bool:
+        return not differing(sandbox, cpus)
+
+    try:
+        wait_for("all containers run on the CPUs of their GPUs", aligned, timeout_s=60)
+    except TimeoutError:
+        assert differing(sandbox, cpus) == []
+
+
+def main_process(manifest: Object) -> int:
+    [status] = manifest["status"]["containerStatuses"]
+    found = status["containerID"].removeprefix("containerd://")
+    return min(each.pid for each in containers.processes() if each.container_id == found)
+
+
+def agents(node: str) -> list[int]:
+    return [
+        each.pid
+        for each in containers.processes()
+        if each.node == node and AGENT in containers.read(each.pid, "cmdline")
+    ]
+
+
+@contextmanager
+def hanging(node: str) -> Iterator[None]:
+    """Stop the agent of a node, so that it does not respond to the container runtime."""
+    stopped = agents(node)
+    assert stopped, f"no agent on {node}"
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in set(stopped) & set(agents(node)):
+            os.kill(pid, signal.SIGCONT)
+
+
+def restart_container(sandbox: Sandbox, name: str) -> Object:
+    """End the container of a pod, and return the pod when its next container runs."""
+    before = sandbox.kubectl.get("pod", name, sandbox.namespace)
+    os.kill(main_process(before), signal.SIGKILL)
+
+    def restarted() -> Object | None:
+        found = sandbox.kubectl.get("pod", name, sandbox.namespace)
+        [status] = found["status"]["containerStatuses"]
+        [earlier] = before["status"]["containerStatuses"]
+        other = status.get("containerID") != earlier["containerID"]
+        return found if other and "running" in status["state"] and allowed(found) else None
+
+    return wait_for(f"the container of {name} runs again", restarted)
+
+
+def random_pods(sandbox: Sandbox, seed: int) -> Iterator[Object]:
+    """Yield pods of 1 to 8 GPUs whose CPU requests fit into each NUMA node."""
+    chosen = random.Random(seed)  # noqa: S311 - repeatable
+    for number in range(PODS):
+        gpus = chosen.choice([1, 1, 2, 2, 3, 4, 4, 8])
+        cpu = chosen.choice(["0", "50m", "100m"])
+        yield pod(f"p{number}", gpus, sandbox.image, cpu=cpu)
+
+
+def run_in_turns(sandbox: Sandbox, cpus: Cpus, seed: int) -> int:
+    """Run random pods, three at a time, and return how many were checked."""
+    waiting = [*random_pods(sandbox, seed)]
+    checked = 0
+    while waiting:
+        batch, waiting = waiting[:3], waiting[3:]
+        sandbox.create(*batch)
+        wait_aligned(sandbox, cpus, len(batch))
+        checked += len(batch)
+        sandbox.delete_pods(each["metadata"]["name"] for each in batch)
+    return checked
+
+
+def test_every_container_runs_on_the_cpus_of_its_gpus(sandbox: Sandbox, cpus: Cpus) -> None:
+    assert run_in_turns(sandbox, cpus, seed=1) == PODS
+
+
+def test_the_containers_of_a_pod_have_the_cpus_of_their_own_gpus(
+    sandbox: Sandbox, cpus: Cpus, dgx1: str
+) -> None:
+    manifest = pod("two", 4, sandbox.image, node=dgx1)
+    first = manifest["spec"]["containers"][0]
+    second = {**first, "name": "second"}
+    init = {**first, "name": "init", "command": ["grep", "Cpus_allowed_list", "/proc/self/status"]}
+    manifest["spec"] |= {"containers": [first, second], "initContainers": [init]}
+    sandbox.create(manifest)
+    [found] = sandbox.wait_running(1)
+    annotation = parse_gpus(found["metadata"]["annotations"])
+    assert annotation is not None
+    near = {name: cpus.expected(uuids) for name, uuids in annotation.containers.items()}
+    by_id = {
+        status["containerID"].removeprefix("containerd://"): near[status["name"]]
+        for status in found["status"]["containerStatuses"]
+    }
+    seen = {
+        each.container_id: affinity(each.pid)
+        for each in containers.processes()
+        if each.container_id in by_id
+    }
+    assert seen == by_id
+    printed = sandbox.kubectl.run("logs", "two", "-c", "init", "-n", sandbox.namespace)
+    assert printed.split() == ["Cpus_allowed_list:", format_cpu_list(near["main"])]
+
+
+def test_containers_started_around_kills_of_the_agents_get_their_cpus(
+    sandbox: Sandbox, cpus: Cpus
+) -> None:
+    killed = 0
+    for seed in (2, 3):
+        batch = [*random_pods(sandbox, seed)][:3]
+        sandbox.create(*batch)
+        killed += containers.kill(AGENT)
+        wait_aligned(sandbox, cpus, len(batch))
+        killed += containers.kill(AGENT)
+        for each in batch:
+            restart_container(sandbox, each["metadata"]["name"])
+        wait_aligned(sandbox, cpus, len(batch))
+        sandbox.delete_pods(each["metadata"]["name"] for each in batch)
+    assert killed >= install.NODES
+
+
+@pytest.mark.parametrize("end", ["continues", "is killed"])
+def test_a_container_started_while_the_agent_hangs_is_limited_afterwards(
+    sandbox: Sandbox, cpus: Cpus, dgx1: str, end: str
+) -> None:
+    sandbox.create(pod("main", 1, sandbox.image, node=dgx1))
+    wait_aligned(sandbox, cpus, 1)
+    with hanging(dgx1):
+        restarted = restart_container(sandbox, "main")
+        assert allowed(restarted) == {cpus.all_of_machine}, "it started without the agent"
+        if end == "is killed":
+            assert containers.kill(AGENT, dgx1) == 1
+    wait_aligned(sandbox, cpus, 1)
+
+
+def test_a_container_that_requests_more_than_its_numa_node_has_is_released(
+    sandbox: Sandbox, cpus: Cpus, dgx1: str
+) -> None:
+    manifest = pod("main", 1, sandbox.image, cpu="100m", node=dgx1)
+    sandbox.create(manifest)
+    wait_aligned(sandbox, cpus, 1)
+    [found] = sandbox.pods()
+    near = cpus.expected(workloads.uuids(found))
+
+    def resize(cpu: str) -> None:
+        change = (
+            '{"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "'
+            + cpu
+            + '"}}}]}}'
+        )
+        options = ("pod", "main", "-n", sandbox.namespace, "--subresource", "resize")
+        sandbox.kubectl.run("patch", *options, "-p", change)
+
+    for cpu, wanted in ((f"{len(near)}100m", cpus.all_of_machine), ("100m", near)):
+        resize(cpu)
+        wait_for(f"the container has {sorted(wanted)}", lambda: allowed(found) == {wanted})  # noqa: B023 - called in this turn
+
+
+def test_after_a_restart_of_the_container_runtime_containers_get_their_cpus(
+    sandbox: Sandbox, cpus: Cpus, dgx1: str
+) -> None:
+    sandbox.create(pod("before", 2, sandbox.image, node=dgx1))
+    wait_aligned(sandbox, cpus, 1)
+    config = f"/nodes/{dgx1}/config/containerd.toml"
+    runtimes = [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and config in containers.read(int(entry.name), "cmdline")
+    ]
+    assert len(runtimes) == 1
+    os.kill(runtimes[0], signal.SIGKILL)
+    sandbox.create(pod("after", 2, sandbox.image, node=dgx1))
+    wait_aligned(sandbox, cpus, 2)
+    wait_for("every agent is connected", lambda: connected(sandbox.kubectl))
