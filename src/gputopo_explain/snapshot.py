@@ -28,6 +28,7 @@ from gputopo_scheduling.evaluation import (
     evaluation,
 )
 from gputopo_scheduling.node_fits import evaluate_states
+from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
@@ -71,6 +72,7 @@ class ClusterSnapshot:
     _usages: dict[str, NodeUsage | UnreadableTopology] = field(
         default_factory=dict, compare=False, repr=False
     )
+    _restricted: dict[Hashable, NodeState] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def usages(self) -> NodeUsages:
@@ -93,17 +95,32 @@ class ClusterSnapshot:
         request: PlacementRequest,
         nodes: Sequence[str] = (),
         surroundings: Mapping[str, NodeSurroundings] | None = None,
+        pod: PodView | None = None,
     ) -> Evaluation:
         """Return fit or misfit of the request on these nodes; by default, on all nodes.
 
-        ``surroundings`` are the jobs that run on each node. Only policy Utility uses them.
+        Args:
+            request: what a pod requests.
+            nodes: names of nodes; empty for all nodes.
+            surroundings: the jobs that run on each node. Only policy Utility uses them.
+            pod: the pod; without it, the pods that it must avoid are not considered.
         """
         names = [*(nodes or self.nodes)]
-        states: list[AnyNodeState] = [self.states.get(name) for name in names]
+        states: list[AnyNodeState] = [self.state_for(name, pod) for name in names]
         if request.surroundings is not None and surroundings is not None:
             running = [surroundings.get(name, NOTHING_RUNS) for name in names]
             states = list(map(SurroundedState.of, states, running))
         return evaluation(names, states, evaluate_states({*states}, request))
+
+    def state_for(self, node: str, pod: PodView | None) -> NodeState | UnreadableTopology | None:
+        """Return the state of a node for one pod; equal states are the same object."""
+        usage = self.usages.get(node)
+        if pod is None or not isinstance(usage, NodeUsage):
+            return self.states.get(node)
+        state = restricted_state(usage, AvoidingPod.of(pod))
+        if not state.restrictions:
+            return self.states[node]
+        return self._restricted.setdefault(state.key, state)
 
     def pods_on(self, node: str) -> Sequence[PodView]:
         """Return the pods with GPUs that are bound to a node, ordered by UID."""

@@ -23,6 +23,7 @@ from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView, parse_pod
 from gputopo_scheduling.cpu_shares import CpuShares, cpu_shares, preferred, ranks_by_share, scores
 from gputopo_scheduling.evaluation import Evaluation
+from gputopo_scheduling.restrictions import usable_gpus
 from gputopo_scheduling.topologies import GpuNode
 from gputopo_scheduling.usage import NodeUsage
 
@@ -104,7 +105,7 @@ def place_live(
         return WhatIf(explanation)
     view = parse_pod(pod, objects.installation.resource)
     request = _with_surroundings(request, view, objects)
-    found = objects.snapshot.evaluate(request, nodes, objects.surroundings)
+    found = objects.snapshot.evaluate(request, nodes, objects.surroundings, view)
     shares = _shares(view, request, nodes, objects.snapshot)
     ranks = ranks_by_share(found, shares, sensitive=request.sensitive)
     equally_good = preferred(found, ranks).best(request.size, {}, sensitive=request.sensitive)
@@ -112,7 +113,7 @@ def place_live(
     known = {name: usage for name, usage in usages.items() if isinstance(usage, NodeUsage)}
     scored = scores(found, ranks, sensitive=request.sensitive)
     options = _options(found, known, shares, scored, {*equally_good})
-    chosen = _chosen(equally_good, known, request, runners_up, objects)
+    chosen = _chosen(equally_good, known, request, runners_up, objects, view)
     return WhatIf(explanation, options, chosen)
 
 
@@ -173,10 +174,12 @@ def _chosen(
     request: PlacementRequest,
     runners_up: int,
     objects: ClusterObjects,
+    view: PodView,
 ) -> ChosenNode:
     node = min(nodes)
     usage = usages[node]
     around = surroundings_on_node(request, objects.surroundings[node].neighbours)
-    matches = ranking(usage.topology, usage.free, request, surroundings=around, most=1 + runners_up)
+    free, usable = usage.free, usable_gpus(usage, view)
+    matches = ranking(usage.topology, free, request, None, around, usable, most=1 + runners_up)
     uuids = [usage.topology.uuid_of[index] for index in matches[0].gpus]
     return ChosenNode(node, nodes, usage.topology, usage.free, uuids, request, matches)

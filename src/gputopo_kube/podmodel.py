@@ -40,6 +40,7 @@ class _Metadata(PodPart):
     resource_version: str | None = None
     generation: int | None = None
     annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     owner_references: list[dict[str, Any]] | None = None

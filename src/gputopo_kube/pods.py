@@ -6,6 +6,7 @@ bytes, a complete pod object several thousand bytes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from sys import intern
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from gputopo_kube.podstatus import ENDED_PHASES
 NO_RUNTIME: Final = PodRuntime()
 
 _MOST_VERSION_DIGITS = 19
+_SHARED_LABELS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class PodView:
         containers: containers that request GPUs, in the order in which kubelet allocates: init
             containers and sidecars, then application containers.
         annotations: the ``gputopo.io/*`` annotations.
+        labels: all labels: names and values, sorted by name. Pods with equal labels share them.
         deleting: whether the pod has a ``deletionTimestamp``.
         priority: scheduling priority. Pods of lower priority may be preempted for this pod.
         prefers_nodes: whether the pod prefers some nodes, for example by affinity.
@@ -55,6 +58,7 @@ class PodView:
     phase: str = "Pending"
     containers: tuple[GpuContainer, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: tuple[tuple[str, str], ...] = ()
     deleting: bool = False
     priority: int = 0
     prefers_nodes: bool = False
@@ -161,6 +165,7 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
             for name, text in (metadata.annotations or {}).items()
             if name.startswith(f"{GROUP}/")
         },
+        labels=_shared_labels(tuple(sorted((metadata.labels or {}).items()))),
         deleting=metadata.deletion_timestamp is not None,
         priority=spec.priority or 0,
         prefers_nodes=spec.prefers_nodes,
@@ -173,6 +178,12 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
         rejected=status.rejection,
         rejected_for_gpus=status.is_rejected_for(resource, spec.resources()),
     )
+
+
+@lru_cache(_SHARED_LABELS)
+def _shared_labels(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return one object for equal labels, such as those of the pods of a Deployment."""
+    return tuple((intern(name), intern(value)) for name, value in labels)
 
 
 def version_number(text: str | None) -> int:

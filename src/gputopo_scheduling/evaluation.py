@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import compress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gputopo.placement.model import Match
 from gputopo.placement.score import Candidate, rank_nodes, score_of
 from gputopo_scheduling.surroundings import NodeSurroundings
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeState
+
+BESIDE_AVOIDED: Final = "the free GPUs are beside pods to avoid"
+BESIDE_STOPPING: Final = "the free GPUs are beside pods to avoid that are stopping"
 
 
 class SurroundedState(NamedTuple):
@@ -54,6 +57,7 @@ class MisfitKind(StrEnum):
     NOT_READY = "not_ready"
     RESERVED_ELSEWHERE = "reserved_elsewhere"
     REJECTED = "rejected"
+    AVOID = "avoid"
 
 
 _TEMPORARY = frozenset(
@@ -63,6 +67,7 @@ _TEMPORARY = frozenset(
         MisfitKind.UNOBSERVED,
         MisfitKind.NOT_READY,
         MisfitKind.RESERVED_ELSEWHERE,
+        MisfitKind.AVOID,
     }
 )
 """Misfits that end automatically or when other pods end.

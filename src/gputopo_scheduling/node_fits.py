@@ -9,6 +9,8 @@ from gputopo.placement.place import place
 from gputopo.placement.score import Candidate
 from gputopo.topology.model import GpuMask
 from gputopo_scheduling.evaluation import (
+    BESIDE_AVOIDED,
+    BESIDE_STOPPING,
     AnyNodeState,
     Misfit,
     MisfitKind,
@@ -75,8 +77,11 @@ def _match(
 ) -> Match | Misfit:
     if misfit := _shortage(state, free, request.size):
         return misfit
+    if misfit := _restricted(state, free, request.size):
+        return misfit
     around = surroundings_on_node(request, running.neighbours)
-    match = place(state.structure, free, request, surroundings=around)
+    usable = state.usable(free) if state.restrictions else None
+    match = place(state.structure, free, request, surroundings=around, usable=usable)
     if isinstance(match, NoFit):
         kind = MisfitKind.TOO_SMALL if match.permanent else MisfitKind.BUSY
         return Misfit(kind, match.reason)
@@ -96,4 +101,16 @@ def _shortage(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
     if count - state.unknown < size:
         reason = "the agent does not yet report which GPUs other schedulers' pods use"
         return Misfit(MisfitKind.UNOBSERVED, reason)
+    return None
+
+
+def _restricted(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
+    """Return why enough GPUs are free, but the pod may not use them."""
+    usable = later = free
+    for each in state.restrictions:
+        usable, later = GpuMask(usable & ~each.gpus), GpuMask(later & ~each.lasting)
+        if later.bit_count() - state.unknown < size:
+            return Misfit(MisfitKind(each.kind), BESIDE_AVOIDED)
+        if usable.bit_count() - state.unknown < size:
+            return Misfit(MisfitKind.DELETED_PODS, BESIDE_STOPPING)
     return None

@@ -27,3 +27,8 @@ class Occupant:
     unknown: int = 0
     pod: PodView | None = None
     ended: bool = False
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the pod has ended or is being deleted, so it soon has no GPUs."""
+        return self.ended or (self.pod is not None and self.pod.deleting)

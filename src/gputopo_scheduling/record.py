@@ -83,6 +83,7 @@ def replay_record(
     free: GpuMask,
     nodes: RecordedNodes | None,
     around: Surroundings | None = None,
+    usable: GpuMask | None = None,
 ) -> ReplayRecord:
     """Return the input of a decision, and the GPUs that were chosen.
 
@@ -94,6 +95,7 @@ def replay_record(
         free: the GPUs that were free.
         nodes: how the node compared with the other nodes; None if unknown.
         around: what ran on the node, for the policy Utility.
+        usable: the free GPUs that the pod was allowed to use; None for all.
     """
     custom = request.pattern.kind is PatternKind.CUSTOM
     facts = origin.facts
@@ -101,6 +103,7 @@ def replay_record(
         fingerprint=topology.fingerprint,
         size=request.size,
         free=list(indices_of(free)),
+        usable=None if usable is None else list(indices_of(usable)),
         gpus=list(match.gpus),
         edges=[(a, b, weight) for a, b, weight in request.pattern.edges] if custom else [],
         pattern_from=origin.pattern_from,

@@ -8,6 +8,7 @@ reserved (docs/adr/0004-union-of-intended-and-observed.md).
 from collections.abc import Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
@@ -17,6 +18,26 @@ from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.topologies import GpuNode, known_mask
 
 _NO_GPUS = GpuMask(0)
+
+
+class RestrictionKind(StrEnum):
+    """Why one pod may not use free GPUs; the values are those of ``MisfitKind``."""
+
+    AVOID = "avoid"
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """GPUs that one pod may not use, although other pods may.
+
+    Attributes:
+        lasting: the part of ``gpus`` that does not become usable when pods that are stopping have
+            ended.
+    """
+
+    kind: RestrictionKind
+    gpus: GpuMask
+    lasting: GpuMask
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -33,6 +54,7 @@ class NodeState:
         blocked: why no GPU of the node may be given to a pod; None if the node is not blocked.
         not_ready: why the node takes no pods now; None if the node is ready.
         deleted: healthy GPUs that only processes of ended pods use.
+        restrictions: GPUs that one pod may not use; empty in the state for all pods.
     """
 
     structure: NodeTopology
@@ -42,6 +64,13 @@ class NodeState:
     blocked: str | None
     not_ready: str | None = None
     deleted: GpuMask = _NO_GPUS
+    restrictions: tuple[Restriction, ...] = ()
+
+    def usable(self, free: GpuMask) -> GpuMask:
+        """Return the GPUs of ``free`` that no restriction concerns."""
+        for each in self.restrictions:
+            free = GpuMask(free & ~each.gpus)
+        return free
 
     @property
     def key(self) -> Hashable:
@@ -49,6 +78,7 @@ class NodeState:
         return (
             self.structure.fingerprint,
             *(self.healthy, self.free, self.unknown, self.blocked, self.not_ready, self.deleted),
+            self.restrictions,
         )
 
 

@@ -9,7 +9,8 @@ from gputopo_explain.pending.releases import NodeUser, NodeUsers
 from gputopo_explain.snapshot import snapshot_of
 from gputopo_scheduling.evaluation import PERMANENT_MISFITS, Misfit
 from support.builders.clusters import random_lists
-from support.builders.requests import request_of
+from support.builders.objects import pod
+from support.builders.requests import pod_view, request_of
 from support.property_settings import fuzzed, tried
 
 
@@ -26,7 +27,7 @@ def _not_stopping(user: NodeUser) -> bool:
 def test_pods_that_would_have_to_end_are_enough(chance: Random, size: int) -> None:
     lists = random_lists(chance)
     snapshot = snapshot_of(lists.topologies, lists.pods, lists.leases)
-    users = NodeUsers(snapshot, {}, {})
+    users = NodeUsers(snapshot, {}, {}, pod_view(pod("new", size)))
 
     may_end = chance.choice([_any_user, _not_stopping])
 

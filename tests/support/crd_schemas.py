@@ -27,7 +27,7 @@ _NOT_YET = [{"rule": "false"}]
 _LARGEST = 2**31 - 1
 _KEPT = (
     *("type", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "maxItems"),
-    "default",
+    *("minProperties", "maxProperties", "default"),
 )
 
 
@@ -72,6 +72,8 @@ def _from_crd(schema: Mapping[str, Any]) -> Schema:
         common.pop("default", None)
     if "items" in schema:
         common["items"] = _from_crd(schema["items"])
+    if "additionalProperties" in schema:
+        common["values"] = _from_crd(schema["additionalProperties"])
     if "enum" in common:
         common["enum"] = sorted(common["enum"])
     return common
@@ -100,6 +102,8 @@ def _from_model(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sc
         common["required"] = sorted(schema.get("required", []))
     if "items" in schema:
         common["items"] = _from_model(schema["items"], definitions)
+    for values in schema.get("patternProperties", {}).values():
+        common["values"] = _from_model(values, definitions)
     if "enum" in common:
         common["enum"] = sorted(common["enum"])
     # An absent list, object or optional value needs no default in a CRD.
@@ -145,6 +149,9 @@ def instances(schema: Schema) -> st.SearchStrategy[Any]:
 
 
 def _objects(schema: Schema) -> st.SearchStrategy[Any]:
+    if "values" in schema:
+        keys = st.sampled_from(["app", "example.org/team"])
+        return st.dictionaries(keys, instances(schema["values"]), min_size=schema["minProperties"])
     if "properties" not in schema:
         return st.just({"spec": {"containers": []}})
     properties = {name: instances(inner) for name, inner in schema["properties"].items()}
@@ -172,11 +179,26 @@ def broken(schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:
         for name in value:
             for what, wrong in broken(schema["properties"][name], value[name]):
                 yield f"{name}: {what}", {**value, name: wrong}
+    if "values" in schema:
+        yield from _broken_entries(schema, value)
     if schema["type"] == "array" and value:
-        for what, wrong in broken(schema["items"], value[0]):
-            yield f"0: {what}", [wrong, *value[1:]]
-        if schema["maxItems"] <= 128:
-            yield "too many", copy.deepcopy(value[:1]) * (schema["maxItems"] + 1)
+        yield from _broken_items(schema, value)
+
+
+def _broken_items(schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:
+    for what, wrong in broken(schema["items"], value[0]):
+        yield f"0: {what}", [wrong, *value[1:]]
+    if schema["maxItems"] <= 128:
+        yield "too many", copy.deepcopy(value[:1]) * (schema["maxItems"] + 1)
+
+
+def _broken_entries(schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:
+    many = range(schema["maxProperties"] + 1)
+    yield "no entry", {}
+    yield "too many entries", {f"k{number}": "" for number in many}
+    name = next(iter(value))
+    for what, wrong in broken(schema["values"], value[name]):
+        yield f"{name}: {what}", {**value, name: wrong}
 
 
 def _wrong_values(schema: Schema, value: object) -> Iterator[object]:

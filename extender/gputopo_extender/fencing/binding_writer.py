@@ -79,7 +79,7 @@ class BindingWriter:
             return self._fail(decision, f"the GPUs cannot be claimed: {error}")
         clock = asyncio.get_running_loop().time
         current, result = decision, pod
-        while claimed and current.is_current(self._ledger.usage(current.claim.node)):
+        while claimed and current.is_current(self._ledger.usage(current.claim.node), result):
             written = await self._bind_once(current)
             if isinstance(written, BindResult):
                 return written

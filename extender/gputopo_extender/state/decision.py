@@ -20,6 +20,7 @@ from gputopo_scheduling.record import (
     placement_figures,
     replay_record,
 )
+from gputopo_scheduling.restrictions import may_use, usable_gpus
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeUsage
@@ -43,14 +44,16 @@ class Decision:
     reason: str
     annotations: Mapping[str, str]
 
-    def is_current(self, usage: NodeUsage | UnreadableTopology | None) -> bool:
+    def is_current(self, usage: NodeUsage | UnreadableTopology | None, pod: PodView) -> bool:
         """Return whether the node is ready, its topology unchanged and its GPUs healthy.
 
-        ``usage`` is that of the node now.
+        The pod must also be allowed to use the GPUs: its labels may have changed. ``usage`` and
+        ``pod`` are those of now.
         """
         gpus = self.match.gpus
         return (
             isinstance(usage, NodeUsage)
+            and may_use(usage, pod, mask_of(gpus))
             and usage.generation == self.generation
             # A GPUTopology that was deleted and created again starts at generation 1 again.
             and tuple(map(usage.topology.uuid_of.get, gpus)) == self.claim.gpus
@@ -84,7 +87,8 @@ def decide(
     )
     around = surroundings_on_node(request, running.neighbours)
     figures = placement_figures(request, match, usage.topology)
-    replay = replay_record(request, origin, match, usage.topology, usage.free, compared, around)
+    known = (request, origin, match, usage.topology, usage.free, compared)
+    replay = replay_record(*known, around, usable_gpus(usage, pod))
     sensitive = "sensitive" if request.sensitive else "insensitive"
     kind = f"{sensitive} {request.pattern.kind} of {request.size}"
     return Decision(

@@ -7,7 +7,7 @@ all current objects. So it is the same whether the objects came from a list or f
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -21,6 +21,7 @@ from gputopo_extender.state.usages import DerivedUsage, UsageCache
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.ended import is_confirmed
+from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
@@ -73,15 +74,23 @@ class Ledger:
         """Return the states of all nodes with a topology; equal states are the same object."""
         return self._refreshed().states
 
+    def states_for(
+        self, pod: PodView, nodes: Sequence[str]
+    ) -> list[NodeState | UnreadableTopology | None]:
+        """Return the states of nodes for one pod; None for a node without a GPUTopology."""
+        return self._refreshed().states_for(pod, nodes)
+
     def state_without(
-        self, node: str, uids: AbstractSet[str]
+        self, node: str, uids: AbstractSet[str], pod: PodView | None = None
     ) -> NodeState | UnreadableTopology | None:
-        """Return the state that the node would have without these pods."""
+        """Return the state that the node would have without these pods, for ``pod`` if set."""
         derived = self._refreshed()
         known = self._nodes.get(node)
         if not isinstance(known, GpuNode):
             return known
-        return derived.share(self._derive(known, without=uids).state)
+        usage = self._derive(known, without=uids)
+        state = usage.state if pod is None else restricted_state(usage, AvoidingPod.of(pod))
+        return derived.share(state)
 
     def surroundings(self, node: str) -> NodeSurroundings:
         """Return the workloads that run on a node; equal surroundings are the same object."""

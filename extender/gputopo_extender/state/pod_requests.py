@@ -4,7 +4,7 @@ The policy Utility needs to know which jobs run beside a pod, and how much they 
 down. So its requests have surroundings, and its nodes are compared with the jobs that run there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -50,19 +50,24 @@ class PodRequests:
         )
         return replace(request, surroundings=surroundings)
 
-    def states(self, request: PlacementRequest, nodes: Iterable[str]) -> list[AnyNodeState]:
-        """Return the states of nodes, as keys for the evaluation of a request."""
-        known = self._ledger.states()
+    def states(
+        self, pod: PodView, request: PlacementRequest, nodes: Sequence[str]
+    ) -> list[AnyNodeState]:
+        """Return the states of nodes for a pod, as keys for the evaluation of its request."""
+        states = self._ledger.states_for(pod, nodes)
         if request.surroundings is None:
-            return list(map(known.get, nodes))
+            return [*states]
         running = self._ledger.surroundings
-        return [SurroundedState.of(known.get(node), running(node)) for node in nodes]
+        return [
+            SurroundedState.of(state, running(node))
+            for node, state in zip(nodes, states, strict=True)
+        ]
 
     def state_without(
-        self, request: PlacementRequest, node: str, uids: AbstractSet[str]
+        self, pod: PodView, request: PlacementRequest, node: str, uids: AbstractSet[str]
     ) -> AnyNodeState:
-        """Return the state that a node would have without these pods, as a key."""
-        state = self._ledger.state_without(node, uids)
+        """Return the state that a node would have for a pod without these others, as a key."""
+        state = self._ledger.state_without(node, uids, pod)
         if request.surroundings is None:
             return state
         return SurroundedState.of(state, self._ledger.surroundings_without(node, uids))

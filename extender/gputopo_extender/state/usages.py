@@ -1,8 +1,11 @@
 """Keeps the derived usage and state of each node; derives only those that may have changed."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from weakref import WeakValueDictionary
 
+from gputopo_extender.state.pod_restrictions import PodRestrictions
+from gputopo_kube.pods import PodView
+from gputopo_scheduling.restrictions import AvoidingPod
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeState, NodeUsage
 
@@ -17,6 +20,7 @@ class UsageCache:
         usages: the usage of each node with a topology.
         states: the state of each node with a topology; equal states are the same object.
         refreshes: how often :meth:`refresh` has derived usages again.
+        restrictions: the states for pods that may not use all free GPUs of a node.
     """
 
     def __init__(self, outdated: set[str], derive: Callable[[str], DerivedUsage]) -> None:
@@ -25,6 +29,7 @@ class UsageCache:
         self._derive = derive
         self._usages: dict[str, NodeUsage | UnreadableTopology] = {}
         self._states: dict[str, NodeState | UnreadableTopology] = {}
+        self.restrictions = PodRestrictions(self.share)
         self._shared: WeakValueDictionary[Hashable, NodeState] = WeakValueDictionary()
         self.usages: Mapping[str, NodeUsage | UnreadableTopology] = self._usages
         self.states: Mapping[str, NodeState | UnreadableTopology] = self._states
@@ -43,7 +48,21 @@ class UsageCache:
         """Return the one state object that all nodes in an equal state share."""
         return self._shared.setdefault(state.key, state)
 
+    def states_for(
+        self, pod: PodView, nodes: Sequence[str]
+    ) -> list[NodeState | UnreadableTopology | None]:
+        """Return the states of nodes for one pod, which may not be allowed to use all free GPUs."""
+        avoiding = AvoidingPod.of(pod)
+        restricting = self.restrictions.nodes(avoiding)
+        return [
+            self.restrictions.state(node, usage, avoiding)
+            if node in restricting and isinstance(usage := self._usages[node], NodeUsage)
+            else self._states.get(node)
+            for node in nodes
+        ]
+
     def _update(self, name: str, usage: DerivedUsage) -> None:
+        self.restrictions.update(name, usage if isinstance(usage, NodeUsage) else None)
         if usage is None:
             self._usages.pop(name, None)
             self._states.pop(name, None)

@@ -31,6 +31,7 @@ from gputopo_scheduling.claims import ClaimsError
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on, missing
 from gputopo_scheduling.record import request_origin
+from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
 from gputopo_scheduling.usage import NodeUsage
 
 _MOST_TRIES: Final = 4
@@ -96,7 +97,9 @@ class Binder:
         if isinstance(request, PlacementRequest):
             try:
                 # Build the tables now, so that the decision does not wait for them.
-                await self._cache.evaluate({*self._requests.states(request, [args.node])}, request)
+                await self._cache.evaluate(
+                    {*self._requests.states(pod, request, [args.node])}, request
+                )
             except TablesNotReadyError as error:
                 return BindResult(BindOutcome.FAILED, str(error))
         compared = self._comparisons.pop(pod.uid)
@@ -172,7 +175,8 @@ class Binder:
         if not isinstance(usage, NodeUsage):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {missing(usage).reason}")
         running = self._ledger.surroundings(node)
-        match = match_on(usage.state, request, running)
+        state = restricted_state(usage, AvoidingPod.of(pod))
+        match = match_on(state, request, running)
         if isinstance(match, Misfit):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {match.reason}")
         decision = decide(

@@ -150,7 +150,7 @@ class Verbs:
         with self._metrics.decision_seconds.labels("preempt").time():
             offers = args.offers()
             states = {
-                node: self._requests.state_without(request, node, {*victims.pods})
+                node: self._requests.state_without(pod, request, node, {*victims.pods})
                 for node, victims in offers.items()
             }
             results = await self._cache.evaluate({*states.values()}, request)
@@ -192,7 +192,7 @@ class Verbs:
             return bound_to(nodes, decision.claim.node, decision.match)
         # A node may change during the evaluation. The response is then correct for the node's
         # former state.
-        states = self._requests.states(request, nodes)
+        states = self._requests.states(pod, request, nodes)
         return evaluation(nodes, states, await self._cache.evaluate(set(states), request))
 
     def _offered(

@@ -20,6 +20,7 @@ EDGES_ANNOTATION: Final = "gputopo.io/edges"
 SENSITIVITY_ANNOTATION: Final = "gputopo.io/bandwidth-sensitivity"
 POLICY_ANNOTATION: Final = "gputopo.io/policy"
 MIN_UTILITY_ANNOTATION: Final = "gputopo.io/min-utility-percent"
+AVOID_ANNOTATION: Final = "gputopo.io/avoid"
 
 PROFILE_ANNOTATION: Final = "gputopo.io/profile"
 """Name of the GPUProfile of the pod's workload, in the pod's namespace."""

@@ -170,6 +170,8 @@ class ReplayRecord(ApiModel):
         fingerprint: fingerprint of the node topology.
         size: number of GPUs that the pod requested.
         free: indices of the GPUs that were free, ascending.
+        usable: indices of the free GPUs that the pod was allowed to use, ascending; None if it was
+            allowed to use all free GPUs.
         gpus: indices of the chosen GPUs, in rank order.
         edges: edges of a Custom pattern: rank, rank, weight.
         pattern_from: ``Annotation`` of the pod, or ``Default``.
@@ -183,6 +185,7 @@ class ReplayRecord(ApiModel):
     fingerprint: _Word
     size: Annotated[int, Field(ge=1, le=MAX_GPUS_PER_POD)]
     free: Annotated[list[_Index], Field(max_length=MAX_INDEX + 1)]
+    usable: Annotated[list[_Index], Field(max_length=MAX_INDEX + 1)] | None = None
     gpus: Annotated[list[_Index], Field(min_length=1, max_length=MAX_GPUS_PER_POD)]
     edges: Annotated[list[tuple[_Rank, _Rank, _Weight]], Field(max_length=MAX_EDGES)] = []
     pattern_from: _Word

@@ -10,6 +10,7 @@ from typing import Final, Self, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from gputopo.api.annotations import AnnotationError
+from gputopo.api.avoid import AvoidRule, avoid_rules, format_avoid, parse_avoid
 from gputopo.api.names import (
     EDGES_ANNOTATION,
     MIN_UTILITY_ANNOTATION,
@@ -43,6 +44,7 @@ class RequestAnnotations:
     sensitivity: Sensitivity = Sensitivity.AUTO
     policy: PolicyName | None = None
     min_utility_percent: int | None = None
+    avoid: tuple[AvoidRule, ...] = ()
 
     @classmethod
     def of_job(cls, spec: GPUJobSpec) -> Self:
@@ -53,6 +55,7 @@ class RequestAnnotations:
             sensitivity=spec.communication.bandwidth_sensitivity,
             policy=spec.placement.policy,
             min_utility_percent=spec.placement.min_utility_percent,
+            avoid=avoid_rules(spec.placement.avoid),
         )
 
 
@@ -70,6 +73,7 @@ def parse_request(annotations: Mapping[str, str]) -> RequestAnnotations:
         sensitivity=_choice(annotations, SENSITIVITY_ANNOTATION, Sensitivity) or Sensitivity.AUTO,
         policy=policy,
         min_utility_percent=_min_utility(annotations, policy),
+        avoid=parse_avoid(annotations),
     )
 
 
@@ -86,7 +90,7 @@ def format_request(request: RequestAnnotations) -> dict[str, str]:
         annotations[POLICY_ANNOTATION] = request.policy.value
     if request.min_utility_percent is not None:
         annotations[MIN_UTILITY_ANNOTATION] = str(request.min_utility_percent)
-    return annotations
+    return annotations | format_avoid(request.avoid)
 
 
 def _choice(annotations: Mapping[str, str], name: str, allowed: type[_Enum]) -> _Enum | None:

@@ -4,7 +4,7 @@ The models have the fields that components read or write. Unknown keys are ignor
 version of a component can read objects of a newer version.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -131,6 +131,16 @@ class GPUTopologyStatus(ApiModel):
     samples: Annotated[list[NodeSample], Field(max_length=MAX_NODE_SAMPLES)] = []
 
 
+MAX_AVOID_RULES = 8
+"""Most rules of one pod about pods to avoid."""
+
+AvoidLevel: TypeAlias = Literal["Socket", "Node"]
+
+_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_LabelName = Annotated[str, Field(max_length=317, pattern=rf"^([-a-z0-9.]{{1,253}}/)?{_NAME}$")]
+_LabelValue = Annotated[str, Field(max_length=63, pattern=rf"^({_NAME})?$")]
+
+
 class Edge(ApiModel):
     """One edge of a Custom pattern, between two ranks (numbered from 0)."""
 
@@ -151,8 +161,20 @@ class Communication(ApiModel):
     bandwidth_sensitivity: Sensitivity = Sensitivity.AUTO
 
 
+class AvoidSpec(ApiModel):
+    """``GPUJob.spec.placement.avoid[]``: pods beside which the job must not run.
+
+    Attributes:
+        match_labels: a pod of the same namespace with all of these labels is to be avoided.
+        level: whether the job gets no GPU of the same CPU sockets, or of the same node.
+    """
+
+    match_labels: Annotated[dict[_LabelName, _LabelValue], Field(min_length=1, max_length=8)]
+    level: AvoidLevel = "Socket"
+
+
 class PlacementSpec(ApiModel):
-    """``GPUJob.spec.placement``: the rule that chooses the GPUs.
+    """``GPUJob.spec.placement``: the rule that chooses the GPUs, and which pods to avoid.
 
     Attributes:
         min_utility_percent: least utility for the job with which it accepts GPUs; only with the
@@ -161,6 +183,7 @@ class PlacementSpec(ApiModel):
 
     policy: PolicyName | None = None
     min_utility_percent: UtilityPercent | None = None
+    avoid: Annotated[list[AvoidSpec], Field(max_length=MAX_AVOID_RULES)] = []
 
 
 class Workload(ApiModel):

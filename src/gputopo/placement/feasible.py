@@ -28,7 +28,7 @@ class FeasibleSets:
 
     Attributes:
         topology: topology of the node.
-        free: the GPUs to choose from.
+        free: the free GPUs of the node.
         request: the request of the job.
         sets: GpuMask of each set.
         rows: row of each set in the table of embeddings.
@@ -41,15 +41,21 @@ class FeasibleSets:
         request: PlacementRequest,
         model: BandwidthModel | None = None,
         surroundings: Surroundings | None = None,
+        usable: GpuMask | None = None,
     ) -> None:
-        """``surroundings`` are used by the policy Utility; without them the node is alone."""
+        """Take the GPUs to choose from.
+
+        ``surroundings`` are used by the policy Utility; without them the node is alone. ``usable``
+        are the GPUs to choose from; None for all free GPUs.
+        """
         self.topology = topology
         self.free = free
         self.request = request
         self._model = model
         self._surroundings = surroundings
         self._embeddings = embeddings(topology, request.pattern)
-        self.rows = np.flatnonzero((self._embeddings.sets & ~np.uint64(free)) == 0)
+        usable = free if usable is None else GpuMask(usable & free)
+        self.rows = np.flatnonzero((self._embeddings.sets & ~np.uint64(usable)) == 0)
         self.sets = self._embeddings.sets[self.rows]
 
     @cached_property

@@ -25,6 +25,7 @@ def place(
     request: PlacementRequest,
     model: BandwidthModel | None = None,
     surroundings: Surroundings | None = None,
+    usable: GpuMask | None = None,
 ) -> Match | NoFit:
     """Return the free GPUs that the policy of the request chooses, or why the job does not fit.
 
@@ -34,17 +35,19 @@ def place(
 
     Args:
         topology: topology of the node.
-        free: GPUs that can be chosen.
+        free: the free GPUs of the node.
         request: the request of the job, with its policy.
         model: bandwidth model; None for the default model of the node and pattern.
         surroundings: what decides the utility besides the free GPUs; None if no other job runs on
             the node and all nodes are like it. Only the policy Utility uses it.
+        usable: the GPUs from which the job may get free ones; None for all. The other free GPUs
+            stay free for other jobs.
 
     Raises:
         ValueError: if a free GPU is not in the topology.
         ModelError: if ``model`` does not support the node or the pattern.
     """
-    return _cached_place(FingerprintKey(topology), free, request, model, surroundings)
+    return _cached_place(FingerprintKey(topology), free, request, model, surroundings, usable)
 
 
 def ranking(
@@ -53,6 +56,7 @@ def ranking(
     request: PlacementRequest,
     model: BandwidthModel | None = None,
     surroundings: Surroundings | None = None,
+    usable: GpuMask | None = None,
     *,
     most: int,
 ) -> tuple[Match, ...]:
@@ -64,9 +68,9 @@ def ranking(
         ValueError: if a free GPU is not in the topology.
         ModelError: if ``model`` does not support the node or the pattern.
     """
-    if _no_fit(topology, free, request, model):
+    if _no_fit(topology, free, request, model, usable):
         return ()
-    feasible = FeasibleSets(topology, free, request, model, surroundings)
+    feasible = FeasibleSets(topology, free, request, model, surroundings, usable)
     best = _best_first(POLICIES[request.policy](feasible), len(feasible.sets))
     return tuple(feasible.match(choice) for choice, _ in zip(best, range(most), strict=False))
 
@@ -78,11 +82,12 @@ def _cached_place(
     request: PlacementRequest,
     model: BandwidthModel | None,
     surroundings: Surroundings | None,
+    usable: GpuMask | None,
 ) -> Match | NoFit:
     topology = key.topology
-    if no_fit := _no_fit(topology, free, request, model):
+    if no_fit := _no_fit(topology, free, request, model, usable):
         return no_fit
-    return ranking(topology, free, request, model, surroundings, most=1)[0]
+    return ranking(topology, free, request, model, surroundings, usable, most=1)[0]
 
 
 def _best_first(keys: SortKeys, count: int) -> Iterator[int]:
@@ -102,7 +107,11 @@ def _best_first(keys: SortKeys, count: int) -> Iterator[int]:
 
 
 def _no_fit(
-    topology: NodeTopology, free: GpuMask, request: PlacementRequest, model: BandwidthModel | None
+    topology: NodeTopology,
+    free: GpuMask,
+    request: PlacementRequest,
+    model: BandwidthModel | None,
+    usable: GpuMask | None,
 ) -> NoFit | None:
     if unknown := free & ~topology.mask:
         raise ValueError(f"free: GPU {unknown.bit_length() - 1} is not in the topology")
@@ -116,4 +125,6 @@ def _no_fit(
         return NoFit(f"{needs}, the node has {here}", permanent=True)
     if size > free.bit_count():
         return NoFit(f"{needs}, {free.bit_count()} free", permanent=False)
+    if usable is not None and size > (count := (free & usable).bit_count()):
+        return NoFit(f"{needs}, {count} of the free GPUs usable", permanent=False)
     return None

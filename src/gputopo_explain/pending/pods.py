@@ -96,7 +96,8 @@ def _held_back(
 def _by_nodes(
     view: PodView, pod: Document, request: PlacementRequest, objects: ClusterObjects
 ) -> PodExplanation:
-    needs = PodNeeds(request, requests_of(pod), pod["spec"], objects.installation.resource)
+    resource = objects.installation.resource
+    needs = PodNeeds(request, requests_of(pod), pod["spec"], resource, view)
     reasons = node_reasons(needs, objects.snapshot, objects.machines)
     groups = grouped(reasons, objects.snapshot)
     common = PodExplanation(

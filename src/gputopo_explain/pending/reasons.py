@@ -10,6 +10,7 @@ from gputopo_explain.machines import Machine, Obstacle, rules_against, shortages
 from gputopo_explain.pending.model import NodeGroup
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
+from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import PERMANENT_MISFITS, Misfit
 from gputopo_scheduling.usage import NodeUsage
 
@@ -25,12 +26,14 @@ class PodNeeds:
         amounts: all resources as kube-scheduler counts them.
         spec: ``spec`` of the pod, with its rules for nodes.
         resource: extended resource that counts the GPUs.
+        pod: the pod, with its labels and the pods that it avoids; None if it is not known.
     """
 
     request: PlacementRequest
     amounts: Counter[str]
     spec: Document
     resource: str = RESOURCE
+    pod: PodView | None = None
 
     @property
     def beside_gpus(self) -> Counter[str]:
@@ -61,7 +64,7 @@ def node_reasons(
         machines: the Nodes; if empty, kube-scheduler's filters are not considered.
     """
     names = sorted({*snapshot.nodes, *machines})
-    found = snapshot.evaluate(needs.request, names) if names else None
+    found = snapshot.evaluate(needs.request, names, pod=needs.pod) if names else None
     results = (
         dict(zip(found.nodes, map(found.results.get, found.keys), strict=True)) if found else {}
     )

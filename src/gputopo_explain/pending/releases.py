@@ -12,6 +12,8 @@ other two pods together are two.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from gputopo.topology.model import GpuMask, mask_of
@@ -21,6 +23,7 @@ from gputopo_kube.document import Document
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_pod
 from gputopo_scheduling.claims import claimants
+from gputopo_scheduling.restrictions import AvoidingPod, barred_by
 from gputopo_scheduling.topologies import GpuNode
 from gputopo_scheduling.usage import NodeUsage, gpus_in_use
 
@@ -119,8 +122,13 @@ class NodeUsers:
         snapshot: ClusterSnapshot,
         machines: Mapping[str, Machine],
         documents: Mapping[str, Document],
+        pod: PodView,
     ) -> None:
-        """``documents`` are all pods of the cluster by UID, also those without GPUs."""
+        """``documents`` are all pods of the cluster by UID, also those without GPUs.
+
+        ``pod`` is the pending pod. The pods that it must avoid have also the GPUs beside them.
+        """
+        self._pod = AvoidingPod.of(pod)
         self._snapshot = snapshot
         self._machines = machines
         self._documents = documents
@@ -146,21 +154,33 @@ class NodeUsers:
         usage, known = self._snapshot.usages.get(node), self._snapshot.nodes.get(node)
         if not isinstance(usage, NodeUsage) or not isinstance(known, GpuNode) or usage.not_ready:
             return None
-        users = [user for user in self._users(known, usage) if may_end(user)]
-        missing = size + usage.unknown - usage.free.bit_count()
+        barred: dict[str, int] = {}
+        for each, gpus in barred_by(usage.topology, usage.occupants, self._pod):
+            barred[each.uid] = gpus
+        users = [user for user in self._users(known, usage, barred) if may_end(user)]
+        usable = usage.free & ~reduce(or_, barred.values(), 0)
+        missing = size + usage.unknown - usable.bit_count()
         chosen = smallest_set(users, missing)
         if chosen is None or node not in self._machines:
             return chosen
         return self._with_amounts(self._machines[node], needed, chosen, may_end)
 
-    def _users(self, node: GpuNode, usage: NodeUsage) -> Iterator[NodeUser]:
-        """Yield the users of GPUs that would become free, also those without a pod object."""
-        held = held_gpus(self._snapshot, node)
+    def _users(
+        self, node: GpuNode, usage: NodeUsage, barred: Mapping[str, int]
+    ) -> Iterator[NodeUser]:
+        """Yield the users of GPUs that would become free, also those without a pod object.
+
+        ``barred`` are the GPUs that a user keeps from the pending pod.
+        """
+        held = {
+            uid: each._replace(gpus=GpuMask(each.gpus & usage.used | barred.get(uid, 0)))
+            for uid, each in held_gpus(self._snapshot, node).items()
+        }
         for uid, each in held.items():
             others = 0
             for other, theirs in held.items():
                 others |= 0 if other == uid else theirs.gpus
-            freed = GpuMask(each.gpus & usage.used & usage.healthy & ~others)
+            freed = GpuMask(each.gpus & usage.healthy & ~others)
             count = freed.bit_count() + each.unknown
             if uid and count:
                 yield NodeUser(uid, each.name, count, self._views.get(uid))

@@ -31,7 +31,7 @@ class ReleaseSearch:
         self._nodes = [node for node in reasons.obstacles if not reasons.is_permanent(node)]
         self._objects = objects
         self._documents = {str(pod["metadata"].get("uid")): pod for pod in objects[LiveKind.PODS]}
-        self._users = NodeUsers(objects.snapshot, objects.machines, self._documents)
+        self._users = NodeUsers(objects.snapshot, objects.machines, self._documents, view)
         self._ends = PodEnds(objects)
 
     def releases(self) -> Sequence[Release]:

@@ -97,10 +97,10 @@ def choices(topology: NodeTopology, decision: DecisionInput) -> Choices:
 def _ranked(
     topology: NodeTopology, decision: DecisionInput, *, topology_free: bool, most: int
 ) -> Sequence[Match]:
-    free, around = decision.free, decision.surroundings
+    free, around, usable = decision.free, decision.surroundings, decision.usable
     if topology_free:
-        free, around = topology.mask, around and replace(around, neighbours=())
-    return ranking(topology, free, decision.request, decision.model, around, most=most)
+        free, around, usable = topology.mask, around and replace(around, neighbours=()), None
+    return ranking(topology, free, decision.request, decision.model, around, usable, most=most)
 
 
 def _compared(match: Match, chosen: Match) -> GpuChoice:

@@ -25,6 +25,7 @@ MISFIT_WORDS: Final[Mapping[str, str]] = MappingProxyType(
         MisfitKind.NOT_READY: "that were not ready",
         MisfitKind.RESERVED_ELSEWHERE: "while the pod was being bound to another node",
         MisfitKind.REJECTED: "for which the request was rejected",
+        MisfitKind.AVOID: "with free GPUs only beside pods to avoid",
     }
 )
 """Kinds of misfits, after a number of nodes."""

@@ -75,6 +75,7 @@ class DecisionInput:
         model: the bandwidth model that was used; None for one GPU.
         chosen: the GPUs that were chosen, in rank order.
         surroundings: what ran on the node, for the policy Utility; None for other policies.
+        usable: the free GPUs that the pod was allowed to use; None for all.
     """
 
     free: GpuMask
@@ -82,6 +83,7 @@ class DecisionInput:
     model: BandwidthModel | None
     chosen: tuple[GpuIndex, ...]
     surroundings: Surroundings | None = None
+    usable: GpuMask | None = None
 
 
 def recorded_placement(pod: PodView) -> RecordedPlacement:
@@ -123,6 +125,7 @@ def decision_input(figures: PlacementAnnotation, record: ReplayRecord) -> Decisi
         model=_model(figures.model, record.size),
         chosen=tuple(map(GpuIndex, record.gpus)),
         surroundings=_surroundings(record),
+        usable=None if record.usable is None else mask_of(map(GpuIndex, record.usable)),
     )
 
 

@@ -106,7 +106,9 @@ def _same_structure(
 def _place(topology: NodeTopology, decision: DecisionInput) -> Match:
     try:
         chosen = place(
-            topology, decision.free, decision.request, decision.model, decision.surroundings
+            *(topology, decision.free, decision.request, decision.model),
+            surroundings=decision.surroundings,
+            usable=decision.usable,
         )
     except (ModelError, ValueError) as error:
         raise RecordError(str(error)) from None

@@ -1,9 +1,10 @@
 """Pods and GPUTopology objects in the form of the API server."""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gputopo.api.names import API_VERSION, RESOURCE, SCHEDULER_NAME
+from gputopo.api.names import API_VERSION, AVOID_ANNOTATION, RESOURCE, SCHEDULER_NAME
 from gputopo.api.topology import to_spec
 from gputopo.topology.model import NodeTopology
 
@@ -27,6 +28,7 @@ def pod(
     node: str | None = None,
     phase: str = "Pending",
     annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
     containers: Iterable[Document] = (),
     init_containers: Iterable[Document] = (),
 ) -> Document:
@@ -48,9 +50,16 @@ def pod(
         },
         "status": {"phase": phase},
     }
+    if labels is not None:
+        document["metadata"]["labels"] = dict(labels)
     if node is not None:
         document["spec"]["nodeName"] = node
     return document
+
+
+def avoiding(level: str = "Socket", **labels: str) -> dict[str, str]:
+    """Return the annotation of a pod that avoids pods with these labels."""
+    return {AVOID_ANNOTATION: json.dumps([{"matchLabels": labels, "level": level}])}
 
 
 def topology_object(

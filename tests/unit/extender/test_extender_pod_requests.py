@@ -80,10 +80,10 @@ def test_keys_of_nodes_have_the_state_and_the_running_jobs() -> None:
     ledger = ledger_with(bound("runs", 0, 1))
     requests = requests_on(ledger)
     request = valid(requests, annotated())
-    key, missing = requests.states(request, ["n1", "bare"])
+    key, missing = requests.states(pod_view(pod("new", 2)), request, ["n1", "bare"])
     assert key == SurroundedState(ledger.states()["n1"], NOTHING_RUNS)  # type: ignore[arg-type]
     assert missing is None
-    without = requests.state_without(request, "n1", {"uid-runs"})
+    without = requests.state_without(pod_view(pod("new", 2)), request, "n1", {"uid-runs"})
     assert isinstance(without, SurroundedState)
     assert without.state.free == without.state.healthy
     assert without != key
@@ -92,7 +92,7 @@ def test_keys_of_nodes_have_the_state_and_the_running_jobs() -> None:
 def test_keys_of_other_policies_are_the_states() -> None:
     ledger = ledger_with()
     requests = requests_on(ledger, PolicyName.PRESERVE)
-    [key] = requests.states(valid(requests, annotated()), ["n1"])
+    [key] = requests.states(pod_view(pod("new", 2)), valid(requests, annotated()), ["n1"])
     assert isinstance(key, NodeState)
     assert key is ledger.states()["n1"]
 

@@ -211,3 +211,11 @@ def test_pod_that_prefers_nodes_is_recognized(spec: Document, *, prefers: bool) 
     document = pod("a", 2)
     document["spec"] |= spec
     assert parse_pod(document).prefers_nodes is prefers
+
+
+def test_equal_labels_are_one_object() -> None:
+    labels = {"b": "2", "a": "1"}
+    first, second = (parse_pod(pod(name, labels=labels)) for name in ("x", "y"))
+    assert first.labels == (("a", "1"), ("b", "2"))
+    assert first.labels is second.labels
+    assert parse_pod(pod("z")).labels == ()

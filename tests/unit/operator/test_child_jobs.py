@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gputopo.api.avoid import AvoidRule
 from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint, parse_measuring
 from gputopo.api.names import FACTS_ANNOTATION, PROFILE_ANNOTATION, TUNED_LABEL
@@ -41,10 +42,12 @@ def _child(
 def test_pod_annotations_repeat_the_spec_of_the_gpujob() -> None:
     edges = [{"from": 0, "to": 2, "weight": 5}, {"from": 2, "to": 1}]
     communication = {"pattern": "Custom", "edges": edges}
-    child = _child(communication=communication, placement={"policy": "Greedy"})
+    avoid = [{"matchLabels": {"app": "noisy"}, "level": "Node"}]
+    child = _child(communication=communication, placement={"policy": "Greedy", "avoid": avoid})
     request = parse_request(child["spec"]["template"]["metadata"]["annotations"])
     assert (request.pattern, request.policy) == (PatternKind.CUSTOM, PolicyName.GREEDY)
     assert request.edges == ((0, 2, 5), (2, 1, 1))
+    assert request.avoid == (AvoidRule((("app", "noisy"),), "Node"),)
 
 
 @pytest.mark.parametrize(

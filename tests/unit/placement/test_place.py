@@ -161,3 +161,25 @@ def test_a_node_with_too_many_gpus_does_not_fit() -> None:
 def test_an_unknown_free_gpu_is_an_error() -> None:
     with pytest.raises(ValueError, match="free: GPU 9 is not in the topology"):
         place(DGX1, gpus(0, 9), PlacementRequest(ring(1), sensitive=False))
+
+
+def test_gpus_that_only_this_job_may_not_use_count_as_free() -> None:
+    usable = gpus(4, 5, 6, 7)
+    found = place(DGX1, DGX1.mask, SENSITIVE_RING_3, usable=usable)
+    assert isinstance(found, Match)
+    assert set(found.gpus) <= {4, 5, 6, 7}
+    same = next(
+        each
+        for each in ranking(DGX1, DGX1.mask, SENSITIVE_RING_3, most=60)
+        if set(each.gpus) == set(found.gpus)
+    )
+    assert found == same
+    listed = ranking(DGX1, DGX1.mask, SENSITIVE_RING_3, usable=usable, most=60)
+    assert listed[0] == found
+    assert len(listed) == 4
+
+
+def test_job_does_not_fit_if_too_few_free_gpus_are_usable() -> None:
+    none = place(DGX1, WITHOUT_0_3_6, SENSITIVE_RING_3, usable=gpus(0, 1, 2))
+    assert none == NoFit("needs 3 GPUs, 2 of the free GPUs usable", permanent=False)
+    assert ranking(DGX1, WITHOUT_0_3_6, SENSITIVE_RING_3, usable=gpus(0), most=1) == ()

@@ -1,0 +1,131 @@
+"""Pods with random rules are placed and end in any order: no rule is broken in either direction."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gputopo.api.names import AVOID_ANNOTATION
+from gputopo.placement.model import Match
+from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.state.ledger import Ledger
+from gputopo_kube.pods import PodView
+from gputopo_scheduling.node_fits import match_on
+from gputopo_scheduling.record import request_origin
+from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
+from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.usage import NodeState, NodeUsage
+from gputopo_topologies.catalogue import named
+from support.builders.objects import Document, at_version, pod, topology_object
+from support.builders.requests import pod_view, request_in
+
+NODES = {"n1": "dgx1-v100", "n2": "pcie-8gpu", "n3": "dgx1-v100"}
+TOPOLOGIES = {name: named(kind, node=name) for name, kind in NODES.items()}
+SOCKET: dict[str, tuple[str, int | None]] = {
+    gpu.uuid: (node, gpu.numa_node) for node, each in TOPOLOGIES.items() for gpu in each.gpus
+}
+APPS, TEAMS = ("a", "b", "c"), ("x", "y")
+PODS = 200
+
+
+def random_pod(chance: Random, number: int) -> Document:
+    """Return a pod with random labels; half of the pods have rules."""
+    labels = {"app": chance.choice(APPS), "team": chance.choice(TEAMS)}
+    rules = [
+        {"matchLabels": chance.choice(({"app": "a"}, {"app": "b", "team": "x"}, {"team": "y"}))}
+        | ({"level": "Node"} if chance.random() < 0.2 else {})
+        for _ in range(chance.choice((0, 0, 1, 2)))
+    ]
+    annotations = {AVOID_ANNOTATION: json.dumps(rules)} if rules else {}
+    namespace = chance.choice(("one", "one", "two"))
+    document = pod(
+        f"p{number}",
+        chance.choice((1, 1, 2, 4)),
+        namespace=namespace,
+        annotations=annotations,
+        labels=labels,
+    )
+    return at_version(document, number + 1)
+
+
+def place(ledger: Ledger, view: PodView, chance: Random) -> list[str] | None:
+    """Reserve GPUs on a random node that fits, as bind does; return their UUIDs."""
+    nodes = chance.sample([*NODES], len(NODES))
+    for node, state in zip(nodes, ledger.states_for(view, nodes), strict=True):
+        assert isinstance(state, NodeState)
+        usage = ledger.usage(node)
+        assert isinstance(usage, NodeUsage)
+        assert state.key == restricted_state(usage, AvoidingPod.of(view)).key
+        match = match_on(state, request_in(view))
+        if isinstance(match, Match):
+            decision = decide(
+                *(view, request_in(view), match),
+                node=node,
+                usage=usage,
+                origin=request_origin(view.annotations),
+                compared=None,
+            )
+            ledger.reservations.reserve(decision)
+            if chance.random() < 0.5:
+                ledger.put_pod(bound(view, decision))
+            return [*decision.claim.gpus]
+    return None
+
+
+def bound(view: PodView, decision: Decision) -> PodView:
+    """Return the pod after its Binding."""
+    annotations = {**view.annotations, **decision.annotations}
+    return replace(view, node=decision.claim.node, annotations=annotations, started=True)
+
+
+def end(ledger: Ledger, uid: str) -> None:
+    """Let a pod end without a process left, whether it was bound or not."""
+    view = ledger.get_pod(uid)
+    assert view is not None
+    ledger.put_pod(replace(view, phase="Succeeded", stopped=True))
+    ledger.drop_pod(uid)
+
+
+def broken(pods: Sequence[tuple[Document, list[str]]]) -> list[str]:
+    """Return the names of pods beside which a pod runs that they avoid."""
+    found = []
+    for one, own in pods:
+        rules = json.loads(one["metadata"]["annotations"].get(AVOID_ANNOTATION, "[]"))
+        for other, theirs in pods:
+            same = one["metadata"]["namespace"] == other["metadata"]["namespace"]
+            if one is other or not same:
+                continue
+            for rule in rules:
+                part = slice(1) if rule.get("level") == "Node" else slice(2)
+                near = {SOCKET[each][part] for each in own} & {
+                    SOCKET[each][part] for each in theirs
+                }
+                labels = other["metadata"]["labels"].items()
+                if near and rule["matchLabels"].items() <= labels:
+                    found.append(one["metadata"]["name"])
+    return found
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_no_rule_is_broken(seed: int) -> None:
+    chance, ledger = Random(seed), Ledger()  # noqa: S311 - not a secret
+    for name, topology in TOPOLOGIES.items():
+        ledger.put_topology(parse_node(topology_object(name, topology)))
+    running: list[tuple[Document, list[str]]] = []
+    placed: list[list[str]] = []
+    for number in range(PODS):
+        document = random_pod(chance, number)
+        view = pod_view(document)
+        ledger.put_pod(view)
+        uuids = place(ledger, view, chance)
+        if uuids is not None:
+            running.append((document, uuids))
+            placed.append(uuids)
+            assert broken(running) == []
+        while running and chance.random() < 0.45:
+            ended, _ = running.pop(chance.randrange(len(running)))
+            end(ledger, ended["metadata"]["uid"])
+    assert len(placed) > PODS // 4

@@ -1,0 +1,57 @@
+"""The annotation with the pods that a pod avoids."""
+
+import pytest
+
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.avoid import AvoidRule, avoid_rules, format_avoid, known_avoid, parse_avoid
+from gputopo.api.names import AVOID_ANNOTATION
+from gputopo.api.request import RequestAnnotations, format_request, parse_request
+from gputopo.api.v1alpha1 import AvoidSpec
+
+NOISY = AvoidRule((("app", "noisy"),))
+BOTH = AvoidRule((("app", "train"), ("example.org/team", "")), "Node")
+
+
+def test_rules_are_read_and_written() -> None:
+    annotations = format_avoid([NOISY, BOTH])
+    assert parse_avoid(annotations) == (NOISY, BOTH)
+    request = RequestAnnotations(avoid=(NOISY, BOTH))
+    assert parse_request(format_request(request)) == request
+    assert format_avoid([]) == {}
+    assert parse_avoid({}) == ()
+
+
+def test_level_is_socket_by_default_and_unknown_keys_are_ignored() -> None:
+    text = '[{"matchLabels": {"app": "noisy"}, "since": 1}]'
+    assert parse_avoid({AVOID_ANNOTATION: text}) == (NOISY,)
+
+
+def test_rules_of_a_job_are_those_of_the_annotation() -> None:
+    spec = AvoidSpec(match_labels={"example.org/team": "", "app": "train"}, level="Node")
+    assert avoid_rules([spec]) == (BOTH,)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("no JSON", "Invalid JSON"),
+        ("{}", "list"),
+        ('[{"level": "Node"}]', "matchLabels"),
+        ('[{"matchLabels": {}}]', "matchLabels"),
+        ('[{"matchLabels": {"app": "a b"}}]', "app"),
+        ('[{"matchLabels": {"a b": "x"}}]', "a b"),
+        ('[{"matchLabels": {"app": "x"}, "level": "Rack"}]', "level"),
+        ("[" + ", ".join(['{"matchLabels": {"app": "x"}}'] * 9) + "]", "at most 8"),
+    ],
+)
+def test_wrong_value_is_rejected_with_the_remedy(text: str, words: str) -> None:
+    with pytest.raises(AnnotationError, match=r"gputopo.io/avoid: .*level is Socket or Node") as it:
+        parse_avoid({AVOID_ANNOTATION: text})
+    assert words in str(it.value)
+    assert known_avoid({AVOID_ANNOTATION: text}) == ()
+
+
+def test_rule_matches_pods_with_all_of_its_labels() -> None:
+    assert NOISY.matches((("app", "noisy"), ("tier", "1")))
+    assert not NOISY.matches((("app", "quiet"),))
+    assert not BOTH.matches((("app", "train"),))
