@@ -27,6 +27,8 @@ from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
+from gputopo_extender.verbs.postponement.assembly import assemble
+from gputopo_extender.verbs.postponement.postponer import Postponer
 from gputopo_extender.verbs.warm_up import TableWarmUp
 from gputopo_kube.client import AsyncApi, AsyncClient
 from gputopo_kube.probes import ProbeServer, in_event_loop
@@ -81,13 +83,19 @@ async def running(
         default_policy=settings.default_policy,
         weights=settings.weights,
     )
-    comparisons = NodeComparisons()
+    handover = _handover(settings, api, metrics)
+    postponement = assemble(
+        *(ledger, cache, requests, pod_api, metrics.registry),
+        default_seconds=settings.max_wait_seconds,
+        leads=handover.leads if handover else lambda: True,
+    )
     binder = Binder(
         ledger,
         cache,
         pod_api,
         fence,
-        comparisons,
+        NodeComparisons(),
+        postponement.pods,
         requests,
         resource=settings.resource,
     )
@@ -95,7 +103,7 @@ async def running(
         ledger,
         cache,
         binder,
-        comparisons,
+        postponement.postponer,
         metrics,
         requests,
         resource=settings.resource,
@@ -105,9 +113,10 @@ async def running(
         _background(
             *(reflector.run() for reflector in reflectors),
             _relist_when_stale(ledger, reflectors),
-            _resolve_forever(binder, metrics),
+            _resolve_forever(binder, metrics, postponement.postponer),
             _freeze_lists(required),
-            *_handover(settings, api, metrics),
+            *postponement.background(),
+            *([handover.run()] if handover else []),
             TableWarmUp(ledger, cache, settings.default_policy).run(),
         ),
         _serving(
@@ -144,12 +153,10 @@ async def _background(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
                 task.cancel()
 
 
-def _handover(
-    settings: ExtenderSettings, api: AsyncApi, metrics: Metrics
-) -> list[Coroutine[Any, Any, None]]:
-    """Return a list with the coroutine of the leader handover; empty if no pod name is set."""
+def _handover(settings: ExtenderSettings, api: AsyncApi, metrics: Metrics) -> LeaseHandover | None:
+    """Return the leader handover; None if no pod name is set."""
     if not settings.pod:
-        return []
+        return None
     candidate = LeaseCandidate(
         namespace=settings.namespace,
         pod=settings.pod,
@@ -159,7 +166,7 @@ def _handover(
     )
     handover = LeaseHandover(api, candidate)
     metrics.watch_leader(handover.leads)
-    return [handover.run()]
+    return handover
 
 
 async def _relist_when_stale(ledger: Ledger, reflectors: Sequence[Reflector[Any]]) -> None:
@@ -171,11 +178,12 @@ async def _relist_when_stale(ledger: Ledger, reflectors: Sequence[Reflector[Any]
             reflector.list_again()
 
 
-async def _resolve_forever(binder: Binder, metrics: Metrics) -> None:
+async def _resolve_forever(binder: Binder, metrics: Metrics, postponer: Postponer) -> None:
     while True:
         await asyncio.sleep(_RESOLVE_EVERY_SECONDS)
         for result in await binder.resolve_open():
             metrics.resolved(result)
+            postponer.bind_ended(result)
 
 
 async def _freeze_lists(reflectors: Sequence[Reflector[Any]]) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from gputopo.api.names import RESOURCE
+from gputopo.api.waiting import MAX_WAIT_SECONDS
 from gputopo.placement.model import PolicyName
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
@@ -76,6 +77,15 @@ class ExtenderSettings(ProgramSettings):
             "one of the best; 0 disables this",
         ),
     ] = 100
+    max_wait_seconds: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=MAX_WAIT_SECONDS,
+            description="how long a pod waits at most for a better placement, if it does not say; "
+            "0 places such pods at once",
+        ),
+    ] = 600
     api_timeout_seconds: Annotated[
         Seconds,
         Field(

@@ -50,6 +50,7 @@ class Installation:
     Attributes:
         namespace: where gputopo is installed.
         resource: extended resource that counts the GPUs.
+        max_wait_seconds: longest wait for a better placement of pods that do not set it.
         queue_order: order of the queue of GPUJobs; empty if there is no queue.
         max_skip_seconds: a GPUJob that has waited longer comes first.
         utility_weights: weights of the policy Utility.
@@ -61,6 +62,7 @@ class Installation:
     scheduler_name: str = SCHEDULER_NAME
     default_policy: PolicyName = PolicyName.PRESERVE
     offer_one_above: int = 100
+    max_wait_seconds: int = 600
     queue_order: str = ""
     max_skip_seconds: float = 3600.0
     utility_weights: UtilityWeights = INSTALLATION_WEIGHTS
@@ -173,6 +175,7 @@ def parse_installation(deployments: Iterable[Document]) -> Installation:
         scheduler_name=flags.get("scheduler-name") or default.scheduler_name,
         default_policy=PolicyName(policy) if policy in {*PolicyName} else default.default_policy,
         offer_one_above=int(_number(flags.get("offer-one-above"), default.offer_one_above)),
+        max_wait_seconds=int(_number(flags.get("max-wait-seconds"), default.max_wait_seconds)),
         queue_order=flags.get("queue-order", ""),
         max_skip_seconds=_number(flags.get("queue-max-skip-seconds"), default.max_skip_seconds),
         utility_weights=_weights(flags.get("utility-weights")),

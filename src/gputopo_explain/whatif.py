@@ -9,15 +9,15 @@ from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from gputopo.placement.model import Match, PlacementRequest, PolicyName
+from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.paths import surroundings_on_node
 from gputopo.placement.place import ranking
 from gputopo.placement.score import Candidate
 from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology
-from gputopo.utility.surroundings import job_surroundings
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.pending.model import PodExplanation
 from gputopo_explain.pending.pods import explain_pod
+from gputopo_explain.requests import with_surroundings
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView, parse_pod
@@ -104,7 +104,7 @@ def place_live(
     if request is None or not nodes:
         return WhatIf(explanation)
     view = parse_pod(pod, objects.installation.resource)
-    request = _with_surroundings(request, view, objects)
+    request = with_surroundings(request, view, objects)
     found = objects.snapshot.evaluate(request, nodes, objects.surroundings, view)
     shares = _shares(view, request, nodes, objects.snapshot)
     ranks = ranks_by_share(found, shares, sensitive=request.sensitive)
@@ -115,22 +115,6 @@ def place_live(
     options = _options(found, known, shares, scored, {*equally_good})
     chosen = _chosen(equally_good, known, request, runners_up, objects, view)
     return WhatIf(explanation, options, chosen)
-
-
-def _with_surroundings(
-    request: PlacementRequest, view: PodView, objects: ClusterObjects
-) -> PlacementRequest:
-    """Return the request as the extender makes it, with what is known of slowdowns."""
-    if request.policy is not PolicyName.UTILITY:
-        return request
-    usages = objects.snapshot.usages.values()
-    surroundings = job_surroundings(
-        objects.interference.kind_of(view),
-        objects.interference.slowdowns,
-        [usage.topology for usage in usages if isinstance(usage, NodeUsage)],
-        objects.installation.utility_weights,
-    )
-    return replace(request, surroundings=surroundings)
 
 
 def _shares(

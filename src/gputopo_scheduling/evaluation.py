@@ -58,6 +58,8 @@ class MisfitKind(StrEnum):
     RESERVED_ELSEWHERE = "reserved_elsewhere"
     REJECTED = "rejected"
     AVOID = "avoid"
+    POSTPONED = "postponed"
+    HELD = "held"
 
 
 _TEMPORARY = frozenset(
@@ -72,7 +74,8 @@ _TEMPORARY = frozenset(
 )
 """Misfits that end automatically or when other pods end.
 
-Preemption has no effect on nodes with other misfits.
+Preemption has no effect on nodes with other misfits, or must not take place: a pod that waits for
+a better placement may not preempt other pods.
 """
 
 PERMANENT_MISFITS = frozenset(MisfitKind) - _TEMPORARY

@@ -8,6 +8,7 @@ from gputopo.api.known_facts import parse_known_facts
 from gputopo.api.measuring import parse_measuring
 from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION
 from gputopo.api.request import RequestAnnotations, parse_request, require_utility
+from gputopo.api.waiting import parse_max_wait
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.sensitivity.resolve import resolve_sensitivity
@@ -33,7 +34,9 @@ def placement_request(
         )
     try:
         annotated = parse_request(pod.annotations)
-        parse_measuring(pod.annotations)  # so that a pod with a wrong value is rejected here
+        # Parse these too, so that a pod with a wrong value is rejected here.
+        parse_measuring(pod.annotations)
+        parse_max_wait(pod.annotations)
         pattern = _pattern(annotated, size)
         if annotated.min_utility_percent is not None:
             require_utility(annotated.policy or default_policy)

@@ -32,6 +32,7 @@ from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
+from gputopo_extender.verbs.postponement.pods import PostponedPods
 from gputopo_kube.errors import ConflictError, NotFoundError, RejectedError, UnavailableError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.claims import Claim
@@ -194,6 +195,7 @@ class Extender:
                 poll_seconds=0,
             ),
             NodeComparisons(),
+            PostponedPods(self.ledger, lambda: 0.0),
             PodRequests(
                 self.ledger,
                 resource=RESOURCE,

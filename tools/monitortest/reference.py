@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry, Metric
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.metrics import Metrics
+from gputopo_extender.verbs.postponement.metrics import PostponementMetrics
+from gputopo_extender.verbs.postponement.pods import PostponedPods
 from gputopo_kube.reflector import ListWatchTiming, Reflector
 from gputopo_operator.metrics import OperatorMetrics
 from localcluster.settings import CLONE
@@ -57,6 +59,7 @@ def families() -> list[Family]:
     kinds = ("pods", "gputopologies", "gpuprofiles")
     extender = Metrics(Ledger(), [*map(_reflector, kinds)])
     extender.watch_leader(bool)
+    PostponementMetrics(extender.registry, PostponedPods(Ledger(), float))
     found: dict[str, Family] = {}
     for component, registry in (
         ("extender", extender.registry),

@@ -1,14 +1,25 @@
 """The requests about pods that the binder, the claim fence and the binding writer send."""
 
 import uuid
+from collections.abc import Mapping
+from typing import Any, Final
 
 from gputopo.api.names import INVALIDATED_ANNOTATION
+from gputopo.runtime.times import utc_now
 from gputopo_extender.state.decision import Decision
 from gputopo_kube.client import AsyncApi
 from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from gputopo_kube.resources import BindingDocument, PodDocument, PodStatusDocument
+from gputopo_kube.resources import (
+    BindingDocument,
+    EventDocument,
+    PodDocument,
+    PodStatusDocument,
+)
+
+_COMPONENT: Final = "gputopo-extender"
+_LONGEST_MESSAGE: Final = 1024
 
 
 class PodApi:
@@ -43,6 +54,24 @@ class PodApi:
         except NotFoundError:
             return None
 
+    async def annotate(self, pod: PodView, annotations: Mapping[str, str]) -> None:
+        """Set annotations of a pod that is not bound.
+
+        Raises:
+            RejectedError: the pod was deleted, or another pod has its name now.
+            UnavailableError: the annotations may have been set.
+        """
+        body = {"metadata": {"uid": pod.uid, "annotations": dict(annotations)}}
+        await self._api.patch(PodStatusDocument, pod.name, body, pod.namespace)
+
+    async def create_event(self, pod: PodView, reason: str, message: str) -> None:
+        """Create an Event of type Normal on a pod.
+
+        Raises:
+            ApiError: the Event may be missing.
+        """
+        await self._api.create(EventDocument, _event(pod, reason, message), namespace=pod.namespace)
+
     async def bind(self, decision: Decision) -> None:
         """Send the Binding that writes the node and the GPUs of a decision to the pod.
 
@@ -66,3 +95,26 @@ class PodApi:
 
     def _parse(self, document: Document | None) -> PodView | None:
         return None if document is None else parse_gpu_pod(document, self._resource)
+
+
+def _event(pod: PodView, reason: str, message: str) -> dict[str, Any]:
+    now = utc_now()
+    return {
+        "metadata": {"generateName": f"{pod.name}.", "namespace": pod.namespace},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": pod.name,
+            "namespace": pod.namespace,
+            "uid": pod.uid,
+        },
+        "reason": reason,
+        "message": message[:_LONGEST_MESSAGE],
+        "type": "Normal",
+        "source": {"component": _COMPONENT},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+        "reportingComponent": _COMPONENT,
+        "reportingInstance": "",
+    }

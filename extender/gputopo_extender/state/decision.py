@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gputopo.api.annotations import GpusAnnotation
-from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.api.names import (
+    GPUS_ANNOTATION,
+    PLACEMENT_ANNOTATION,
+    POSTPONED_ANNOTATION,
+    RETRY_ANNOTATION,
+)
 from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.paths import surroundings_on_node
@@ -113,7 +118,13 @@ def is_unchanged(pod: PodView, before: PodView) -> bool:
 
 
 def _decisive(pod: PodView) -> tuple[object, ...]:
-    return (pod.uid, pod.node, pod.live, pod.containers, pod.annotations)
+    # The two annotations of a wait change nothing, and no extender invalidates a Binding with them.
+    annotations = {
+        name: text
+        for name, text in pod.annotations.items()
+        if name not in {POSTPONED_ANNOTATION, RETRY_ANNOTATION}
+    }
+    return (pod.uid, pod.node, pod.live, pod.containers, annotations)
 
 
 def _by_container(pod: PodView, uuids: tuple[GpuUuid, ...]) -> dict[str, list[str]]:

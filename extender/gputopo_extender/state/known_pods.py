@@ -38,6 +38,14 @@ class KnownPods:
         """Yield the live pods that are bound to a node."""
         return (pod for pod in self._pods.values() if pod.live and pod.node is not None)
 
+    def pending_with(self, annotation: str) -> list[PodView]:
+        """Return the pods that have an annotation, are not gated and not bound to a node."""
+        return [
+            pod
+            for pod in self._pods.values()
+            if pod.node is None and annotation in pod.annotations and pod.live and not pod.gated
+        ]
+
     def put(self, pod: PodView) -> None:
         """Add or replace a pod."""
         self.drop(pod.uid)

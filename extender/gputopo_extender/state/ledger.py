@@ -7,7 +7,7 @@ all current objects. So it is the same whether the objects came from a list or f
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -21,10 +21,12 @@ from gputopo_extender.state.usages import DerivedUsage, UsageCache
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.ended import is_confirmed
+from gputopo_scheduling.evaluation import AnyNodeState, SurroundedState
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
+from gputopo_scheduling.waiting import idle_key
 
 
 class Ledger:
@@ -105,6 +107,17 @@ class Ledger:
         if not isinstance(known, GpuNode):
             return NOTHING_RUNS
         return self.interference.assumed(self._derive(known, without=uids))
+
+    def idle_key(self, key: Hashable) -> AnyNodeState:
+        """Return the key for the evaluation of a node as if all pods on it had ended."""
+        idle = idle_key(key)
+        if isinstance(idle, SurroundedState):
+            return SurroundedState(self._refreshed().share(idle.state), idle.running)
+        return self._refreshed().share(idle) if isinstance(idle, NodeState) else idle
+
+    def pending_with(self, annotation: str) -> list[PodView]:
+        """Return the pods that have an annotation, are not gated and not bound to a node."""
+        return self._pods.pending_with(annotation)
 
     def changes(self) -> int:
         """Return a number that grows when the usage of a node may have changed."""

@@ -24,11 +24,12 @@ from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
+from gputopo_extender.verbs.postponement.pods import PostponedPods
 from gputopo_kube.errors import ApiError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import ClaimsError
-from gputopo_scheduling.evaluation import Misfit
+from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on, missing
 from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
@@ -59,7 +60,11 @@ class _PodRequest:
 
 
 class Binder:
-    """Binds pods; two binds of the same pod run one after the other."""
+    """Binds pods; two binds of the same pod run one after the other.
+
+    Attributes:
+        comparisons: how the nodes compared in filter, for each pod.
+    """
 
     def __init__(
         self,
@@ -68,19 +73,21 @@ class Binder:
         api: PodApi,
         fence: ClaimFence,
         comparisons: NodeComparisons,
+        postponed: PostponedPods,
         requests: PodRequests,
         *,
         resource: str,
     ) -> None:
         """Choose GPUs by ``ledger``, write claims with ``fence``, send Bindings with ``api``.
 
-        ``comparisons`` are those of the verb filter.
+        ``comparisons`` and ``postponed`` are those of the verb filter.
         """
         self._ledger = ledger
         self._cache = cache
         self._api = api
         self._fence = fence
-        self._comparisons = comparisons
+        self.comparisons = comparisons
+        self._postponed = postponed
         self._writer = BindingWriter(ledger, api, fence)
         self._requests = requests
         self._resource = resource
@@ -102,7 +109,7 @@ class Binder:
                 )
             except TablesNotReadyError as error:
                 return BindResult(BindOutcome.FAILED, str(error))
-        compared = self._comparisons.pop(pod.uid)
+        compared = self.comparisons.pop(pod.uid)
         requested = _PodRequest(
             request, pod.annotations, compared.of_node(args.node) if compared else None
         )
@@ -177,6 +184,8 @@ class Binder:
         running = self._ledger.surroundings(node)
         state = restricted_state(usage, AvoidingPod.of(pod))
         match = match_on(state, request, running)
+        if not isinstance(match, Misfit) and not self._postponed.accepts(pod.uid, match):
+            match = Misfit(MisfitKind.POSTPONED, "other pods have taken the better GPUs meanwhile")
         if isinstance(match, Misfit):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {match.reason}")
         decision = decide(
@@ -187,6 +196,7 @@ class Binder:
             compared=requested.compared,
             running=running,
         )
+        decision = self._postponed.with_end(decision, pod)
         # No other code runs between the checks above and the reservation in ``write``.
         return await self._writer.write(decision, pod, until=until)
 

@@ -24,10 +24,10 @@ from gputopo_extender.protocol import (
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.verbs.bind import Binder
-from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_extender.verbs.metrics import Metrics
+from gputopo_extender.verbs.postponement.postponer import Postponer
 from gputopo_extender.verbs.preempt import FreedNode, choose_nodes
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.podmodel import PodError
@@ -47,14 +47,14 @@ class Verbs:
         ledger: Ledger,
         cache: EvaluationCache,
         binder: Binder,
-        comparisons: NodeComparisons,
+        postponer: Postponer,
         metrics: Metrics,
         requests: PodRequests,
         *,
         resource: str,
         offer_one_above: int,
     ) -> None:
-        """Evaluate the nodes in ``ledger`` with ``cache``; keep ``comparisons`` for ``binder``.
+        """Evaluate the nodes in ``ledger`` with ``cache``.
 
         If more than ``offer_one_above`` nodes fit, filter returns only one node. If
         ``offer_one_above`` is 0, filter returns all nodes that fit.
@@ -62,7 +62,7 @@ class Verbs:
         self._ledger = ledger
         self._cache = cache
         self._binder = binder
-        self._comparisons = comparisons
+        self._postponer = postponer
         self._metrics = metrics
         self._requests = requests
         self._resource = resource
@@ -86,13 +86,16 @@ class Verbs:
         request = self._requests.of(pod)
         try:
             found = await self._filtered(pod, request, args.candidates())
+            retry = self._retries.reason(pod, found)
+            if isinstance(request, PlacementRequest):
+                found = await self._postponer.examine(pod, request, found)
         except TablesNotReadyError as error:
             return filter_error(str(error))
         self._metrics.filtered(found)
         offered = self._offered(pod, request, found)
         _log.debug("filtered %s", fields(pod=pod.key, offered=len(offered), of=len(found.nodes)))
-        if reason := self._retries.reason(pod, found):
-            return filter_error(reason)
+        if retry:
+            return filter_error(retry)
         return filter_result(
             args, offered, failed=found.failed(), unresolvable=found.unresolvable()
         )
@@ -122,6 +125,7 @@ class Verbs:
         """Bind the pod to the node with exact GPUs."""
         result = await self._binder.bind(args)
         self._metrics.bind_ended(result)
+        self._postponer.bind_ended(result)
         if result.error:
             _log.info(
                 "bind failed %s",
@@ -145,7 +149,7 @@ class Verbs:
         if pod is None:
             raise PodError(f"{self._resource}: no container requests it")
         request = self._requests.of(pod)
-        if isinstance(request, Misfit):
+        if isinstance(request, Misfit) or self._postponer.is_postponed(pod.uid):
             return preempt_result({})
         with self._metrics.decision_seconds.labels("preempt").time():
             offers = args.offers()
@@ -154,9 +158,12 @@ class Verbs:
                 for node, victims in offers.items()
             }
             results = await self._cache.evaluate({*states.values()}, request)
+            found = evaluation([*states], [*states.values()], results)
+            useful = await self._postponer.useful(pod, request, found)
             freed = [
                 FreedNode(node, victims, results[states[node]], self._priorities(victims))
                 for node, victims in offers.items()
+                if node in useful
             ]
             chosen = choose_nodes(freed, sensitive=request.sensitive)
         _log.info(
@@ -214,7 +221,7 @@ class Verbs:
             offered = [self._choose(pod, request, preferred(found, ranks))]
         if self._ledger.reservations.get(pod.uid) is None:
             compared = compare(found, offered, ranks, sensitive=request.sensitive)
-            self._comparisons.put(pod.uid, compared)
+            self._binder.comparisons.put(pod.uid, compared)
         return offered
 
     def _choose(self, pod: PodView, request: PlacementRequest, found: Evaluation) -> str:

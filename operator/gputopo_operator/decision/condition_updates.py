@@ -11,6 +11,7 @@ from gputopo_operator.decision.conditions import (
     COMPLETE,
     FAILED,
     PLACED,
+    POSTPONED,
     PROFILE_READY,
     PROFILED,
     QUEUED,
@@ -53,7 +54,7 @@ def measuring_links(spec: GPUJobSpec, waiting: str) -> list[ConditionUpdate]:
 
 def unchanged(previous: Sequence[Condition]) -> list[ConditionUpdate]:
     """Return condition updates that repeat the current conditions of a GPUJob."""
-    types = (*TYPES, PROFILE_READY, PROFILED, SIZED)
+    types = (*TYPES, PROFILE_READY, PROFILED, SIZED, POSTPONED)
     return [_repeat(condition) for condition in previous if condition.type in types]
 
 

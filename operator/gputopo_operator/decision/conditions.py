@@ -16,6 +16,7 @@ SUSPENDED = "Suspended"
 PROFILE_READY = "ProfileReady"
 PROFILED = "Profiled"
 SIZED = "Sized"
+POSTPONED = "Postponed"
 
 QUEUED = "Queued"
 """Reason of the condition Suspended while the job waits in gputopo's queue, and the phase then."""

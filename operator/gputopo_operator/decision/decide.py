@@ -30,6 +30,7 @@ from gputopo_operator.decision.link_run_job import ended_patch, link_run_job
 from gputopo_operator.decision.link_runs import LinkPlan, link_plan
 from gputopo_operator.decision.placements import current_pod, job_placement
 from gputopo_operator.decision.pod_patch import pod_patch, with_pod_patch
+from gputopo_operator.decision.postponed import postponed
 from gputopo_operator.decision.profiled import profiled
 from gputopo_operator.decision.sized import job_resources, sized
 from gputopo_operator.decision.spec_error import SpecError
@@ -150,6 +151,7 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
         condition_updates.suspended(spec, child, queue, result, queued=state.queued),
         *profiled(spec, child, pod, before.conditions),
         *sized(spec, pod, result),
+        *postponed(pod, before.conditions, result),
     ]
     if result is None:
         updates += condition_updates.profile_ready(state, spec.workload.profile)

@@ -8,6 +8,7 @@ from gputopo_operator.decision.conditions import (
     ACCEPTED,
     COMPLETE,
     FAILED,
+    POSTPONED,
     PROFILE_READY,
     find,
     holds,
@@ -28,6 +29,7 @@ def status_events(
         *_acceptance(before, after),
         *_profile(before, after),
         *_placement(before, after),
+        *_postponement(before, after),
         *(_failures(before, failed_pods, spec) if spec else ()),
         *_result(before, after),
     )
@@ -65,6 +67,18 @@ def _placement(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[ObjectEven
                 f"see the agent of node {place.node}"
             )
             yield ObjectEvent("Warning", "ObservedDiffers", truncated(note))
+
+
+def _postponement(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[ObjectEvent]:
+    """Yield an event when a wait begins, and when a wait has ended with a placement."""
+    old, new = find(before.conditions, POSTPONED), find(after.conditions, POSTPONED)
+    if new is None:
+        return
+    waited = old is not None and old.status == "True"
+    if new.status == "True" and not waited:
+        yield ObjectEvent("Normal", "Postponed", new.message)
+    elif new.status == "False" and new.message and (old is None or old.message != new.message):
+        yield ObjectEvent("Normal", "PostponementEnded", new.message)
 
 
 def _failures(

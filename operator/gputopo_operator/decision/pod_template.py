@@ -19,6 +19,7 @@ from gputopo.api.profile import GPUProfile
 from gputopo.api.request import RequestAnnotations, format_request
 from gputopo.api.tuning import format_tuning_request
 from gputopo.api.v1alpha1 import GPUJobSpec
+from gputopo.api.waiting import format_max_wait
 from gputopo_kube.document import Document
 from gputopo_operator.decision.initial_amounts import set_initial_amounts, tuning_request
 from gputopo_operator.decision.spec_error import SpecError
@@ -42,6 +43,7 @@ def pod_template(
     _reject_reserved_fields(metadata, pod, defaults)
     annotations = _mapping(metadata, "annotations", "spec.template.metadata")
     annotations.update(format_request(RequestAnnotations.of_job(spec)))
+    annotations.update(format_max_wait(spec.placement.max_wait_seconds))
     annotations.update(format_measuring(_measuring(spec)))
     annotations.update(_facts(profile, spec.workload.profile))
     annotations.update(format_tuning_request(tuning_request(spec.resources)))

@@ -22,6 +22,10 @@ POLICY_ANNOTATION: Final = "gputopo.io/policy"
 MIN_UTILITY_ANNOTATION: Final = "gputopo.io/min-utility-percent"
 AVOID_ANNOTATION: Final = "gputopo.io/avoid"
 
+MAX_WAIT_ANNOTATION: Final = "gputopo.io/max-wait-seconds"
+"""For how long a pod waits at most for a better placement, from its creation; 0 to place it at
+once."""
+
 PROFILE_ANNOTATION: Final = "gputopo.io/profile"
 """Name of the GPUProfile of the pod's workload, in the pod's namespace."""
 
@@ -61,6 +65,14 @@ LINK_RESULT_ANNOTATION: Final = "gputopo.io/link-result"
 # Set on a pod by the extender, in the Binding.
 GPUS_ANNOTATION: Final = "gputopo.io/gpus"
 PLACEMENT_ANNOTATION: Final = "gputopo.io/placement"
+
+# Set on a pod by the extender while the pod waits for a better placement.
+POSTPONED_ANNOTATION: Final = "gputopo.io/postponed"
+"""What the pod waits for and until when. The Binding adds how long it waited and what it gained."""
+
+RETRY_ANNOTATION: Final = "gputopo.io/retry-at"
+"""Set to the current time, so that kube-scheduler tries the pod again at once: it tries a pod again
+when the pod changes."""
 
 GPUS_RESET_ANNOTATION: Final = "gputopo.io/gpus-reset-at"
 """Set on a Node by an administrator: an RFC 3339 time. XIDs before this time are ignored."""

@@ -179,11 +179,13 @@ class PlacementSpec(ApiModel):
     Attributes:
         min_utility_percent: least utility for the job with which it accepts GPUs; only with the
             policy Utility.
+        max_wait_seconds: longest wait of a pod for a better placement, from its creation.
     """
 
     policy: PolicyName | None = None
     min_utility_percent: UtilityPercent | None = None
     avoid: Annotated[list[AvoidSpec], Field(max_length=MAX_AVOID_RULES)] = []
+    max_wait_seconds: Annotated[int, Field(ge=0, le=7 * 86_400)] | None = None
 
 
 class Workload(ApiModel):

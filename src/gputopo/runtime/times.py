@@ -5,6 +5,7 @@ from math import floor
 from typing import Final
 
 TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%SZ"
+_LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 
 
 def timestamp(time: datetime) -> str:
@@ -31,6 +32,15 @@ def unix_seconds(text: str | None) -> float | None:
         return datetime.fromisoformat(text).timestamp() if text else None
     except ValueError:
         return None
+
+
+def timestamp_of(unix: float) -> str:
+    """Return a Unix time in RFC 3339; a time that the format cannot express is limited.
+
+    >>> timestamp_of(86_400.9), timestamp_of(1e18)
+    ('1970-01-02T00:00:00Z', '9999-12-31T23:59:59Z')
+    """
+    return timestamp(datetime.fromtimestamp(min(max(unix, 0.0), _LAST), UTC))
 
 
 def seconds_since(text: str, now: datetime) -> int:

@@ -8,6 +8,7 @@ from rich.text import Text
 from gputopo_cli.shared import output
 from gputopo_explain.pending.model import (
     NodeGroup,
+    PlacementWait,
     PodEnd,
     PodExplanation,
     PodToEnd,
@@ -33,6 +34,7 @@ def explanation_document(found: PodExplanation) -> dict[str, object]:
         "reasons": [_group_document(group) for group in found.groups],
         "releases": [_release_document(release) for release in found.releases],
         "preemption": preemption and _preemption_document(preemption),
+        "wait": found.wait and _wait_document(found.wait),
         "notConsidered": [*found.unchecked],
     }
 
@@ -70,6 +72,18 @@ def _pod_document(pod: PodToEnd) -> dict[str, object]:
     }
 
 
+def _wait_document(wait: PlacementWait) -> dict[str, object]:
+    return {
+        "value": wait.value,
+        "targetPermille": wait.target,
+        "nowPermille": wait.now,
+        "thenPermille": wait.then,
+        "since": wait.since,
+        "until": wait.until,
+        "earlier": [str(pod) for pod in wait.earlier],
+    }
+
+
 def _preemption_document(outlook: PreemptionOutlook) -> dict[str, object]:
     release = outlook.release
     return {
@@ -84,6 +98,8 @@ def explanation_lines(found: PodExplanation) -> Iterator[RenderableType]:
     yield Text(output.one_line(found.summary), "bold")
     if found.remedy:
         yield Text(f"what to do: {output.one_line(found.remedy)}")
+    if found.wait:
+        yield Text(output.one_line(_postponed_text(found.wait)))
     if found.message:
         since = f" (since {found.message.since})" if found.message.since else ""
         text = f"{found.message.reason}: {found.message.message}"
@@ -101,6 +117,12 @@ def explanation_lines(found: PodExplanation) -> Iterator[RenderableType]:
         yield Text(output.one_line(_preemption_text(found.preemption)))
     if found.unchecked:
         yield Text(f"not considered: {', '.join(found.unchecked)} of the pod")
+
+
+def _postponed_text(wait: PlacementWait) -> str:
+    began = f"postponed since {wait.since}" if wait.since else "not postponed yet"
+    earlier = names([str(pod) for pod in wait.earlier])
+    return f"{began}; " + (f"earlier pods: {earlier}" if earlier else "no pod comes first")
 
 
 def reasons_table(groups: Sequence[NodeGroup]) -> RenderableType:

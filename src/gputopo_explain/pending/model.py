@@ -18,6 +18,7 @@ class PendingState(StrEnum):
     GATED = "Gated"
     BINDING = "Binding"
     FITS = "Fits"
+    POSTPONED = "Postponed"
     WAITING = "Waiting"
     IMPOSSIBLE = "Impossible"
 
@@ -117,6 +118,29 @@ class PreemptionOutlook:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementWait:
+    """Why a pod waits for a better placement, although it fits now. Values are in per mille.
+
+    Attributes:
+        value: what is compared, for example ``utility``.
+        target: the value that the pod waits for.
+        now: value of the best placement now.
+        then: value of the best placement on idle GPUs.
+        since: when the extender first postponed the pod; None if it has not tried the pod.
+        until: when the longest wait ends.
+        earlier: postponed pods that come first, in order.
+    """
+
+    value: str
+    target: int
+    now: int
+    then: int
+    since: str | None
+    until: str
+    earlier: Sequence[ObjectKey]
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerMessage:
     """The condition PodScheduled, which kube-scheduler writes."""
 
@@ -137,6 +161,7 @@ class PodExplanation:
         fitting: nodes on which the pod fits now.
         groups: all other nodes by reason, the largest group first.
         releases: the nodes that need the fewest pods to end, the best first.
+        wait: why the pod waits for a better placement; None if it does not.
         unchecked: rules of the pod that were not considered.
     """
 
@@ -150,6 +175,7 @@ class PodExplanation:
     groups: Sequence[NodeGroup] = ()
     releases: Sequence[Release] = ()
     preemption: PreemptionOutlook | None = None
+    wait: PlacementWait | None = None
     unchecked: Sequence[str] = ()
 
 

@@ -6,10 +6,22 @@ from typing import Final
 from gputopo.placement.model import PlacementRequest
 from gputopo_explain.machines import requests_of, unchecked_rules
 from gputopo_explain.objects import ClusterObjects
-from gputopo_explain.pending.model import PendingState, PodExplanation, SchedulerMessage
+from gputopo_explain.pending.model import (
+    PendingState,
+    PlacementWait,
+    PodExplanation,
+    SchedulerMessage,
+)
 from gputopo_explain.pending.reasons import PodNeeds, grouped, node_reasons
 from gputopo_explain.pending.search import ReleaseSearch
-from gputopo_explain.pending.summaries import impossible, rejected_remedy, waiting
+from gputopo_explain.pending.summaries import (
+    WAIT_REMEDY,
+    impossible,
+    postponed,
+    rejected_remedy,
+    waiting,
+)
+from gputopo_explain.pending.waits import placement_wait
 from gputopo_kube.document import Document
 from gputopo_kube.podmodel import PodObject, parse_pod_object
 from gputopo_kube.pods import PodView, view_of
@@ -110,7 +122,7 @@ def _by_nodes(
         unchecked=unchecked_rules(pod["spec"]),
     )
     if reasons.fitting:
-        return common
+        return _waiting(common, placement_wait(view, request, objects, reasons.fitting))
     if all(group.permanent for group in groups):
         summary, remedy = impossible(needs, reasons, objects)
         return replace(common, state=PendingState.IMPOSSIBLE, summary=summary, remedy=remedy)
@@ -122,6 +134,15 @@ def _by_nodes(
         summary=waiting(needs, releases, groups),
         releases=releases,
         preemption=search.preemption(),
+    )
+
+
+def _waiting(fits: PodExplanation, wait: PlacementWait | None) -> PodExplanation:
+    """Return the explanation of a pod that fits, or of one that waits for a better placement."""
+    if wait is None:
+        return fits
+    return replace(
+        fits, state=PendingState.POSTPONED, summary=postponed(wait), remedy=WAIT_REMEDY, wait=wait
     )
 
 

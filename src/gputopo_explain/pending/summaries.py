@@ -1,10 +1,12 @@
 """Puts the explanation of a pending pod into one sentence, with what a person can do."""
 
 from collections.abc import Sequence
+from typing import Final
 
-from gputopo.api.names import GROUP
+from gputopo.api.names import GROUP, MAX_WAIT_ANNOTATION
+from gputopo.api.waiting import as_fraction
 from gputopo_explain.objects import ClusterObjects
-from gputopo_explain.pending.model import NodeGroup, Release
+from gputopo_explain.pending.model import NodeGroup, PlacementWait, Release
 from gputopo_explain.pending.reasons import NodeReasons, PodNeeds
 from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView
@@ -12,6 +14,11 @@ from gputopo_scheduling.usage import NodeUsage
 
 Sentences = tuple[str, str | None]
 """The explanation, and what a person can do; None if waiting is enough."""
+
+WAIT_REMEDY: Final = (
+    f'wait; to place the pod at once, create it again with {MAX_WAIT_ANNOTATION}: "0", or its '
+    "GPUJob with placement.maxWaitSeconds: 0"
+)
 
 
 def rejected_remedy(view: PodView, pod: Document) -> str:
@@ -77,6 +84,15 @@ def waiting(needs: PodNeeds, releases: Sequence[Release], groups: Sequence[NodeG
         return f"the pod gets {size} on {best.node} when pods that are being deleted have ended"
     pods = "1 pod ends" if count == 1 else f"{count} pods end"
     return f"the pod waits for {size} on one node: it fits {best.node} when {pods}"
+
+
+def postponed(wait: PlacementWait) -> str:
+    """Describe a pod that waits for a better placement."""
+    return (
+        f"the pod waits for {wait.value} {as_fraction(wait.target)}: it would get "
+        f"{as_fraction(wait.now)} now, and at best {as_fraction(wait.then)} when other pods end; "
+        f"until {wait.until} at most"
+    )
 
 
 def _gpus(count: int) -> str:

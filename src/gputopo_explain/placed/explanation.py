@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gputopo.api.names import JOB_LABEL, RESOURCE
 from gputopo.api.replay import RecordedNodes
+from gputopo.api.waiting import PostponedAnnotation, parse_postponed
 from gputopo.topology.model import GpuIndex, GpuUuid
 from gputopo_explain.placed.choices import Choices, choices
 from gputopo_explain.placed.recorded import RecordedPlacement, recorded_placement
@@ -55,7 +56,7 @@ class PlacedExplanation:
         replay: result of the repeated decision.
         choices: the chosen set and its alternatives; None if the replay has no match.
         gpus: the GPUs of the pod, in rank order; then those that were not intended.
-        live: whether the pod has not ended.
+        waited: the record of the pod's wait for a better placement; None if it did not wait.
     """
 
     pod: PodView
@@ -67,6 +68,7 @@ class PlacedExplanation:
     replay: Replay
     choices: Choices | None
     gpus: tuple[PodGpu, ...]
+    waited: PostponedAnnotation | None = None
 
     @property
     def differs(self) -> bool:
@@ -111,6 +113,7 @@ def explain_placed(
         gpus=tuple(
             _gpus(pod, recorded, node if isinstance(node, GpuNode) else None, same_gpus=same_gpus)
         ),
+        waited=parse_postponed(pod.annotations, pod.uid),
     )
 
 

@@ -26,6 +26,8 @@ MISFIT_WORDS: Final[Mapping[str, str]] = MappingProxyType(
         MisfitKind.RESERVED_ELSEWHERE: "while the pod was being bound to another node",
         MisfitKind.REJECTED: "for which the request was rejected",
         MisfitKind.AVOID: "with free GPUs only beside pods to avoid",
+        MisfitKind.POSTPONED: "with a value below the one that the pod waited for",
+        MisfitKind.HELD: "held for a pod that had waited for longer",
     }
 )
 """Kinds of misfits, after a number of nodes."""

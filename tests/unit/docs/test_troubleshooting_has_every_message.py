@@ -51,9 +51,14 @@ TOPOLOGY_CONDITIONS = (
     Sink(AGENT, "not_ready", 0),
     Sink(f"{AGENT}.nri.rule", "_unbound", 0),
 )
-EVENTS = (Sink(OPERATOR, "ObjectEvent", 1), Sink(f"{AGENT}.apiserver.events", "_write", 1))
+EVENTS = (
+    Sink(OPERATOR, "ObjectEvent", 1),
+    Sink(f"{AGENT}.apiserver.events", "_write", 1),
+    Sink(f"{EXTENDER}.verbs.postponement", "create_event", 1),
+)
 MISFITS = (
     Sink("gputopo_scheduling", "Misfit", 1),
+    Sink("gputopo_scheduling.waiting", "reason"),
     Sink("gputopo_scheduling.request", "_unusable_containers"),
     Sink("gputopo_scheduling.usage", "_PodGpus", "blocked"),
     Sink("gputopo_scheduling.topologies", "_not_ready"),
@@ -72,8 +77,13 @@ MISFITS_PASSED = {
     "handlers.filter": "TablesNotReadyError, _reason",
     "request.placement_request": "_unusable_containers, or an annotation's error",
     "retries._reason": "_deleted",
+    "waiting.postponed": "reason",
 }
-BINDS = (Sink(EXTENDER, "BindResult", 1), Sink(f"{EXTENDER}.fencing", "_fail", 1))
+BINDS = (
+    Sink(EXTENDER, "BindResult", 1),
+    Sink(f"{EXTENDER}.fencing", "_fail", 1),
+    Sink(f"{EXTENDER}.verbs.bind", "Misfit", 1),
+)
 BINDS_PASSED = {
     "bind._try": "Misfit",
     "bind.bind": "TablesNotReadyError",

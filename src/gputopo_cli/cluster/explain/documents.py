@@ -23,6 +23,7 @@ def placed_document(found: PlacedExplanation) -> dict[str, object]:
         "recorded": figures.to_json() if figures else None,
         "choices": _choices(choices) if choices else None,
         "nodes": _nodes(found.nodes),
+        "waited": found.waited.to_json() if found.waited else None,
         "replay": {
             "verdict": found.replay.verdict.value,
             "reasons": list(found.replay.reasons),

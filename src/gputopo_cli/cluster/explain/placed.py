@@ -118,6 +118,8 @@ def _checks(found: PlacedExplanation) -> Iterator[tuple[str, str]]:
                 f"has on this node; by the model {found.choices.model}"
             ),
         )
+    if found.waited:
+        yield "wait", one_line(found.waited.end_text() or found.waited.wait_text())
     for line in _node_lines(found):
         yield "other nodes", one_line(line)
     for line in _replay_lines(found.replay):

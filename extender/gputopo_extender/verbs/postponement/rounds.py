@@ -1,0 +1,138 @@
+"""Offers the nodes that have changed to the first postponed pods that could be placed there."""
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import NamedTuple
+
+from gputopo_extender.state.ledger import Ledger
+from gputopo_extender.state.pod_requests import PodRequests
+from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
+from gputopo_extender.verbs.postponement.pods import PostponedPod, PostponedPods
+from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
+from gputopo_scheduling.surroundings import InterferenceFacts, NodeSurroundings
+from gputopo_scheduling.topologies import UnreadableTopology
+from gputopo_scheduling.usage import NodeState
+
+
+class _SeenNode(NamedTuple):
+    """What decides about placements on a node; both parts are compared by identity."""
+
+    state: NodeState | UnreadableTopology
+    running: NodeSurroundings
+
+
+class _Evaluated(NamedTuple):
+    """The keys of nodes for one request, and the results by key."""
+
+    keys: Mapping[str, AnyNodeState]
+    results: Mapping[Hashable, NodeFit]
+
+    def fit(self, node: str) -> NodeFit:
+        """Return the result of a node."""
+        return self.results[self.keys[node]]
+
+
+_Evaluations = Mapping[Hashable, _Evaluated]
+"""The evaluation of the changed nodes for each group of equal pods."""
+
+
+class OfferRounds:
+    """Makes offers after changes of the ledger. filter and a background task call it.
+
+    While no pod waits, it looks at nothing.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        cache: EvaluationCache,
+        requests: PodRequests,
+        pods: PostponedPods,
+        clock: Callable[[], float],
+    ) -> None:
+        """Evaluate the changed nodes of ``ledger`` with ``cache``; ``clock`` returns Unix time."""
+        self._ledger = ledger
+        self._cache = cache
+        self._requests = requests
+        self._pods = pods
+        self._clock = clock
+        self._seen: dict[str, _SeenNode] | None = None
+        self._facts: InterferenceFacts | None = None
+        self._changes = -1
+        self._lock = asyncio.Lock()
+
+    async def run_once(self, *, begin: bool = False) -> list[PostponedPod]:
+        """Make the offers that are due now; return the pods that got one.
+
+        ``begin`` is true if the caller may then add a pod: later rounds must notice all changes
+        from now on.
+        """
+        async with self._lock:
+            if not len(self._pods) and not begin:
+                self._seen = None
+                return []
+            changed = self._changed() | self._pods.outdated
+            changed.update(self._pods.offers.expired(self._clock()))
+            if not changed:
+                return []
+            self._pods.outdated = set()
+            try:
+                evaluated = await self._evaluate(changed)
+            except TablesNotReadyError:
+                self._pods.outdated |= changed
+                return []
+            return self._offer(changed, evaluated)
+
+    def _changed(self) -> set[str]:
+        """Return the nodes that have changed since the last call; all if the facts have changed."""
+        facts, changes = self._ledger.interference.facts, self._ledger.changes()
+        if self._seen is not None and facts is self._facts and changes == self._changes:
+            return set()
+        self._changes = changes
+        states, surroundings = self._ledger.states(), self._ledger.surroundings
+        now = {node: _SeenNode(state, surroundings(node)) for node, state in states.items()}
+        before, self._seen = self._seen, now
+        if facts is not self._facts:
+            self._facts = facts
+            self._pods.renew(self._requests.of)
+            return {*now, *(before or ())}
+        if before is None:
+            return set()
+        changed = {node for node, seen in now.items() if before.get(node) != seen}
+        return changed | (before.keys() - now.keys())
+
+    async def _evaluate(self, nodes: set[str]) -> _Evaluations:
+        names = [*nodes]
+        evaluated: dict[Hashable, _Evaluated] = {}
+        for pod in {pod.group: pod for pod in self._pods.in_order()}.values():
+            view = self._ledger.get_pod(pod.uid)
+            if view is None:
+                continue  # the pod was deleted a moment ago
+            keys = self._requests.states(view, pod.request, names)
+            results = await self._cache.evaluate({*keys}, pod.request)
+            evaluated[pod.group] = _Evaluated(dict(zip(names, keys, strict=True)), results)
+        return evaluated
+
+    def _offer(self, nodes: set[str], evaluated: _Evaluations) -> list[PostponedPod]:
+        pods, now = self._pods.in_order(), self._clock()
+        offered = {
+            uid
+            for node in nodes
+            if (uid := self._pods.offers.update(node, _suitors(pods, node, evaluated), now))
+        }
+        return [pod for pod in pods if pod.uid in offered]
+
+
+def _suitors(pods: list[PostponedPod], node: str, evaluated: _Evaluations) -> Iterator[str]:
+    """Yield the pods that could be placed on a node, in order."""
+    # Thousands of pods have few different requests and targets, so compare each of these once.
+    accepted: dict[Hashable, bool] = {}
+    for pod in pods:
+        known = evaluated.get(pod.group)
+        if known is None:
+            continue  # the pod was deleted or added during the evaluation
+        key = (id(known), pod.wait.decision.target_permille, pod.wait.ideal)
+        if key not in accepted:
+            accepted[key] = pod.wait.accepts(known.fit(node))
+        if accepted[key]:
+            yield pod.uid
