@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Final
 
 from gputopo.api.annotations import GpusAnnotation
@@ -10,19 +11,25 @@ from gputopo.api.names import (
     GPUS_ANNOTATION,
     PATTERN_ANNOTATION,
     POLICY_ANNOTATION,
+    PROFILE_ANNOTATION,
     RESOURCE,
     RESOURCES_MODE_ANNOTATION,
     SENSITIVITY_ANNOTATION,
 )
 from gputopo.api.topology import to_spec
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
+from gputopo.utility.interference import WorkloadKind
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.surroundings import BesideSlowdown, KnownWorkload
 from gputopo_scheduling.topologies import parse_node
 from gputopo_topologies.catalogue import named
 
 TOPOLOGIES: Final = ("dgx1-v100", "dgx1-p100", "dgx-a100", "dgx-h100", "pcie-8gpu")
 """Nodes of 8 GPUs; node i has the i-th topology, in turn."""
+
+WORKLOADS: Final = tuple(f"w{number}" for number in range(8))
+"""GPUProfiles of the running pods, in turn. Each pair has a known slowdown."""
 
 _FILLER: Final = {f"VARIABLE_{number}": "x" * 60 for number in range(40)}
 """Environment that makes a pod as long as real pods: about 4 kB."""
@@ -46,12 +53,15 @@ _EDGES: Final = {
     EDGES_ANNOTATION: '[{"from":0,"to":1,"weight":3},{"from":1,"to":2},{"from":2,"to":3}]'
 }
 
+_BY_UTILITY: Final = {POLICY_ANNOTATION: "Utility", PROFILE_ANNOTATION: "w1"}
+
 SHAPES: Final = (
     *(_shape(f"ring of {gpus}", gpus) for gpus in range(1, 9)),
     _shape("ring of 3, insensitive", 3, **_INSENSITIVE),
     _shape("ring of 4, greedy", 4, **{POLICY_ANNOTATION: "Greedy"}),
     _shape("all-to-all of 4", 4, "AllToAll"),
     _shape("custom of 4", 4, "Custom", **_EDGES),
+    _shape("ring of 4, utility", 4, **_BY_UTILITY),
     _shape("ring of 4, sized", 4, **{RESOURCES_MODE_ANNOTATION: "Auto"}),
 )
 
@@ -61,7 +71,16 @@ def filled_ledger(nodes: int) -> Ledger:
     ledger = Ledger()
     ledger.replace_topologies(parse_node(_topology(node)) for node in range(nodes))
     ledger.replace_pods(_running_pods(nodes), epoch=ledger.begin_pod_list())
+    ledger.interference.replace(_known_workloads())
     return ledger
+
+
+def _known_workloads() -> Iterator[KnownWorkload]:
+    names = [f"research/{name}" for name in WORKLOADS]
+    for number, name in enumerate(names):
+        percents = ((number * 7 + other * 11) % 31 for other in range(len(names)))
+        beside = map(BesideSlowdown, names, repeat(True), percents)
+        yield KnownWorkload(WorkloadKind(name), tuple(beside))
 
 
 def name_of(node: int) -> str:
@@ -144,7 +163,10 @@ def _running_pod(node: int, used: GpuMask) -> dict[str, Any]:
             "namespace": "research",
             "uid": _uid(node),
             "resourceVersion": "1",
-            "annotations": {GPUS_ANNOTATION: annotation.dump()},
+            "annotations": {
+                GPUS_ANNOTATION: annotation.dump(),
+                PROFILE_ANNOTATION: WORKLOADS[node % len(WORKLOADS)],
+            },
         },
         "spec": {
             "nodeName": name_of(node),

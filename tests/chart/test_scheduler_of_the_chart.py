@@ -133,3 +133,20 @@ def test_kube_scheduler_has_the_clusters_version(helm: Helm, kubernetes: str, ta
     rendered = helm.render(kubernetes=kubernetes)
     scheduler = container(find(rendered, "Deployment", "gputopo-scheduler"), "kube-scheduler")
     assert scheduler["image"] == f"registry.k8s.io/kube-scheduler:{tag}"
+
+
+def test_weights_of_the_policy_utility_are_passed_to_the_extender(
+    helm: Helm, objects: list[Object]
+) -> None:
+    weights = {"communication": 50, "interference": 40, "fragmentation": 10}
+    changed = helm.render({"extender": {"utilityWeights": weights}})
+    # Values of an older release have no weights (helm upgrade --reuse-values).
+    older = helm.render({"extender": {"utilityWeights": None}})
+    for rendered, expected in (
+        (objects, ["--utility-weights=34,33,33"]),
+        (changed, ["--utility-weights=50,40,10"]),
+        (older, []),
+    ):
+        extender = container(find(rendered, "Deployment", "gputopo-scheduler"), "extender")
+        found = [each for each in extender["args"] if each.startswith("--utility-weights")]
+        assert found == expected

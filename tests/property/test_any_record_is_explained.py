@@ -12,13 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.utility.interference import RunningNeighbour
+from gputopo.utility.surroundings import job_surroundings
 from gputopo_cli.cluster.explain.documents import placed_document
 from gputopo_cli.cluster.explain.placed import placed_lines
 from gputopo_explain.placed.explanation import explain_placed
 from gputopo_explain.placed.replay import ReplayVerdict
+from gputopo_scheduling.surroundings import NodeSurroundings
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, topology_object
+from support.builders.topologies import gpus
 from support.explain.placed import placed_pod
+from support.mapping import NOISY, QUIET, SLOWDOWNS
 from support.property_settings import fuzzed, tried
 
 SUMMIT = named("summit", node="n1")
@@ -32,6 +37,14 @@ PODS = (
         topology=SUMMIT,
         annotations={"gputopo.io/pattern": "Custom", "gputopo.io/edges": EDGES},
     ),
+    placed_pod(
+        2,
+        topology=SUMMIT,
+        busy=[0],
+        annotations={"gputopo.io/policy": "Utility"},
+        surroundings=job_surroundings(QUIET, SLOWDOWNS, [SUMMIT]),
+        running=NodeSurroundings((RunningNeighbour(NOISY, gpus(0)),)),
+    ),
 )
 Words = st.sampled_from(
     [
@@ -40,6 +53,8 @@ Words = st.sampled_from(
         "Star",
         "Preserve",
         "Weakest",
+        "Utility",
+        "Measured",
         "Auto",
         "eq2",
         "physical",
@@ -73,7 +88,9 @@ def altered_pods(draw: st.DrawFn) -> Document:
         target = value
         record = value.get("replay")
         if record and isinstance(record, dict):
-            target = draw(st.sampled_from([value, record, record]))
+            inner = record.get("utility") or record
+            choices = [value, record, inner if isinstance(inner, dict) else record]
+            target = draw(st.sampled_from(choices))
         target[draw(st.sampled_from(sorted(target)))] = draw(Values)
         annotations[name] = json.dumps(value)
     return document

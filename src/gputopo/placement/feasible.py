@@ -82,8 +82,7 @@ class FeasibleSets:
         pattern = self.request.pattern
         paths = path_table(self.topology, pattern)
         around = self._surroundings or Surroundings(paths.scale)
-        lengths = paths.lengths[self.rows]
-        return set_utilities(self.sets, lengths, self.free, paths.sockets, pattern, around)
+        return set_utilities(paths, self.rows, self.free, pattern, around)
 
     def match(self, choice: int) -> Match:
         """Return the match for the set ``sets[choice]``."""

@@ -20,7 +20,7 @@ from gputopo.placement.model import PlacementRequest
 from gputopo.topology.keys import FingerprintKey
 from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo.topology.tables import cached_by_fingerprint
-from gputopo.utility.communication import gpu_distances, sockets
+from gputopo.utility.communication import GpuDistances, gpu_distances, sockets
 from gputopo.utility.cost import CostScale
 from gputopo.utility.interference import RunningNeighbour
 from gputopo.utility.surroundings import Surroundings
@@ -30,22 +30,36 @@ _CACHED_SCALES: Final = 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PathTable:
-    """Weighted path length of the best embedding of one pattern into each GPU set of a node.
+    """Path length and sockets of each GPU set of a node, for the best embedding of one pattern.
+
+    The rows are those of the table of embeddings. All arrays are read-only.
 
     Attributes:
-        lengths: [rows] path lengths, with the rows of the table of embeddings; read-only.
+        lengths: [rows] weighted path length.
+        uses: [rows, sockets] 1 if the set uses a GPU of the socket, else 0.
+        own_parts: [rows] sum over the sockets of the part of the socket that the set uses.
+        areas: [areas] all GPUs of the sockets of a set, without equal ones.
+        area: [rows] number of the set's area in ``areas``.
         sockets: GPUs of each socket.
         longest: longest distance between two GPUs of the node; 0 for one GPU.
     """
 
     lengths: NDArray[np.int64]
+    uses: NDArray[np.float64]
+    own_parts: NDArray[np.float64]
+    areas: NDArray[np.uint64]
+    area: NDArray[np.int64]
     sockets: tuple[GpuMask, ...]
     longest: int
 
+    def __post_init__(self) -> None:
+        for array in self._arrays:
+            array.setflags(write=False)
+
     @property
     def nbytes(self) -> int:
-        """Memory of the array in bytes."""
-        return self.lengths.nbytes
+        """Memory of all arrays in bytes."""
+        return sum(array.nbytes for array in self._arrays)
 
     @property
     def scale(self) -> CostScale:
@@ -53,21 +67,45 @@ class PathTable:
         largest = max(socket.bit_count() for socket in self.sockets)
         return CostScale(int(self.lengths.min()), self.longest, largest)
 
+    @property
+    def _arrays(self) -> tuple[NDArray[np.generic], ...]:
+        return self.lengths, self.uses, self.own_parts, self.areas, self.area
+
 
 @cached_by_fingerprint
 def path_table(topology: NodeTopology, pattern: Pattern) -> PathTable:
-    """Return the path lengths of a pattern on a node that has enough GPUs for it."""
+    """Return the table of a pattern on a node that has enough GPUs for it."""
+    table, groups = embeddings(topology, pattern), sockets(topology)
+    masks = np.array(groups, dtype=np.uint64)
+    own = np.bitwise_count(table.sets[:, np.newaxis] & masks)
+    uses = own > 0
+    areas, area = np.unique((uses * masks).sum(axis=1, dtype=np.uint64), return_inverse=True)
     distances = gpu_distances(topology)
+    return PathTable(
+        lengths=_lengths(topology, pattern, distances, table.orders),
+        uses=uses.astype(np.float64),
+        own_parts=(own / np.bitwise_count(masks)).sum(axis=1),
+        areas=areas,
+        area=area.astype(np.int64),
+        sockets=groups,
+        longest=max(distances.values(), default=0),
+    )
+
+
+def _lengths(
+    topology: NodeTopology,
+    pattern: Pattern,
+    distances: GpuDistances,
+    orders: NDArray[np.uint8],
+) -> NDArray[np.int64]:
     size = topology.mask.bit_length()
     distance = np.zeros((size, size), dtype=np.int64)
     for pair, value in distances.items():
         distance[pair] = value
-    orders = embeddings(topology, pattern).orders
     lengths = np.zeros(len(orders), dtype=np.int64)
     for a, b, weight in pattern.edges:
         lengths += weight * distance[orders[:, a], orders[:, b]]
-    lengths.setflags(write=False)
-    return PathTable(lengths, sockets(topology), max(distances.values(), default=0))
+    return lengths
 
 
 @lru_cache(_CACHED_SCALES)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gputopo.patterns.model import Pattern
+from gputopo.placement.paths import PathTable
 from gputopo.topology.model import GpuMask
 from gputopo.utility.communication import communication_cost
 from gputopo.utility.cost import FLOOR, Cost
@@ -65,61 +66,58 @@ class SetUtilities:
 
 
 def set_utilities(
-    sets: NDArray[np.uint64],
-    lengths: NDArray[np.int64],
+    table: PathTable,
+    rows: NDArray[np.int64],
     free: GpuMask,
-    sockets: Sequence[GpuMask],
     pattern: Pattern,
     surroundings: Surroundings,
 ) -> SetUtilities:
     """Return the utilities of GPU sets of a node.
 
     Args:
-        sets: the GPU sets, as masks.
-        lengths: weighted path length of each set.
+        table: path lengths and sockets of all sets of the node.
+        rows: the sets, as rows of ``table``.
         free: free GPUs of the node.
-        sockets: GPUs of each socket.
         pattern: the job graph.
         surroundings: what runs on the node.
     """
-    mean_slowdowns, suffered = _slowdowns(sets, sockets, surroundings.neighbours)
-    free_parts = _free_parts(sets, free, sockets)
-    return SetUtilities(pattern, surroundings, lengths, mean_slowdowns, suffered, free_parts)
+    # Slowdowns depend only on the sockets of a set. A node has few combinations of sockets.
+    mean_slowdowns, suffered = _slowdowns(table.areas, surroundings.neighbours)
+    area, uses = table.area[rows], table.uses[rows]
+    parts = np.array([(free & each).bit_count() / each.bit_count() for each in table.sockets])
+    free_parts = (uses @ parts - table.own_parts[rows]) / uses.sum(axis=1)
+    return SetUtilities(
+        pattern,
+        surroundings,
+        table.lengths[rows],
+        mean_slowdowns[area],
+        suffered[area],
+        np.maximum(free_parts, 0.0),
+    )
 
 
 def _terms(values: NDArray[np.int64] | _Values, cases: Cost) -> _Values:
     """Return the term of each cost; see :attr:`gputopo.utility.cost.Cost.term`."""
     if cases.worst == cases.best:
         return np.ones(len(values))
-    shares = (values - cases.best) / (cases.worst - cases.best)
+    shares = (values - float(cases.best)) / float(cases.worst - cases.best)
     return 1 - (1 - FLOOR) * np.clip(shares, 0.0, 1.0)
 
 
 def _slowdowns(
-    sets: NDArray[np.uint64], sockets: Sequence[GpuMask], neighbours: Sequence[NodeNeighbour]
+    areas: NDArray[np.uint64], neighbours: Sequence[NodeNeighbour]
 ) -> tuple[_Values, _Values]:
-    """Return the mean slowdown of each set, and the slowdown that the job itself suffers.
+    """Return the mean slowdown of a job in each area, and the slowdown that it suffers itself.
 
-    Neighbours on other sockets count if a slowdown was measured there.
+    Neighbours outside the area count if a slowdown was measured there.
     """
-    near = np.zeros(len(sets), dtype=np.uint64)
-    for socket in sockets:
-        near |= np.where(sets & np.uint64(socket), np.uint64(socket), np.uint64(0))
-    suffered, caused, count = np.zeros((3, len(sets)), dtype=np.int64)
-    for each in neighbours:
-        beside = (near & np.uint64(each.gpus)) != 0
-        far = each.far or (0, 0)
-        suffered = np.maximum(suffered, np.where(beside, each.suffered.percent, far[0]))
-        caused += np.where(beside, each.caused.percent, far[1])
-        count += 1 if each.far else beside
+    if not neighbours:
+        return np.ones(len(areas)), np.ones(len(areas))
+    gpus = np.array([each.gpus for each in neighbours], dtype=np.uint64)
+    beside = (areas[:, np.newaxis] & gpus) != 0
+    near = [(each.suffered.percent, each.caused.percent, 1) for each in neighbours]
+    far = [(*each.far, 1) if each.far else (0, 0, 0) for each in neighbours]
+    values = np.where(beside[..., np.newaxis], np.array(near), np.array(far))
+    suffered = values[..., 0].max(axis=1)
+    caused, count = values[..., 1].sum(axis=1), values[..., 2].sum(axis=1)
     return 1 + (suffered + caused) / (100 * (1 + count)), 1 + suffered / 100
-
-
-def _free_parts(sets: NDArray[np.uint64], free: GpuMask, sockets: Sequence[GpuMask]) -> _Values:
-    total, used = np.zeros(len(sets)), np.zeros(len(sets), dtype=np.int64)
-    for socket in sockets:
-        own = np.bitwise_count(sets & np.uint64(socket)).astype(np.int64)
-        remaining = (free & socket).bit_count() - own
-        total += (own > 0) * (remaining / socket.bit_count())
-        used += own > 0
-    return total / used

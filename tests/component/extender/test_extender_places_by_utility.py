@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo_explain.placed.recorded import recorded_placement
 from gputopo_explain.placed.replay import ReplayVerdict, replay
@@ -11,8 +13,9 @@ from gputopo_scheduling.topologies import parse_node
 from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
+from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import Document, pod, topology_object
-from support.extender.service import Start
+from support.extender.service import Extender, Start, until
 
 NODES = ["n1", "n2", "n3"]
 
@@ -28,7 +31,7 @@ def placement_of(document: Document) -> dict[str, Any]:
 
 
 def put_nodes(api: ApiServer) -> None:
-    """Nodes without NVLinks beside the nodes n1 and n2 with NVLinks."""
+    """Add a node n3 like n2, which has no NVLinks; n1 has NVLinks."""
     api.put(TOPOLOGIES, topology_object("n3", named("pcie-8gpu", node="n3")))
 
 
@@ -59,7 +62,7 @@ async def test_placement_by_utility_is_recorded_and_replayed(start: Start, api: 
 
 
 async def test_nodes_are_ranked_by_utility(start: Start, api: ApiServer) -> None:
-    """n2 has fuller sockets than n1, and n3 has no NVLinks."""
+    """The idle node n1 has better links than n3. n2 is like n3 and has a socket in use."""
     put_nodes(api)
     first, job = by_utility("first", 2), by_utility("job", 2)
     api.put(PODS, first)
@@ -70,6 +73,33 @@ async def test_nodes_are_ranked_by_utility(start: Start, api: ApiServer) -> None
         scores = await scheduler.prioritize(job, NODES)
     assert scores["n2"] == 10
     assert scores["n2"] > scores["n1"] > scores["n3"]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["unknown slowdown", "known slowdown"])
+async def test_pod_keeps_away_from_a_workload_that_slows_it_down(
+    start: Start, api: ApiServer, *, known: bool
+) -> None:
+    """Without the slowdown, the pod fills the socket of the noisy pod."""
+    noisy = pod("noisy", 1, annotations={"gputopo.io/profile": "noisy"})
+    job = by_utility("job", 1, profile="own")
+    if known:
+        api.put("gpuprofiles", learnt_profile("own", beside("default/noisy", 30)))
+    async with start(utility_weights="0,90,10") as extender:
+        await until(lambda: knows_profiles(extender))
+        for document in (noisy, job):
+            api.put(PODS, document)
+            assert await extender.scheduler().schedule(document, ["n1"]) == "n1"
+    figures = placement_of(api.pod("job"))
+    [gpu] = figures["replay"]["gpus"]
+    [taken] = placement_of(api.pod("noisy"))["replay"]["gpus"]
+    assert (gpu // 4 != taken // 4) is known
+    neighbours = figures["replay"]["utility"].get("neighbours", [])
+    assert [each["workload"] for each in neighbours] == ["default/noisy"] * known
+    assert figures["utility"]["sufferedPermille"] == 1000
+
+
+async def knows_profiles(extender: Extender) -> bool:
+    return await extender.metric('gputopo_cache_synced{kind="gpuprofiles"}') == 1
 
 
 async def test_default_policy_of_the_installation_can_be_utility(

@@ -4,14 +4,26 @@ from dataclasses import replace
 
 import pytest
 
-from gputopo.utility.interference import SlowdownSource
-from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
+from gputopo.api.known_facts import FactsAnnotation
+from gputopo.api.names import FACTS_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.api.replay import RecordedNodes
+from gputopo.topology.model import GpuMask
+from gputopo.utility.interference import (
+    RunningNeighbour,
+    SlowdownSource,
+    SlowdownTable,
+    WorkloadKind,
+)
+from gputopo.utility.surroundings import INSTALLATION_WEIGHTS, job_surroundings
 from gputopo_explain.placed.explanation import PlacedExplanation, explain_placed
 from gputopo_explain.placed.replay import ReplayVerdict
 from gputopo_explain.placed.request import RequestPart
 from gputopo_explain.placed.terms import BesideJob, UtilityTerm
+from gputopo_scheduling.evaluation import MisfitKind
+from gputopo_scheduling.surroundings import NodeSurroundings
+from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, topology_object
-from support.explain.by_utility import pod_by_utility
+from support.explain.by_utility import OWN, pod_by_utility
 from support.explain.placed import DGX1, altered, figures_of, placed_pod
 
 MEASURED, ALL = SlowdownSource.MEASURED, SlowdownSource.ALL
@@ -129,3 +141,34 @@ def test_recorded_surroundings_are_those_of_the_decision() -> None:
     assert len(decision.surroundings.neighbours) == 3
     assert decision.request.min_utility_percent == 50
     assert replace(decision.surroundings, neighbours=()).neighbours == ()
+
+
+def test_largest_annotation_of_16_gpus_and_15_neighbours_stays_below_its_limit() -> None:
+    """Each neighbour has a long name and is recorded with all GPUs of its socket."""
+    topology = named("dgx-2", node="n1")
+    names = [f"{'n' * 60}{number:02}/{'p' * 253}" for number in range(15)]
+    kinds = [WorkloadKind(name) for name in names]
+    table = {(OWN, each): 9.99 for each in kinds} | {(each, OWN): 9.99 for each in kinds}
+    socket = GpuMask(0xFF00)
+    running = tuple(RunningNeighbour(each, socket) for each in kinds)
+    facts = FactsAnnotation.declared("p" * 253, 45)
+    document = placed_pod(
+        1,
+        topology=topology,
+        busy=range(1, 16),
+        annotations={
+            "gputopo.io/policy": "Utility",
+            "gputopo.io/min-utility-percent": "0",
+            FACTS_ANNOTATION: facts.dump(),
+        },
+        nodes=RecordedNodes(
+            **dict.fromkeys(("compared", "fitted", "better", "equal"), 50_000),
+            score=10,
+            misfits=dict.fromkeys(MisfitKind, 50_000),
+        ),
+        surroundings=job_surroundings(OWN, SlowdownTable(table, table), [topology]),
+        running=NodeSurroundings(running),
+    )
+    text = document["metadata"]["annotations"][PLACEMENT_ANNOTATION]
+    assert len(figures_of(document)["replay"]["utility"]["neighbours"]) == 15
+    assert len(text) <= 4096
