@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gputopo.placement.model import MAPA_POLICIES
+from gputopo.placement.model import DEFAULT_POLICIES
 from gputopo.queueing.model import QueueOrder
 from gputopo.tuning.targets import MECHANISMS
 from support.helm_chart import CHART, Helm, HelmError
@@ -67,9 +67,9 @@ def test_every_value_has_a_schema_and_every_schema_a_value() -> None:
 
 def test_the_default_policy_may_be_any_that_the_extender_knows() -> None:
     default_policy = schema_at(".extender.defaultPolicy")
-    assert default_policy["enum"] == list(MAPA_POLICIES)
+    assert default_policy["enum"] == list(DEFAULT_POLICIES)
     (comment,) = re.findall(r"# Placement policy of pods that do not name one: (.+)\.\n", TEXT)
-    assert re.split(r", | or ", comment) == list(MAPA_POLICIES)
+    assert re.split(r", | or ", comment) == list(DEFAULT_POLICIES)
 
 
 def test_order_of_the_queue_may_be_any_that_the_core_knows() -> None:

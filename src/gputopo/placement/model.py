@@ -36,7 +36,10 @@ MAPA_POLICIES: Final = (
     PolicyName.GREEDY,
     PolicyName.PRESERVE,
 )
-"""The policies that MAPA compares; each of them can be the default of an installation."""
+"""The policies that MAPA compares."""
+
+DEFAULT_POLICIES: Final = (*MAPA_POLICIES, PolicyName.UTILITY)
+"""The policies that can be the default of an installation."""
 
 
 @dataclass(frozen=True, slots=True)

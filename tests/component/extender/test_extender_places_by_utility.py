@@ -76,7 +76,7 @@ async def test_nodes_are_ranked_by_utility(start: Start, api: ApiServer) -> None
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["unknown slowdown", "known slowdown"])
-async def test_pod_keeps_away_from_a_workload_that_slows_it_down(
+async def test_pod_avoids_the_socket_of_a_workload_that_slows_it_down(
     start: Start, api: ApiServer, *, known: bool
 ) -> None:
     """Without the slowdown, the pod fills the socket of the noisy pod."""

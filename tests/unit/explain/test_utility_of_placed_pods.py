@@ -65,6 +65,16 @@ def test_jobs_beside_the_pod_are_those_that_count_the_worst_first() -> None:
     )
 
 
+def test_job_on_another_socket_without_a_measured_slowdown_does_not_count() -> None:
+    document = pod_by_utility()
+    utility = figures_of(document)["replay"]["utility"]
+    del utility["neighbours"][0]["far"]
+    choices = explained(altered(document, replay={"utility": utility})).choices
+    assert choices is not None
+    assert choices.utility is not None
+    assert "default/far" not in {job.workload for job in choices.utility.beside}
+
+
 def test_request_names_the_least_utility_and_its_annotation() -> None:
     annotation = "annotation gputopo.io/min-utility-percent"
     document = pod_by_utility()

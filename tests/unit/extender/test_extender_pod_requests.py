@@ -95,6 +95,8 @@ def test_keys_of_other_policies_are_the_states() -> None:
     [key] = requests.states(pod_view(pod("new", 2)), valid(requests, annotated()), ["n1"])
     assert isinstance(key, NodeState)
     assert key is ledger.states()["n1"]
+    view = annotated()
+    assert requests.state_without(view, valid(requests, view), "n1", {"uid-a"}) is key
 
 
 def test_surroundings_on_a_node_have_the_scale_of_the_cluster() -> None:
