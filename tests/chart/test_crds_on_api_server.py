@@ -152,6 +152,26 @@ REJECTED = {
         {"expected": {"durationSeconds": 0}},
         "spec.expected.durationSeconds: Invalid value: 0",
     ),
+    "no label to avoid": (
+        {"placement": {"avoid": [{"matchLabels": {}}]}},
+        "spec.placement.avoid[0].matchLabels in body should have at least 1 properties",
+    ),
+    "a wrong name of a label to avoid": (
+        {"placement": {"avoid": [{"matchLabels": {"a b": "c"}}]}},
+        "matchLabels: a b is not the name of a label",
+    ),
+    "a wrong value of a label to avoid": (
+        {"placement": {"avoid": [{"matchLabels": {"app": "a b"}}]}},
+        "spec.placement.avoid[0].matchLabels.app: Invalid value",
+    ),
+    "an unknown level of pods to avoid": (
+        {"placement": {"avoid": [{"matchLabels": {"app": "a"}, "level": "Rack"}]}},
+        'spec.placement.avoid[0].level: Unsupported value: "Rack": supported values: "S',
+    ),
+    "too many rules about pods to avoid": (
+        {"placement": {"avoid": [{"matchLabels": {"app": f"a{it}"}} for it in range(9)]}},
+        "spec.placement.avoid: Too many: 9: must have at most 8 items",
+    ),
     "throughput": (
         {"profiling": {"throughput": {"source": "Metrics"}}},
         "metrics: required with source Metrics, rejected with other sources",

@@ -80,7 +80,8 @@ class Ledger:
         self, pod: PodView, nodes: Sequence[str]
     ) -> list[NodeState | UnreadableTopology | None]:
         """Return the states of nodes for one pod; None for a node without a GPUTopology."""
-        return self._refreshed().states_for(pod, nodes)
+        reserved = bool(self.reservations.of_pod(pod.uid))
+        return self._refreshed().states_for(pod, nodes, reserved=reserved)
 
     def state_without(
         self, node: str, uids: AbstractSet[str], pod: PodView | None = None

@@ -4,8 +4,8 @@ Most pods are not restricted. So an index shows the nodes with pods that a pod m
 and the states of only these nodes are computed.
 """
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
@@ -13,7 +13,8 @@ from gputopo.api.avoid import AvoidRule, Labels, known_avoid
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
 from gputopo_scheduling.usage import NodeState, NodeUsage
 
-_MOST_PER_NODE: Final = 64
+_MOST_PODS: Final = 64
+"""Kinds of pods whose states are kept; the least recently used are dropped first."""
 
 _Key = tuple[str, Labels, tuple[AvoidRule, ...]]
 
@@ -32,9 +33,10 @@ class PodRestrictions:
         """``share`` returns the one object for equal states."""
         self._share = share
         self._of_node: dict[str, _Namespaces] = {}
+        self._usages: dict[str, NodeUsage] = {}
         self._nodes: defaultdict[str, set[str]] = defaultdict(set)
         self._avoided: defaultdict[str, set[str]] = defaultdict(set)
-        self._kept: dict[str, tuple[NodeUsage, dict[_Key, NodeState]]] = {}
+        self._kept: OrderedDict[_Key, dict[str, NodeState]] = OrderedDict()
 
     def update(self, node: str, usage: NodeUsage | None) -> None:
         """Take the new usage of a node; None for a node without a valid GPUTopology."""
@@ -47,26 +49,36 @@ class PodRestrictions:
                 nodes[namespace].discard(node)
             for namespace in new - old:
                 nodes[namespace].add(node)
-        self._kept.pop(node, None)
-        if now.all:
-            self._of_node[node] = now
+        for states in self._kept.values():
+            states.pop(node, None)
+        self._usages.pop(node, None)
+        if usage is not None and now.all:
+            self._of_node[node], self._usages[node] = now, usage
 
-    def nodes(self, pod: AvoidingPod) -> AbstractSet[str]:
-        """Return the nodes that may restrict the pod."""
-        found = self._nodes if pod.rules else self._avoided
-        return found.get(pod.namespace, frozenset())
+    def states(
+        self, pod: AvoidingPod, nodes: Iterable[str], *, keep: bool = True
+    ) -> Mapping[str, NodeState]:
+        """Return the states of those of ``nodes`` that may restrict the pod, and of some others.
 
-    def state(self, node: str, usage: NodeUsage, pod: AvoidingPod) -> NodeState:
-        """Return the state of a node for a pod; it is computed once for equal pods."""
-        if any(each.uid == pod.uid for each in usage.occupants):
-            return self._share(restricted_state(usage, pod))
-        known = self._kept.get(node)
-        if known is None or known[0] is not usage or len(known[1]) >= _MOST_PER_NODE:
-            known = self._kept[node] = (usage, {})
+        Of equal pods, a state is computed once. If the pod has GPUs reserved, ``keep`` must be
+        False, because the pod does not avoid itself.
+        """
+        restricting = (self._nodes if pod.rules else self._avoided).get(pod.namespace)
+        if not restricting:
+            return {}
+        kept = self._kept_of(pod) if keep else {}
+        for node in nodes:
+            if node in restricting and node not in kept:
+                kept[node] = self._share(restricted_state(self._usages[node], pod))
+        return kept
+
+    def _kept_of(self, pod: AvoidingPod) -> dict[str, NodeState]:
         key = (pod.namespace, pod.labels, pod.rules)
-        if key not in known[1]:
-            known[1][key] = self._share(restricted_state(usage, pod))
-        return known[1][key]
+        kept = self._kept.setdefault(key, {})
+        self._kept.move_to_end(key)
+        if len(self._kept) > _MOST_PODS:
+            self._kept.popitem(last=False)
+        return kept
 
 
 def _namespaces(usage: NodeUsage | None) -> _Namespaces:

@@ -49,17 +49,17 @@ class UsageCache:
         return self._shared.setdefault(state.key, state)
 
     def states_for(
-        self, pod: PodView, nodes: Sequence[str]
+        self, pod: PodView, nodes: Sequence[str], *, reserved: bool
     ) -> list[NodeState | UnreadableTopology | None]:
-        """Return the states of nodes for one pod, which may not be allowed to use all free GPUs."""
-        avoiding = AvoidingPod.of(pod)
-        restricting = self.restrictions.nodes(avoiding)
-        return [
-            self.restrictions.state(node, usage, avoiding)
-            if node in restricting and isinstance(usage := self._usages[node], NodeUsage)
-            else self._states.get(node)
-            for node in nodes
-        ]
+        """Return the states of nodes for one pod, which may not be allowed to use all free GPUs.
+
+        ``reserved`` is whether the pod itself has GPUs reserved.
+        """
+        own = self.restrictions.states(AvoidingPod.of(pod), nodes, keep=not reserved)
+        common = self._states
+        if not own:
+            return list(map(common.get, nodes))
+        return [own[node] if node in own else common.get(node) for node in nodes]
 
     def _update(self, name: str, usage: DerivedUsage) -> None:
         self.restrictions.update(name, usage if isinstance(usage, NodeUsage) else None)

@@ -7,11 +7,13 @@ rank placements, and are no times.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Final, TypeVar
 
 from gputopo.patterns.model import Pattern
 from gputopo.topology.hierarchy import blocks
+from gputopo.topology.keys import FingerprintKey
 from gputopo.topology.model import Ancestor, GpuIndex, GpuMask, LinkKind, NodeTopology
 from gputopo.utility.cost import Cost, UtilityError
 
@@ -44,13 +46,20 @@ class LevelLengths:
 
 DEFAULT_LENGTHS: Final = LevelLengths()
 
+_CACHED_SOCKETS: Final = 1024
+
 GpuDistances = Mapping[tuple[GpuIndex, GpuIndex], int]
 """Length of the shortest path between two GPUs of a node; ``(a, b)`` and ``(b, a)`` are keys."""
 
 
 def sockets(topology: NodeTopology) -> tuple[GpuMask, ...]:
     """Return the GPUs of each socket (NUMA node), ordered by their lowest GPU."""
-    return blocks(topology, Ancestor.NODE)
+    return _sockets(FingerprintKey(topology))
+
+
+@lru_cache(_CACHED_SOCKETS)
+def _sockets(key: FingerprintKey) -> tuple[GpuMask, ...]:
+    return blocks(key.topology, Ancestor.NODE)
 
 
 def switches(topology: NodeTopology) -> tuple[GpuMask, ...]:
