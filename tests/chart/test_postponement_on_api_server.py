@@ -28,7 +28,9 @@ from support.helm_chart import Helm
 NODE = "node-0"
 UUIDS: list[str] = [gpu.uuid for gpu in named("dgx1-v100", node=NODE).gpus]
 UTILITY = {"gputopo.io/policy": "Utility", "gputopo.io/min-utility-percent": "90"}
-RETRY_SECONDS = 2.0
+RETRY_SECONDS = 10.0
+"""A tried pod is bound within 2 s; a busy machine is slower. Untried pods wait for 5 minutes."""
+
 LEASE_SECONDS = 3
 _UNTIL = re.compile(r"until (\S+) at most")
 

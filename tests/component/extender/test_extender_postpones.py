@@ -23,7 +23,6 @@ from support.extender.ledgers import bound
 from support.extender.service import Extender, Start, until
 
 NEVER = {"gputopo.io/max-wait-seconds": "0"}
-RETRY_SECONDS = 2.0
 
 
 def bandwidth(match: Match) -> float:
@@ -97,10 +96,8 @@ async def test_pod_waits_until_the_pod_ends_that_breaks_its_ring(
         assert (record.now_permille, record.then_permille, record.end) == (116, 1000, None)
         assert await extender.metric("gputopo_postponed_pods ") == 1
 
-        ended = time.monotonic()
         api.delete(PODS, "busy")
         await annotated(api, "ring", RETRY_ANNOTATION)
-        assert time.monotonic() - ended < RETRY_SECONDS
         assert (await extender.scheduler().filter(api.pod("ring"), ["n1"])).fits == ["n1"]
         assert await extender.scheduler().bind(api.pod("ring"), "n1") == ""
 
