@@ -3,15 +3,22 @@
 When something ends on a node, the first postponed pod that could now be placed there gets an offer:
 kube-scheduler tries this pod again, and later postponed pods may not use the node meanwhile. An
 offer is limited in time, because kube-scheduler may be unable to place the pod there: the pod may
-exclude the node, or lack CPUs there. Then the next pod gets the offer.
+exclude the node, or lack CPUs there. Then the next pod gets the offer. If many nodes become free at
+once, each pod gets at most three of them, so that the next pods need not wait for the first one.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 OFFER_SECONDS: Final = 5.0
 """Duration of an offer: kube-scheduler needs less than 2 s to try a pod and to bind it."""
+
+
+MOST_OFFERS: Final = 3
+"""Most nodes that are offered to one pod at a time. The pod may also use any other node that is not
+offered to an earlier pod."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,6 +50,7 @@ class NodeOffers:
         self._seconds = seconds
         self._offers: dict[str, _Offer] = {}
         self._unused: dict[str, set[str]] = {}
+        self._count = Counter[str]()
 
     def update(self, node: str, suitors: Iterable[str], now: float) -> str | None:
         """Make the offer of a node; return the UID of the pod if it got the offer just now.
@@ -55,20 +63,27 @@ class NodeOffers:
         before = self._offers.get(node)
         if before is not None and now >= before.until:
             self._unused.setdefault(node, set()).add(before.uid)
-        unused = self._unused.get(node, set())
-        first = next((uid for uid in suitors if uid not in unused), None)
-        if first is None:
-            self._offers.pop(node, None)
-            return None
+        first = next((uid for uid in suitors if self._may_get(node, uid)), None)
         if before is not None and before.uid == first:
             return None
-        self._offers[node] = _Offer(first, now + self._seconds)
+        self._end(node)
+        if first is not None:
+            self._offers[node] = _Offer(first, now + self._seconds)
+            self._count[first] += 1
         return first
+
+    def is_full(self, uid: str) -> bool:
+        """Return whether a pod has the most offers that it may have."""
+        return self._count[uid] >= MOST_OFFERS
 
     def offered_to(self, node: str, now: float) -> str | None:
         """Return the UID of the pod to which the node is offered now, or None."""
         offer = self._offers.get(node)
         return offer.uid if offer is not None and now < offer.until else None
+
+    def pods_of(self, nodes: Iterable[str]) -> set[str]:
+        """Return the UIDs of the pods to which these nodes are or were last offered."""
+        return {offer.uid for node in nodes if (offer := self._offers.get(node)) is not None}
 
     def expired(self, now: float) -> list[str]:
         """Return the nodes whose offers were not used in time."""
@@ -85,5 +100,17 @@ class NodeOffers:
             unused.discard(uid)
         freed = [node for node, offer in self._offers.items() if offer.uid == uid]
         for node in freed:
-            del self._offers[node]
+            self._end(node)
         return freed
+
+    def _may_get(self, node: str, uid: str) -> bool:
+        offer = self._offers.get(node)
+        has_it = offer is not None and offer.uid == uid
+        return uid not in self._unused.get(node, set()) and (has_it or not self.is_full(uid))
+
+    def _end(self, node: str) -> None:
+        offer = self._offers.pop(node, None)
+        if offer is not None:
+            self._count[offer.uid] -= 1
+            if not self._count[offer.uid]:
+                del self._count[offer.uid]

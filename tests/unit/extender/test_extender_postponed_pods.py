@@ -33,6 +33,7 @@ from gputopo_scheduling.surroundings import KnownWorkload
 from gputopo_scheduling.topologies import parse_node
 from gputopo_scheduling.wait_record import begun
 from gputopo_scheduling.waiting import WaitRule, decide_pod_wait, wait_order
+from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, pod, topology_object
 from support.builders.requests import pod_view, request_in
 from support.extender.ledgers import DGX, bound, decision_for, ledger_with
@@ -124,6 +125,25 @@ async def test_offer_is_made_when_a_pod_ends_and_only_to_the_first_pod() -> None
     assert world.pods.held(wait_order(pod_view(ring("z", "1970-01-01T00:00:16Z"))), ["n1"], 20.0)
     world.clock.now += 5.0
     assert await world.offered() == ["younger"]
+
+
+async def test_nodes_that_become_free_at_once_are_shared_among_the_pods() -> None:
+    names = ["first", "second", "third"]
+    world = Rounds(
+        *(ring(name, f"1970-01-01T00:00:1{number}Z") for number, name in enumerate(names))
+    )
+    for used in (dict.fromkeys(range(2, 6), "uid-other"), {}):
+        await world.offered()
+        for number in range(7):
+            topology = named("dgx1-v100", node=f"m{number}")
+            document = topology_object(f"m{number}", topology, used_by=used)
+            world.ledger.put_topology(parse_node(document))
+    assert await world.offered() == names
+    assert [world.pods.offers.offered_to(f"m{number}", 20.0) for number in range(7)] == [
+        *["uid-first"] * 3,
+        *["uid-second"] * 3,
+        "uid-third",
+    ]
 
 
 async def test_round_without_tables_is_repeated() -> None:

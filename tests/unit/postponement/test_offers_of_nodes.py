@@ -58,6 +58,19 @@ def test_offers_of_a_pod_that_waits_no_more_are_free() -> None:
     assert offers.forget("c") == []
 
 
+def test_pod_gets_at_most_three_of_many_nodes() -> None:
+    offers = NodeOffers(5.0)
+    nodes = [f"n{number}" for number in range(7)]
+    offered = [offers.update(node, ["a", "b", "c"], 10.0) for node in nodes]
+    assert offered == ["a", "a", "a", "b", "b", "b", "c"]
+    assert offers.is_full("a")
+    assert offers.pods_of(["n0", "n6", "n9"]) == {"a", "c"}
+    assert offers.update("n0", ["a", "b", "c"], 11.0) is None, "it keeps what it has"
+    assert offers.forget("a") == ["n0", "n1", "n2"]
+    assert not offers.is_full("a")
+    assert offers.update("n0", ["b", "c"], 12.0) == "c"
+
+
 def test_pods_of_higher_priority_are_first_then_older_ones() -> None:
     low, old, new = WaitOrder(0, 1.0, "a"), WaitOrder(-5, 2.0, "b"), WaitOrder(-5, 3.0, "a")
     assert sorted([new, low, old]) == [old, new, low]

@@ -114,12 +114,17 @@ class OfferRounds:
         return evaluated
 
     def _offer(self, nodes: set[str], evaluated: _Evaluations) -> list[PostponedPod]:
-        pods, now = self._pods.in_order(), self._clock()
-        offered = {
-            uid
-            for node in nodes
-            if (uid := self._pods.offers.update(node, _suitors(pods, node, evaluated), now))
-        }
+        offers, pods, now = self._pods.offers, self._pods.in_order(), self._clock()
+        # Thousands of pods can wait, so leave out those to which no further node can be offered.
+        having = offers.pods_of(nodes)
+        suited = [pod for pod in pods if pod.uid in having or not offers.is_full(pod.uid)]
+        offered: set[str] = set()
+        for node in sorted(nodes):
+            uid = offers.update(node, _suitors(suited, node, evaluated), now)
+            if uid is not None:
+                offered.add(uid)
+                if offers.is_full(uid) and uid not in having:
+                    suited = [pod for pod in suited if pod.uid != uid]
         return [pod for pod in pods if pod.uid in offered]
 
 
