@@ -156,6 +156,8 @@ async def test_with_another_cpu_manager_the_agent_does_not_connect(
             config.cpu_manager = "none"
             await world.kubelet.start()
             assert (await runtime.synchronized())["updates"] == {"a-main": CPUS[1]}
+            await world.until(lambda: bound(world).get("reason") == "Connected")
+            await world.served()
             await world.kubelet.stop()
             config.cpu_manager = "static"
             await world.kubelet.start()
