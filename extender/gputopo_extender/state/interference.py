@@ -4,7 +4,7 @@ The reflector of GPUProfiles writes here. Without the right to list GPUProfiles,
 without them, all slowdowns are unknown, and nothing else changes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -14,6 +14,7 @@ from gputopo_scheduling.surroundings import (
     KnownWorkload,
     NodeSurroundings,
 )
+from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeUsage
 
 REFRESH_SECONDS: Final = 10.0
@@ -62,11 +63,24 @@ class NodeInterference:
 
     def on_node(self, node: str, usage: NodeUsage) -> NodeSurroundings:
         """Return the surroundings of a node; they are computed only if ``usage`` is a new one."""
-        facts = self.facts
-        known = self._by_node.get(node)
-        if known is None or known[0] is not usage:
-            known = self._by_node[node] = (usage, self._share(usage, facts))
-        return known[1]
+        return self.on_nodes([node], {node: usage})[0]
+
+    def on_nodes(
+        self, nodes: Iterable[str], usages: Mapping[str, NodeUsage | UnreadableTopology]
+    ) -> list[NodeSurroundings]:
+        """Return the surroundings of nodes; a node without a usage has none."""
+        facts, kept = self.facts, self._by_node
+        found = []
+        for node in nodes:
+            usage, known = usages.get(node), kept.get(node)
+            if known is not None and known[0] is usage:
+                found.append(known[1])
+            elif isinstance(usage, NodeUsage):
+                kept[node] = (usage, self._share(usage, facts))
+                found.append(kept[node][1])
+            else:
+                found.append(NOTHING_RUNS)
+        return found
 
     def assumed(self, usage: NodeUsage) -> NodeSurroundings:
         """Return the surroundings for an assumed usage, for example that without some pods."""

@@ -57,11 +57,8 @@ class PodRequests:
         states = self._ledger.states_for(pod, nodes)
         if request.surroundings is None:
             return [*states]
-        running = self._ledger.surroundings
-        return [
-            SurroundedState.of(state, running(node))
-            for node, state in zip(nodes, states, strict=True)
-        ]
+        running = self._ledger.interference.on_nodes(nodes, self._ledger.usages())
+        return list(map(SurroundedState.of, states, running))
 
     def state_without(
         self, pod: PodView, request: PlacementRequest, node: str, uids: AbstractSet[str]
