@@ -28,7 +28,7 @@ from gputopo_scheduling.evaluation import (
     evaluation,
 )
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
+from gputopo_scheduling.restrictions import state_for
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
@@ -117,8 +117,8 @@ class ClusterSnapshot:
         usage = self.usages.get(node)
         if pod is None or not isinstance(usage, NodeUsage):
             return self.states.get(node)
-        state = restricted_state(usage, AvoidingPod.of(pod))
-        if not state.restrictions:
+        state = state_for(usage, pod)
+        if not state.restrictions and state.obstacle is None:
             return self.states[node]
         return self._restricted.setdefault(state.key, state)
 

@@ -13,6 +13,11 @@ from typing import Any, Final
 from gputopo.api.names import GROUP, RESOURCE
 from gputopo.runtime.times import unix_seconds
 from gputopo.topology.model import MAX_INDEX
+from gputopo_kube.aligned_containers import (
+    AlignedContainer,
+    exclusive_containers,
+    without_cpus,
+)
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.gpu_containers import ContainerKind, GpuContainer, gpu_containers, is_number
 from gputopo_kube.podmodel import PodError, PodObject, parse_pod_object
@@ -48,6 +53,8 @@ class PodView:
         rejected: kubelet's reason and message if it rejected the pod, else None.
         rejected_for_gpus: whether kubelet rejected the pod because of the GPU resource, judged by
             kubelet's message.
+        exclusive: the containers with GPUs or exclusive CPUs, in the order in which kubelet
+            allocates; empty if no container can get exclusive CPUs.
         runtime: limits and images that kubelet has applied; only the node agent fills this field.
     """
 
@@ -70,6 +77,7 @@ class PodView:
     stopped: bool = False
     rejected: str | None = None
     rejected_for_gpus: bool = False
+    exclusive: tuple[AlignedContainer, ...] = ()
     runtime: PodRuntime = NO_RUNTIME
 
     @property
@@ -91,6 +99,11 @@ class PodView:
     def running(self) -> bool:
         """Whether the phase is Running."""
         return self.phase == "Running"
+
+    @property
+    def aligned(self) -> tuple[AlignedContainer, ...]:
+        """The containers for which kubelet's topology manager takes NUMA nodes, in its order."""
+        return self.exclusive or tuple(map(without_cpus, self.containers))
 
     @property
     def gpu_keepers(self) -> tuple[GpuContainer, ...]:
@@ -177,6 +190,7 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
         stopped=status.has_stopped(len(spec.containers)),
         rejected=status.rejection,
         rejected_for_gpus=status.is_rejected_for(resource, spec.resources()),
+        exclusive=exclusive_containers(pod, resource),
     )
 
 

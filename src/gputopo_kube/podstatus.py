@@ -111,6 +111,7 @@ class PodStatus(PodPart):
     """``status`` of a pod."""
 
     phase: str | None = None
+    qos_class: str | None = None
     reason: str | None = None
     message: str | None = None
     start_time: str | None = None

@@ -60,6 +60,9 @@ class MisfitKind(StrEnum):
     AVOID = "avoid"
     POSTPONED = "postponed"
     HELD = "held"
+    NUMA_WAITING = "numa_waiting"
+    NUMA_BUSY = "numa_busy"
+    NUMA_SHAPE = "numa_shape"
 
 
 _TEMPORARY = frozenset(
@@ -70,6 +73,8 @@ _TEMPORARY = frozenset(
         MisfitKind.NOT_READY,
         MisfitKind.RESERVED_ELSEWHERE,
         MisfitKind.AVOID,
+        MisfitKind.NUMA_WAITING,
+        MisfitKind.NUMA_BUSY,
     }
 )
 """Misfits that end automatically or when other pods end.

@@ -19,7 +19,13 @@ from gputopo_scheduling.evaluation import (
 )
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import UnreadableTopology
-from gputopo_scheduling.usage import NodeState
+from gputopo_scheduling.usage import NodeState, ObstacleKind, RestrictionKind
+
+_NUMA_KINDS = {
+    ObstacleKind.WAITING: MisfitKind.NUMA_WAITING,
+    ObstacleKind.BUSY: MisfitKind.NUMA_BUSY,
+    ObstacleKind.PERMANENT: MisfitKind.NUMA_SHAPE,
+}
 
 
 def evaluate_states(
@@ -41,9 +47,11 @@ def match_on(
     """
     match = _match(state, state.free, request, running)
     if not isinstance(match, Misfit):
-        if state.not_ready is None:
-            return match
-        return Misfit(MisfitKind.NOT_READY, state.not_ready)
+        if state.not_ready is not None:
+            return Misfit(MisfitKind.NOT_READY, state.not_ready)
+        if state.obstacle is not None:
+            return Misfit(_NUMA_KINDS[state.obstacle.kind], state.obstacle.reason)
+        return match
     if state.deleted and match.kind is MisfitKind.BUSY:
         freed = GpuMask(state.free | state.deleted)
         if not isinstance(_match(state, freed, request, running), Misfit):
@@ -110,6 +118,9 @@ def _restricted(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
     for each in state.restrictions:
         usable, later = GpuMask(usable & ~each.gpus), GpuMask(later & ~each.lasting)
         if later.bit_count() - state.unknown < size:
+            if each.kind is RestrictionKind.NUMA:
+                reason = "the GPUs that kubelet would take are beside pods to avoid"
+                return Misfit(MisfitKind.NUMA_BUSY, reason)
             return Misfit(MisfitKind(each.kind), BESIDE_AVOIDED)
         if usable.bit_count() - state.unknown < size:
             return Misfit(MisfitKind.DELETED_PODS, BESIDE_STOPPING)

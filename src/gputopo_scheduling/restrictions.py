@@ -1,8 +1,9 @@
 """Which free GPUs of a node one pod may not use, and why.
 
 A restriction is a constraint, not a preference. The GPUs stay free for other pods, so they count
-as free in the preserved bandwidth and in the fragmentation. Today pods are restricted by the pods
-that they avoid (annotation ``gputopo.io/avoid``), as by ``podAntiAffinity`` of Kubernetes:
+as free in the preserved bandwidth and in the fragmentation. Pods are restricted by the NUMA nodes
+that kubelet takes (:mod:`gputopo_scheduling.numa_limits`), and by the pods that they avoid
+(annotation ``gputopo.io/avoid``), as by ``podAntiAffinity`` of Kubernetes:
 
 - A rule concerns pods of the same namespace that have GPUs.
 - It holds in both directions: a running pod with a rule also keeps matching new pods off.
@@ -16,6 +17,7 @@ from gputopo.api.avoid import AvoidRule, Labels, known_avoid
 from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo.utility.communication import sockets
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.numa_limits import limit_to_numa
 from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.usage import NodeState, NodeUsage, Restriction, RestrictionKind
 
@@ -60,9 +62,14 @@ def restricted_state(usage: NodeUsage, pod: AvoidingPod) -> NodeState:
     )
 
 
+def state_for(usage: NodeUsage, pod: PodView) -> NodeState:
+    """Return the state of a node for a pod, with all that restricts the pod on this node."""
+    return limit_to_numa(restricted_state(usage, AvoidingPod.of(pod)), pod.aligned)
+
+
 def usable_gpus(usage: NodeUsage, pod: PodView) -> GpuMask | None:
     """Return the free GPUs of a node that a pod may use; None if it may use all of them."""
-    state = restricted_state(usage, AvoidingPod.of(pod))
+    state = state_for(usage, pod)
     return state.usable(usage.free) if state.restrictions else None
 
 

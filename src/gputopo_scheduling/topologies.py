@@ -17,10 +17,11 @@ from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu, SizedCapacity
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, TopologyError, mask_of
+from gputopo_scheduling.numa_rules import NumaRules, numa_rules
 
 _LONGEST_REASON: Final = 160
 
-_USED_STATUS: Final = ("conditions", "gpus", "observedPodsVersion")
+_USED_STATUS: Final = ("alignment", "conditions", "gpus", "observedPodsVersion")
 """The other fields of the status have measurements, which change often and decide nothing here."""
 
 
@@ -54,6 +55,9 @@ class GpuNode:
         reported: whether an agent has written the status. A new GPUTopology has no status.
         sized_capacity: CPUs, memory and GPUs for pods that gputopo sizes; None if unknown. The
             extender ranks nodes by it. Whether a pod fits does not depend on it.
+        numa: how kubelet takes NUMA nodes; None if this limits no choice.
+        admitted: UIDs of the pods whose GPUs and exclusive CPUs kubelet counts as in use; empty
+            without ``numa``.
     """
 
     node: str
@@ -65,6 +69,8 @@ class GpuNode:
     pods_version: int | None = None
     reported: bool = True
     sized_capacity: SizedCapacity | None = field(default=None, compare=False)
+    numa: NumaRules | None = None
+    admitted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,8 @@ def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
         pods_version=_version(status.observed_pods_version),
         reported=bool(status.gpus or status.conditions),
         sized_capacity=_sized_capacity(document.get("status") or {}),
+        numa=numa_rules(status.alignment, topology),
+        admitted=frozenset(status.alignment.admitted if status.alignment else ()),
     )
 
 

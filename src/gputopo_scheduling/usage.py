@@ -7,13 +7,14 @@ reserved (docs/adr/0004-union-of-intended-and-observed.md).
 
 from collections.abc import Hashable, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
 from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.numa_rules import NumaRules
 from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.topologies import GpuNode, known_mask
 
@@ -24,6 +25,7 @@ class RestrictionKind(StrEnum):
     """Why one pod may not use free GPUs; the values are those of ``MisfitKind``."""
 
     AVOID = "avoid"
+    NUMA = "numa_busy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,26 @@ class Restriction:
     lasting: GpuMask
 
 
+class ObstacleKind(Enum):
+    """How long kubelet would reject a pod because of NUMA nodes.
+
+    WAITING ends when kubelet has admitted another pod, BUSY when other pods end. PERMANENT does not
+    end, because the hardware of the node does not fit the pod.
+    """
+
+    WAITING = "waiting"
+    BUSY = "busy"
+    PERMANENT = "permanent"
+
+
+@dataclass(frozen=True, slots=True)
+class NumaObstacle:
+    """Why a pod with enough free GPUs does not fit on a node: kubelet would reject it."""
+
+    kind: ObstacleKind
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class NodeState:
     """The part of a node's usage that decides which pods fit, and on which GPUs.
@@ -54,6 +76,8 @@ class NodeState:
         blocked: why no GPU of the node may be given to a pod; None if the node is not blocked.
         not_ready: why the node takes no pods now; None if the node is ready.
         deleted: healthy GPUs that only processes of ended pods use.
+        numa: how kubelet takes NUMA nodes; None if this limits no choice.
+        obstacle: only in the state for one pod, see :mod:`gputopo_scheduling.numa_limits`.
         restrictions: GPUs that one pod may not use; empty in the state for all pods.
     """
 
@@ -64,6 +88,8 @@ class NodeState:
     blocked: str | None
     not_ready: str | None = None
     deleted: GpuMask = _NO_GPUS
+    numa: NumaRules | None = None
+    obstacle: NumaObstacle | None = None
     restrictions: tuple[Restriction, ...] = ()
 
     def usable(self, free: GpuMask) -> GpuMask:
@@ -78,7 +104,7 @@ class NodeState:
         return (
             self.structure.fingerprint,
             *(self.healthy, self.free, self.unknown, self.blocked, self.not_ready, self.deleted),
-            self.restrictions,
+            *(self.restrictions, self.numa, self.obstacle),
         )
 
 
@@ -98,6 +124,7 @@ class NodeUsage:
         deleted: GPUs of ``used`` that only deleted or ended pods use.
         occupants: the pods that have GPUs of the node or get them by a Binding in flight. Equality
             ignores this field.
+        numa: how kubelet takes NUMA nodes; None if this limits no choice.
     """
 
     generation: int
@@ -110,6 +137,7 @@ class NodeUsage:
     not_ready: str | None
     deleted: GpuMask = _NO_GPUS
     occupants: tuple[Occupant, ...] = field(default=(), compare=False, repr=False)
+    numa: NumaRules | None = None
 
     @property
     def free(self) -> GpuMask:
@@ -123,6 +151,7 @@ class NodeUsage:
         return NodeState(
             *(self.topology, self.healthy, self.free, self.unknown, self.blocked, self.not_ready),
             deleted=deleted,
+            numa=self.numa,
         )
 
 
@@ -168,8 +197,8 @@ def node_usage(
         stopped: UIDs of pods whose containers have stopped. Their GPUs are free, even if the
             agent's last report still lists the pods.
     """
-    live = [_pod_gpus(node, pod) for pod in pods]
-    in_flight = [*reserved]
+    bound, in_flight = [*pods], [*reserved]
+    live = [_pod_gpus(node, pod) for pod in bound]
     shared = intended = 0
     for mask in (*(each.annotated for each in live), *(each.gpus for each in in_flight)):
         shared |= intended & mask
@@ -195,6 +224,7 @@ def node_usage(
             *in_flight,
             *(each.occupant(ended=True) for each in of_ended),
         ),
+        numa=_rules(node, bound, settled=not in_flight),
     )
 
 
@@ -202,6 +232,14 @@ def gpus_in_use(node: GpuNode, pod: PodView) -> tuple[GpuMask, int]:
     """Return the GPUs of a pod, and how many further GPUs it has that are not identified yet."""
     found = _pod_gpus(node, pod)
     return found.all, found.unknown
+
+
+def _rules(node: GpuNode, bound: Iterable[PodView], *, settled: bool) -> NumaRules | None:
+    """Return how kubelet takes NUMA nodes; settled if kubelet has admitted exactly these pods."""
+    if node.numa is None:
+        return None
+    settled = settled and {pod.uid for pod in bound} == node.admitted
+    return replace(node.numa, settled=settled)
 
 
 def _observed(node: GpuNode, ended: AbstractSet[str]) -> GpuMask:

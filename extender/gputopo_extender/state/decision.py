@@ -94,6 +94,9 @@ def decide(
     figures = placement_figures(request, match, usage.topology)
     known = (request, origin, match, usage.topology, usage.free, compared)
     replay = replay_record(*known, around, usable_gpus(usage, pod))
+    if usage.numa is not None:
+        policy = usage.numa.manager.policy.value
+        replay = replay.model_copy(update={"topology_manager_policy": policy})
     sensitive = "sensitive" if request.sensitive else "insensitive"
     kind = f"{sensitive} {request.pattern.kind} of {request.size}"
     return Decision(

@@ -1,13 +1,21 @@
 """Keeps the derived usage and state of each node; derives only those that may have changed."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
 from weakref import WeakValueDictionary
 
 from gputopo_extender.state.pod_restrictions import PodRestrictions
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.numa_limits import limit_to_numa
 from gputopo_scheduling.restrictions import AvoidingPod
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeState, NodeUsage
+
+_CACHED_LIMITS: Final = 16_384
+
+_limit = lru_cache(_CACHED_LIMITS)(limit_to_numa)
+"""The evaluation cache compares states by identity, so an equal call must return the same state."""
 
 DerivedUsage = NodeUsage | UnreadableTopology | None
 """The usage of a node; None if the node has no GPUTopology."""
@@ -57,9 +65,16 @@ class UsageCache:
         """
         own = self.restrictions.states(AvoidingPod.of(pod), nodes, keep=not reserved)
         common = self._states
-        if not own:
-            return list(map(common.get, nodes))
-        return [own[node] if node in own else common.get(node) for node in nodes]
+        if own:
+            states = [own[node] if node in own else common.get(node) for node in nodes]
+        else:
+            states = list(map(common.get, nodes))
+        limits: dict[NodeState | UnreadableTopology | None, NodeState] = {
+            state: _limit(state, pod.aligned)
+            for state in {*states}
+            if isinstance(state, NodeState) and state.numa is not None
+        }
+        return [limits.get(state, state) for state in states] if limits else states
 
     def _update(self, name: str, usage: DerivedUsage) -> None:
         self.restrictions.update(name, usage if isinstance(usage, NodeUsage) else None)

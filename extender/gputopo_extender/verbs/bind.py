@@ -32,7 +32,7 @@ from gputopo_scheduling.claims import ClaimsError
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on, missing
 from gputopo_scheduling.record import request_origin
-from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
+from gputopo_scheduling.restrictions import state_for
 from gputopo_scheduling.usage import NodeUsage
 
 _MOST_TRIES: Final = 4
@@ -182,7 +182,7 @@ class Binder:
         if not isinstance(usage, NodeUsage):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {missing(usage).reason}")
         running = self._ledger.surroundings(node)
-        state = restricted_state(usage, AvoidingPod.of(pod))
+        state = state_for(usage, pod)
         match = match_on(state, request, running)
         if not isinstance(match, Misfit) and not self._postponed.accepts(pod.uid, match):
             match = Misfit(MisfitKind.POSTPONED, "other pods have taken the better GPUs meanwhile")

@@ -33,7 +33,12 @@ _MOST_REMEMBERED: Final = 1_000
 _MOST_NAMED: Final = 3
 
 _OUTDATED: Final = frozenset(
-    {MisfitKind.BUSY, MisfitKind.UNOBSERVED, MisfitKind.RESERVED_ELSEWHERE}
+    {
+        MisfitKind.BUSY,
+        MisfitKind.UNOBSERVED,
+        MisfitKind.RESERVED_ELSEWHERE,
+        MisfitKind.NUMA_WAITING,
+    }
 )
 """kube-scheduler sends only nodes with enough free GPUs by its own count, so these misfits show
 that the ledger may be outdated."""

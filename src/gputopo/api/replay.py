@@ -179,6 +179,7 @@ class ReplayRecord(ApiModel):
         declared: bandwidth sensitivity that the pod declared; ``Auto`` if it declared none.
         fact: None if nothing was known of the workload's slowdown on slow links.
         utility: None for all policies except Utility.
+        topology_manager_policy: kubelet's policy, if ``usable`` has only GPUs that kubelet accepts.
         nodes: None if unknown: another scheduler pod has become leader between filter and bind.
     """
 
@@ -193,6 +194,7 @@ class ReplayRecord(ApiModel):
     declared: _Word
     fact: RecordedFact | None = None
     utility: RecordedUtility | None = None
+    topology_manager_policy: _Word | None = None
     nodes: RecordedNodes | None = None
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from gputopo.api.alignment import KubeletAlignment
 from gputopo.api.job_resources import JobResources, ResourcesSpec
 from gputopo.api.model import (
     ApiModel,
@@ -117,6 +118,7 @@ class GPUTopologyStatus(ApiModel):
 
     Attributes:
         sized_capacity: None if the agent does not report it.
+        alignment: None if the choice of GPUs does not depend on NUMA nodes.
         observed_pods_version: a resource version. The status includes all changes of the node's
             pods up to this version. None if the agent did not report a version.
     """
@@ -127,6 +129,7 @@ class GPUTopologyStatus(ApiModel):
     conditions: Conditions = []
     gpus: Annotated[list[ObservedGpu], Field(max_length=64)] = []
     sized_capacity: SizedCapacity | None = None
+    alignment: KubeletAlignment | None = None
     measurements: Annotated[list[Measurement], Field(max_length=64)] = []
     samples: Annotated[list[NodeSample], Field(max_length=MAX_NODE_SAMPLES)] = []
 

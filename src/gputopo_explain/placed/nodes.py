@@ -28,6 +28,9 @@ MISFIT_WORDS: Final[Mapping[str, str]] = MappingProxyType(
         MisfitKind.AVOID: "with free GPUs only beside pods to avoid",
         MisfitKind.POSTPONED: "with a value below the one that the pod waited for",
         MisfitKind.HELD: "held for a pod that had waited for longer",
+        MisfitKind.NUMA_WAITING: "whose kubelet was still admitting or releasing another pod",
+        MisfitKind.NUMA_BUSY: "with too little free on the same NUMA nodes for kubelet's policy",
+        MisfitKind.NUMA_SHAPE: "whose NUMA nodes do not fit the pod by kubelet's policy",
     }
 )
 """Kinds of misfits, after a number of nodes."""

@@ -93,6 +93,10 @@ def _choices(
         source = f"annotation {MIN_UTILITY_ANNOTATION}{set_by}"
         changed = _changed(now, MIN_UTILITY_ANNOTATION, str(minimum), FROM_ANNOTATION)
         yield RequestPart("least utility", f"{minimum} %", source, changed)
+    if record and record.topology_manager_policy:
+        gpus = " ".join(map(str, record.free if record.usable is None else record.usable))
+        source = f"kubelet's topologyManagerPolicy {record.topology_manager_policy}"
+        yield RequestPart("allowed GPUs", gpus, source)
 
 
 def _source(source: str | None, annotation: str, set_by: str) -> str:

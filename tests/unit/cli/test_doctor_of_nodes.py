@@ -364,10 +364,17 @@ def test_numa_nodes_reported_to_a_kubelet_that_aligns_are_an_error(
     assert findings(gputopo) == [("kubelets", "error", "Node n1", problem)]
 
 
-def test_an_agent_that_cannot_read_the_policy_is_a_warning(
-    api: StaticApi, gputopo: Command
+def test_a_policy_that_the_extender_follows_is_no_finding(api: StaticApi, gputopo: Command) -> None:
+    publish_numa(api, status="True", reason="PolicyPredicted")
+    api.objects[configz("n1")]["kubeletconfig"] = {"topologyManagerPolicy": "restricted"}
+    assert findings(gputopo) == []
+
+
+@pytest.mark.parametrize("reason", ["PolicyUnknown", "PolicyNotPredicted"])
+def test_an_agent_that_cannot_read_or_predict_the_policy_is_a_warning(
+    api: StaticApi, gputopo: Command, reason: str
 ) -> None:
-    publish_numa(api, status="False", reason="PolicyUnknown", message="status 403")
+    publish_numa(api, status="False", reason=reason, message="status 403")
     problem = "the NUMA nodes of the GPUs are not reported to kubelet: status 403"
     assert findings(gputopo) == [("kubelets", "warning", "GPUTopology n1", problem)]
 

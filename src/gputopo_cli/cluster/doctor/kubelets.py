@@ -19,11 +19,20 @@ The GPUs are never the reason, because with these policies the agent does not re
 nodes to kubelet.
 """
 
+_PREDICTED: Final = "PolicyPredicted"
+"""Reason of the condition if the extender chooses only GPUs that kubelet accepts."""
+
 _GUIDE: Final = "docs/operate/numa.md"
 
 
 def check_kubelets(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield kubelets that do not respond, or may reject a pod after its GPUs were chosen."""
+    predicted = {
+        node.name
+        for node in map(parse_node, snapshot[ObjectKind.TOPOLOGIES])
+        for condition in [node.conditions.get(NUMA_PUBLISHED_CONDITION)]
+        if condition is not None and condition.reason == _PREDICTED
+    }
     for kubelet in snapshot[ObjectKind.KUBELETS]:
         name, config = kubelet["name"], kubelet.get("kubeletconfig")
         if not isinstance(config, dict):
@@ -31,7 +40,7 @@ def check_kubelets(snapshot: CheckedCluster) -> Iterator[Finding]:
             problem = f"kubelet does not return its configuration: {reason}"
             todo = f"kubectl get --raw /api/v1/nodes/{name}/proxy/configz"
             yield warning(f"Node {name}", problem, todo)
-        elif config.get("topologyManagerPolicy") in _REJECTING:
+        elif config.get("topologyManagerPolicy") in _REJECTING and name not in predicted:
             todo = (
                 "keep this policy if you need it; otherwise set topologyManagerPolicy to"
                 " best-effort, with which kubelet rejects no pod"
@@ -58,6 +67,8 @@ def _check_numa(snapshot: CheckedCluster, policies: Mapping[str, str]) -> Iterat
         policy = policies.get(node.name, "none")
         if condition is None:
             continue
+        if condition.reason == _PREDICTED:
+            continue
         if condition.status == "True" and policy != "none":
             problem = (
                 f"the agent reports the NUMA nodes of the GPUs to a kubelet with"
@@ -65,7 +76,7 @@ def _check_numa(snapshot: CheckedCluster, policies: Mapping[str, str]) -> Iterat
                 " rejects pods with other GPUs than chosen"
             )
             yield error(f"Node {node.name}", problem, f"restart the agent of {node.name}")
-        elif condition.reason == "PolicyUnknown":
+        elif condition.reason in {"PolicyUnknown", "PolicyNotPredicted"}:
             yield _unknown_policy(node.name, condition)
 
 
