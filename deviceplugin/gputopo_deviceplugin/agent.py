@@ -110,9 +110,15 @@ class Agent:
     def _create_numa_reporter(self, read_config: ReadConfig) -> NumaReporter | None:
         if self._settings.publish_numa == "Never":
             return None
-        retry_seconds = self._settings.resync_seconds
+        settings = self._settings
         return NumaReporter(
-            self._state, self._kubelet, self._changes, read_config, retry_seconds=retry_seconds
+            self._state,
+            self._kubelet,
+            self._changes,
+            read_config,
+            lambda: self._pod_resources.allocatable_cpus(settings.api_timeout_seconds),
+            any_policy=settings.publish_numa == "AnyPolicy",
+            retry_seconds=settings.resync_seconds,
         )
 
     def _create_nri_connector(self, read_config: ReadConfig) -> NriConnector | None:

@@ -88,10 +88,10 @@ class AgentSettings(ProgramSettings):
         Field(description="time limit for opening NVML and for the first read of all GPUs"),
     ] = 60.0
     publish_numa: Annotated[
-        Literal["Never", "PolicyNone"],
+        Literal["Never", "PolicyNone", "AnyPolicy"],
         Field(
-            description="when kubelet gets the NUMA nodes of the GPUs: Never, or PolicyNone while "
-            "its topologyManagerPolicy is none"
+            description="when kubelet gets the NUMA nodes of the GPUs: Never, PolicyNone while "
+            "its topologyManagerPolicy is none, or AnyPolicy, which limits the choice of GPUs"
         ),
     ] = "Never"
     nri_socket: Annotated[

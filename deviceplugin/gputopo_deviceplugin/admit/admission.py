@@ -101,14 +101,9 @@ class Admission:
             if self._expected_registration != self._kubelet.registrations:
                 expected = None  # kubelet has restarted since GetPreferredAllocation
             await self._refresh_others(gpus, expected)
-            result = verify(
-                gpus,
-                expected,
-                self._live_pods(),
-                node=self._node,
-                users=self._tracker.find_users(gpus),
-                health=self._state.offered,
-            )
+            result = self._verify(gpus, expected)
+            if isinstance(result, AdmissionRejection) and expected is None and self._state.aligned:
+                result = await self._allocate_all(gpus, result)
             self._lock.set_in_flight(_RECORDING_SECONDS)
             if isinstance(result, AdmissionRejection):
                 self._reject(result)
@@ -116,6 +111,31 @@ class Admission:
                 self._tracker.add_allocation(result)
                 self._recorder.record_allocation(result.pod, result.container, result.gpus)
             return result
+
+    async def _allocate_all(
+        self, gpus: Sequence[GpuUuid], rejection: AdmissionRejection
+    ) -> AdmissionResult:
+        """Return the container that gets all GPUs which kubelet could take.
+
+        If the NUMA nodes that kubelet takes have just as many free GPUs as the container requests,
+        kubelet does not call GetPreferredAllocation. The container is then found in the same way as
+        in that call, and must be intended to get exactly these GPUs.
+        """
+        taken = frozenset(gpus)
+        found = await self._identify(PreferenceRequest(taken, taken, len(taken)))
+        if isinstance(found, AdmissionRejection):
+            return found if found.pod is not None else rejection
+        return self._verify(gpus, found)
+
+    def _verify(self, gpus: Sequence[GpuUuid], expected: AdmissionResult | None) -> AdmissionResult:
+        return verify(
+            gpus,
+            expected,
+            self._live_pods(),
+            node=self._node,
+            users=self._tracker.find_users(gpus),
+            health=self._state.offered,
+        )
 
     async def _identify(self, request: PreferenceRequest) -> AdmissionResult:
         try:

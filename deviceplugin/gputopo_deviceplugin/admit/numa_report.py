@@ -1,8 +1,12 @@
-"""Reads the policy of kubelet's topology manager, and reports NUMA nodes to kubelet if it is none.
+"""Reads the policy of kubelet's topology manager, and decides whether kubelet gets NUMA nodes.
 
 Each registration withdraws the NUMA nodes. They are reported again when the policy was read after
 this registration, and kubelet has not registered the agent again meanwhile. So no kubelet with
 another policy sees them.
+
+With a policy other than ``none``, the scheduler must first know the policy, because kubelet then
+takes GPUs by NUMA node. So kubelet gets the NUMA nodes some time after the GPUTopology has the
+policy, when all pods that were placed before have their GPUs.
 """
 
 import asyncio
@@ -11,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from gputopo.runtime.log import fields
+from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.numa_rule import (
@@ -19,6 +24,7 @@ from gputopo_deviceplugin.kubelet.numa_rule import (
     numa_to_report,
     topology_policy,
 )
+from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.document import Document
@@ -29,10 +35,16 @@ _MOST_PAUSES: Final = 64
 
 _RESPONSE_SECONDS: Final = 5.0
 
+_KNOWN_SECONDS: Final = 1.0
+"""Time until all schedulers know what the GPUTopology says."""
+
 _log = logging.getLogger(__name__)
 
 ReadConfig = Callable[[], Awaitable[Mapping[str, Any]]]
 """Returns the fields of ``KubeletConfiguration``, or raises ``KubeletConfigError``."""
+
+ReadCpus = Callable[[], Awaitable[frozenset[int]]]
+"""Returns the CPUs that containers can get exclusively, or raises ``PodResourcesError``."""
 
 
 def config_reader(node: Callable[[], Document], settings: AgentSettings) -> ReadConfig:
@@ -54,6 +66,8 @@ class NumaReporter:
 
     Attributes:
         condition: whether kubelet gets the NUMA nodes, and why.
+        aligned_by: kubelet's policy, if the choice of GPUs must follow it; else None.
+        allocatable_cpus: CPUs that containers can get exclusively, if there is such a policy.
     """
 
     def __init__(
@@ -62,19 +76,39 @@ class NumaReporter:
         kubelet: KubeletState,
         changes: ChangeSignal,
         read_config: ReadConfig,
+        read_cpus: ReadCpus,
         *,
+        any_policy: bool,
         retry_seconds: float,
     ) -> None:
-        """Read the policy with ``read_config``, again after ``retry_seconds`` if that fails."""
+        """Read the policy with ``read_config``, again after ``retry_seconds`` if that fails.
+
+        Args:
+            state: gets the NUMA nodes.
+            kubelet: counts the registrations.
+            changes: signals changes of both.
+            read_config: reads kubelet's configuration.
+            read_cpus: reads the CPUs that containers can get exclusively.
+            any_policy: whether kubelet gets the NUMA nodes also if it takes GPUs by them.
+            retry_seconds: pause after the first failed read.
+        """
         self._state = state
         self._kubelet = kubelet
         self._changes = changes
         self._read_config = read_config
+        self._read_cpus = read_cpus
+        self._any_policy = any_policy
         self._retry_seconds = retry_seconds
         self._registration = 0
         self._policy = UNREGISTERED
         self._failures = 0
         self._retry_at = 0.0
+        self._published_at: float | None = None
+        self._nodes: Mapping[GpuUuid, int] = {}
+        self._aligned = False
+        self._hidden: frozenset[GpuUuid] = frozenset()
+        self.aligned_by: TopologyPolicy | None = None
+        self.allocatable_cpus: frozenset[int] = frozenset()
         self.condition = numa_to_report({}, UNREGISTERED)[1]
 
     async def run(self) -> None:
@@ -83,10 +117,16 @@ class NumaReporter:
             seen = self._changes.count
             await self.update()
             try:
-                async with asyncio.timeout_at(self._retry_at or None):
+                async with asyncio.timeout_at(self._wake_at()):
                     await self._changes.wait_after(seen)
             except TimeoutError:
                 continue
+
+    def _wake_at(self) -> float | None:
+        """Return the time of the next decision without a change; None if there is none."""
+        published_at = self._published_at or 0.0
+        times = (self._retry_at, published_at if published_at > _now() else 0.0)
+        return min((at for at in times if at), default=None)
 
     async def update(self) -> None:
         """Read the policy if it is unknown, and decide."""
@@ -97,11 +137,43 @@ class NumaReporter:
         current = self._kubelet.registered and self._registration == self._kubelet.registrations
         hardware = self._state.hardware
         gpus = hardware.gpus if hardware else {}
-        nodes, condition = numa_to_report(gpus, self._policy if current else UNREGISTERED)
-        self._state.report_numa(nodes)
+        policy = self._policy if current else UNREGISTERED
+        nodes, condition = numa_to_report(gpus, policy, any_policy=self._any_policy)
+        aligned = bool(nodes) and policy.name != "none"
+        if current:
+            self._align(policy if aligned else None)
+        ready = not aligned or (self._published_at is not None and _now() >= self._published_at)
+        self._nodes, self._aligned = nodes if ready else {}, aligned
+        self._report()
         if condition != self.condition:
             _log.info("NUMA nodes %s", fields(published=condition.holds, reason=condition.message))
             self.condition = condition
+            self._changes.notify()
+
+    def hide(self, gpus: frozenset[GpuUuid]) -> None:
+        """Report no NUMA nodes of these GPUs to a kubelet that takes GPUs by NUMA node."""
+        if gpus != self._hidden:
+            self._hidden = gpus
+            self._report()
+
+    def _report(self) -> None:
+        hidden = self._hidden if self._aligned else ()
+        nodes = {gpu: node for gpu, node in self._nodes.items() if gpu not in hidden}
+        self._state.report_numa(nodes, aligned=self._aligned)
+
+    def confirm(self, *, settled: bool) -> None:
+        """Record that the GPUTopology has the policy ``aligned_by``.
+
+        Args:
+            settled: whether all pods that are bound to the node have their GPUs.
+        """
+        if self.aligned_by is not None and self._published_at is None and settled:
+            self._published_at = _now() + _KNOWN_SECONDS
+            self._changes.notify()
+
+    def _align(self, policy: TopologyPolicy | None) -> None:
+        if policy != self.aligned_by:
+            self.aligned_by, self._published_at = policy, None
             self._changes.notify()
 
     async def _read_policy(self) -> None:
@@ -113,8 +185,10 @@ class NumaReporter:
             return
         try:
             policy = topology_policy(await self._read_config())
-        except KubeletConfigError as error:
-            policy = TopologyPolicy(None, str(error))
+            cpus = await self._read_cpus() if policy.exclusive_cpus else frozenset()
+        except (KubeletConfigError, PodResourcesError) as error:
+            policy, cpus = TopologyPolicy(None, str(error)), frozenset()
+        self.allocatable_cpus = cpus
         self._registration, self._policy = registration, policy
         self._plan_retry()
 

@@ -19,6 +19,8 @@ class GpuState:
         hardware: None until the GPUs were read for the first time.
         unregistered_reason: why the agent must not register with kubelet; None if it may register.
         numa_nodes: the NUMA nodes that the agent reports to kubelet: of every GPU, or none at all.
+            If kubelet takes GPUs by NUMA node, GPUs in use are left out.
+        aligned: whether kubelet takes GPUs by these NUMA nodes.
     """
 
     def __init__(self) -> None:
@@ -26,6 +28,7 @@ class GpuState:
         self.hardware: NodeHardware | None = None
         self.unregistered_reason: str | None = "the GPUs of this node were not read yet"
         self.numa_nodes: Mapping[GpuUuid, int] = {}
+        self.aligned = False
         self._withheld_reason: str | None = None
         self._assigned: frozenset[GpuUuid] = frozenset()
 
@@ -51,8 +54,12 @@ class GpuState:
             self.hardware = hardware
             self.changes.notify()
 
-    def report_numa(self, nodes: Mapping[GpuUuid, int]) -> None:
-        """Report these NUMA nodes to kubelet. ``nodes`` has every GPU, or is empty."""
+    def report_numa(self, nodes: Mapping[GpuUuid, int], *, aligned: bool = False) -> None:
+        """Report these NUMA nodes to kubelet.
+
+        ``aligned`` is whether kubelet has a policy by which it takes GPUs by NUMA node.
+        """
+        self.aligned = aligned and bool(nodes)
         if nodes != self.numa_nodes:
             self.numa_nodes = nodes
             self.changes.notify()

@@ -4,7 +4,7 @@ import asyncio
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -46,13 +46,18 @@ class PodResourcesError(GputopoError):
 
 @dataclass(frozen=True, slots=True)
 class ListedPod:
-    """A pod in the pod-resources list: the GPUs of each container, by container name.
+    """A pod in the pod-resources list.
 
     Kubelet never lists ordinary init containers.
+
+    Attributes:
+        containers: the GPUs of each container, by container name.
+        cpus: the exclusive CPUs of each container that has some, by container name.
     """
 
     key: ObjectKey
     containers: Mapping[str, frozenset[GpuUuid]]
+    cpus: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
 class PodResourcesClient:
@@ -66,7 +71,28 @@ class PodResourcesClient:
             request_serializer=api.ListPodResourcesRequest.SerializeToString,
             response_deserializer=bytes,
         )
+        self._allocatable = self._channel.unary_unary(
+            "/v1.PodResourcesLister/GetAllocatableResources",
+            request_serializer=api.AllocatableResourcesRequest.SerializeToString,
+            response_deserializer=bytes,
+        )
         self._resource = resource
+
+    async def allocatable_cpus(self, timeout_seconds: float) -> frozenset[int]:
+        """Return the CPUs that containers can get exclusively; none without the static manager.
+
+        Raises:
+            PodResourcesError: kubelet does not respond in time, or its response is not valid.
+        """
+        try:
+            raw: bytes = await self._allocatable(
+                api.AllocatableResourcesRequest(), timeout=timeout_seconds
+            )
+            return frozenset(api.AllocatableResourcesResponse.FromString(raw).cpu_ids)
+        except grpc.aio.AioRpcError as error:
+            raise _error(error.details() or error.code().name) from error
+        except DecodeError as error:
+            raise _error("the response is not a message of this API") from error
 
     async def list_pods(self, timeout_seconds: float) -> list[ListedPod]:
         """Return every pod that kubelet knows, including pods without GPUs.
@@ -113,12 +139,15 @@ class PodResourcesClient:
         _check("namespace", _LABEL, pod.namespace)
         _check("pod", _SUBDOMAIN, pod.name)
         containers: dict[str, frozenset[GpuUuid]] = {}
+        cpus: dict[str, frozenset[int]] = {}
         for container in pod.containers:
             _check("container", _LABEL, container.name)
             if container.name in containers:
                 raise _error(f"container {container.name} is listed twice")
             containers[container.name] = self._parse_gpus(container)
-        return ListedPod(ObjectKey(pod.namespace, pod.name), containers)
+            if container.cpu_ids:
+                cpus[container.name] = frozenset(container.cpu_ids)
+        return ListedPod(ObjectKey(pod.namespace, pod.name), containers, cpus)
 
     def _parse_gpus(self, container: api.ContainerResources) -> frozenset[GpuUuid]:
         ids = [

@@ -54,6 +54,13 @@ class TopologyPublisher:
         self._loading_stopped = False
         self._unstored: frozenset[str] = frozenset()  # fields that the API server does not store
 
+    def stores(self, field: str) -> bool:
+        """Return whether the API server stores this field of the status.
+
+        It does not if the CRDs are older than the agent. The result is true before the first write.
+        """
+        return field not in self._unstored
+
     def stop_loading(self) -> None:
         """Make ``load`` return None, so that this agent does not load what the next agent wrote."""
         self._loading_stopped = True
@@ -100,7 +107,7 @@ class TopologyPublisher:
                 now=self._clock(),
             )
             if after != before:
-                document = await self._write_status(after.to_json())
+                document = await self._write_status(_changes(after, before))
                 self._unstored |= _unstored(after, _parse_status(document))
             self._object = document
         except ApiError:
@@ -181,11 +188,18 @@ def _parse_spec(document: Document) -> GPUTopologySpec | None:
         return None
 
 
+def _changes(after: GPUTopologyStatus, before: GPUTopologyStatus) -> Document:
+    """Return the merge patch that makes ``before`` to ``after``."""
+    removed = {"alignment": None} if before.alignment and not after.alignment else {}
+    return after.to_json() | removed
+
+
 def _unstored(sent: GPUTopologyStatus, stored: GPUTopologyStatus) -> frozenset[str]:
     """Return the fields of ``NodeObservation`` that an older schema of the API server drops."""
     differing = {
         "measured": (sent.measurements, sent.samples) != (stored.measurements, stored.samples),
         "sized_capacity": sent.sized_capacity != stored.sized_capacity,
+        "alignment": sent.alignment != stored.alignment,
     }
     return frozenset(name for name, differs in differing.items() if differs)
 

@@ -5,6 +5,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
+from gputopo.api.alignment import KubeletAlignment
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.admit.numa_report import NumaReporter
 from gputopo_deviceplugin.admit.offer import ADMITTED_SECONDS, DeviceOffer
@@ -13,6 +14,7 @@ from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.gpus.numa import read_local_cpus
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.gpus.topology_file import TopologyFile
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
@@ -20,8 +22,10 @@ from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.measure.measurer import Measurer
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.nri.connector import NriConnector
+from gputopo_deviceplugin.report.alignment import bound_pods, kubelet_alignment
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
+from gputopo_deviceplugin.report.released import ReleasedGpus
 from gputopo_deviceplugin.report.sized_capacity import CapacityReport, sized_capacity
 from gputopo_deviceplugin.report.status import NodeObservation, observed_gpus, ready_condition
 from gputopo_deviceplugin.settings import AgentSettings
@@ -33,6 +37,9 @@ _WRITE_SECONDS: Final = 0.2
 
 _AFTER_START_SECONDS: Final = 0.5
 """Time between two reads of kubelet's list soon after kubelet's start."""
+
+_UNSETTLED_SECONDS: Final = 0.2
+"""The same, while the scheduler places no further pod on the node because of its NUMA nodes."""
 
 _WITHDRAW_SECONDS: Final = 3.0
 """Longest wait for the API server when the agent ends; kubelet kills the agent after 30 s."""
@@ -88,6 +95,8 @@ class StatusReporter:
         self._capacity = CapacityReport(settings.measure_publish_seconds)
         self._publishing = asyncio.Lock()
         self._withdrawn = False
+        self._settled = True
+        self._released = ReleasedGpus()
         # None until kubelet's list was read.
         self._observed_version = self._tracker.pods.version
 
@@ -136,7 +145,10 @@ class StatusReporter:
 
         When kubelet starts, it may have lost the record of which GPUs running pods have. Until the
         agent publishes this loss, the scheduler may bind new pods, which the agent then rejects.
+        The time is shorter while kubelet admits or releases a pod for which the next pod must wait.
         """
+        if not self._settled:
+            return _UNSETTLED_SECONDS
         usual = self._settings.observe_seconds
         admitted = self._kubelet.watched_seconds >= ADMITTED_SECONDS
         return usual if admitted else min(usual, _AFTER_START_SECONDS)
@@ -181,6 +193,7 @@ class StatusReporter:
             processes_visible=visible,
             numa=self._numa.condition if self._numa else None,
             cpus_bound=self._nri.condition if self._nri else None,
+            alignment=self._alignment(hardware),
             measured=self._measurer.published,
             sized_capacity=self._capacity.update(
                 sized_capacity(
@@ -188,6 +201,29 @@ class StatusReporter:
                 )
             ),
         )
+
+    def _alignment(self, hardware: NodeHardware) -> KubeletAlignment | None:
+        numa, topology = self._numa, hardware.topology
+        if numa is None or numa.aligned_by is None or topology is None:
+            self._settled = True
+            return None
+        folder, ids = self._settings.system_dir, [each.id for each in topology.numa_nodes]
+        found = kubelet_alignment(
+            numa.aligned_by,
+            self._tracker.listed or (),
+            self._tracker.pods,
+            cpus_of={each: read_local_cpus(folder, [each]) for each in ids},
+            allocatable=numa.allocatable_cpus,
+        )
+        bound = bound_pods(self._tracker.pods.values(), self._settings.node)
+        unhealthy = {gpu for gpu, fault in hardware.health.items() if fault is not None}
+        used = self._tracker.assigned_gpus() | unhealthy
+        now = asyncio.get_running_loop().time()
+        shown = self._released.update(frozenset(found.admitted), bound, used, now)
+        # Before the status is published, so that kubelet counts what the extender then knows.
+        numa.hide(self._released.hidden)
+        self._settled = shown == bound
+        return found.model_copy(update={"admitted": sorted(shown)})
 
     def _set_metrics(self, observation: NodeObservation) -> None:
         connected = self._connection.connected
@@ -206,12 +242,16 @@ class StatusReporter:
     async def _publish(self, observation: NodeObservation) -> bool:
         try:
             async with self._publishing:
-                return self._may_write() and await self._publisher.publish(
-                    self._node.document, observation
-                )
+                if not self._may_write():
+                    return False
+                written = await self._publisher.publish(self._node.document, observation)
         except ApiError as error:
             self._metrics.record_failure("publish", error)
             return False
+        alignment = observation.alignment
+        if self._numa and alignment and self._publisher.stores("alignment"):
+            self._numa.confirm(settled=self._settled)
+        return written
 
     def _may_write(self) -> bool:
         """Return False while disconnected, because a failing write would delay the next report."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gputopo.api.alignment import KubeletAlignment
 from gputopo.api.model import Condition, ConditionStatus
 from gputopo.api.names import READY_CONDITION
 from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu, SizedCapacity
@@ -33,6 +34,7 @@ class NodeObservation:
         numa: whether kubelet gets the NUMA nodes of the GPUs; None if the agent must not do that.
         cpus_bound: whether containers are limited to CPUs near their GPUs; None if the agent must
             not do that.
+        alignment: how kubelet takes NUMA nodes; None if this limits no choice of GPUs.
         measured: rates and samples; None until the agent has measured for some time.
         sized_capacity: CPUs, memory and GPUs for pods that gputopo sizes; None if unknown.
     """
@@ -45,6 +47,7 @@ class NodeObservation:
     processes_visible: bool
     numa: NodeCondition | None = None
     cpus_bound: NodeCondition | None = None
+    alignment: KubeletAlignment | None = None
     measured: NodeMeasurements | None = None
     sized_capacity: SizedCapacity | None = None
 
@@ -103,6 +106,7 @@ def build_status(
         conditions=[_condition(each, known.get(each.type), generation, now) for each in wanted],
         gpus=[*observation.gpus],
         sized_capacity=observation.sized_capacity,
+        alignment=observation.alignment,
         measurements=[*measured.measurements],
         samples=merge_samples(before.samples, measured.samples),
     )

@@ -8,9 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.agent.world import AgentWorld, agent_world
 from support.api.store import NODES
 from support.kubelet.configz import TOKEN, KubeletConfigServer, config_server
+from support.kubelet.device_manager import AdmissionRejectedError
 
 
 @asynccontextmanager
@@ -100,3 +103,110 @@ async def test_by_default_the_agent_reads_no_policy_and_publishes_no_numa_node(
         assert config.tokens == []
         assert world.kubelet.numa_nodes == {}
         assert world.condition("NUMAPublished") == {}
+
+
+def write_numa_nodes(world: AgentWorld) -> None:
+    """Write a sysfs with two NUMA nodes of two CPUs each."""
+    system = world.settings.system_dir / "devices/system"
+    for node, cpus in enumerate(("0-1", "2-3")):
+        folder = system / f"node/node{node}"
+        folder.mkdir(parents=True)
+        (folder / "cpulist").write_text(f"{cpus}\n")
+        (folder / "meminfo").write_text(f"Node {node} MemTotal: 1024 kB\n")
+    (system / "cpu").mkdir()
+    (system / "cpu/online").write_text("0-3\n")
+
+
+@asynccontextmanager
+async def aligned_world(directory: Path, library_dir: Path) -> AsyncIterator[AgentWorld]:
+    """Run an agent that reports NUMA nodes to a kubelet with the policy restricted."""
+    numa = numa_world(directory, library_dir, "restricted", publish_numa="AnyPolicy")
+    async with numa as (world, config):
+        config.more = {"cpuManagerPolicy": "static", "topologyManagerScope": "pod"}
+        world.kubelet.allocatable_cpus = [1, 2, 3]
+        write_numa_nodes(world)
+        async with world.agent():
+            await world.served()
+            yield world
+
+
+async def test_the_status_has_the_policy_before_kubelet_sees_numa_nodes(
+    short_directory: Path, library_dir: Path
+) -> None:
+    async with aligned_world(short_directory, library_dir) as world:
+        await world.until(lambda: world.status.get("alignment"))
+        assert world.kubelet.numa_nodes == {}
+        await world.until(lambda: world.kubelet.numa_nodes)
+        assert world.condition("NUMAPublished")["reason"] == "PolicyPredicted"
+        assert world.status["alignment"] == {
+            "policy": "restricted",
+            "scope": "pod",
+            "cpus": [
+                {"numaNode": 0, "total": 2, "allocatable": 1, "free": 1},
+                {"numaNode": 1, "total": 2, "allocatable": 2, "free": 2},
+            ],
+            "admitted": [],
+        }
+        await world.run("a", {"main": [2, 0]})
+        await world.until(lambda: world.status["alignment"]["admitted"] == ["uid-a"])
+
+
+async def test_a_container_gets_all_gpus_of_a_numa_node_although_kubelet_does_not_ask(
+    short_directory: Path, library_dir: Path
+) -> None:
+    async with aligned_world(short_directory, library_dir) as world:
+        await world.until(lambda: world.kubelet.numa_nodes)
+        world.kubelet.aligned = {world.uuids[index] for index in range(4)}
+        given = await world.run("a", {"main": [3, 1, 0, 2]})
+        chosen = [world.uuids[index] for index in (3, 1, 0, 2)]
+        assert given["main"].envs["CUDA_VISIBLE_DEVICES"] == ",".join(chosen)
+
+
+async def test_a_container_for_which_kubelet_takes_other_gpus_is_rejected(
+    short_directory: Path, library_dir: Path
+) -> None:
+    async with aligned_world(short_directory, library_dir) as world:
+        await world.until(lambda: world.kubelet.numa_nodes)
+        world.kubelet.aligned = {world.uuids[index] for index in range(4)}
+        with pytest.raises(AdmissionRejectedError, match="is not available on this node now"):
+            await world.run("a", {"main": [4, 5, 6, 7]})
+
+
+async def test_if_no_pod_is_found_kubelet_gets_no_gpus_although_it_does_not_ask(
+    short_directory: Path, library_dir: Path
+) -> None:
+    async with aligned_world(short_directory, library_dir) as world:
+        await world.until(lambda: world.kubelet.numa_nodes)
+        world.kubelet.aligned = {world.uuids[index] for index in range(4)}
+        with pytest.raises(AdmissionRejectedError, match="without GetPreferredAllocation"):
+            await world.kubelet.admit(("default", "unknown"), {"main": 4})
+
+
+async def test_after_a_change_to_the_policy_none_the_status_has_no_alignment(
+    short_directory: Path, library_dir: Path
+) -> None:
+    numa = numa_world(short_directory, library_dir, "best-effort", publish_numa="AnyPolicy")
+    async with numa as (world, config), world.agent():
+        await world.served()
+        await world.until(lambda: world.kubelet.numa_nodes)
+        assert world.status["alignment"]["policy"] == "best-effort"
+        assert "cpus" not in world.status["alignment"]
+        await world.kubelet.stop()
+        config.policy = "none"
+        await world.kubelet.start()
+        await world.served()
+        await world.until(lambda: "alignment" not in world.status)
+        await world.until(lambda: world.kubelet.numa_nodes)
+
+
+async def test_while_the_exclusive_cpus_cannot_be_read_the_policy_is_unknown(
+    short_directory: Path, library_dir: Path
+) -> None:
+    numa = numa_world(short_directory, library_dir, "restricted", publish_numa="AnyPolicy")
+    async with numa as (world, config), world.agent():
+        config.more = {"cpuManagerPolicy": "static"}
+        await world.served()
+        await world.until(lambda: world.condition("NUMAPublished").get("reason") == "PolicyUnknown")
+        assert "no list of CPUs yet" in world.condition("NUMAPublished")["message"]
+        world.kubelet.allocatable_cpus = [0]
+        await world.until(lambda: world.status.get("alignment"))

@@ -21,6 +21,7 @@ class KubeletConfigServer:
     Attributes:
         policy: the topologyManagerPolicy.
         cpu_manager: the cpuManagerPolicy.
+        more: other fields of the configuration.
         body: the response, if it is not a configuration with these policies.
         status: status of every response.
         slow: whether the body of each response arrives byte by byte, without end.
@@ -31,6 +32,7 @@ class KubeletConfigServer:
     folder: Path
     policy: str = "none"
     cpu_manager: str = "none"
+    more: dict[str, object] = field(default_factory=dict)
     body: bytes | None = None
     status: int = 200
     slow: bool = False
@@ -56,6 +58,7 @@ class KubeletConfigServer:
         policies = {
             "topologyManagerPolicy": self.policy,
             "cpuManagerPolicy": self.cpu_manager,
+            **self.more,
         }
         config = {"kubeletconfig": policies}
         body = self.body if self.body is not None else json.dumps(config).encode()

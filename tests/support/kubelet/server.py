@@ -50,6 +50,7 @@ class FakeKubelet(DeviceManager):
             which registered again before its first connection had ended (kubernetes #139338).
         numa_nodes: the NUMA nodes of each device that has a topology, as reported by the plugin.
         numa_seen: whether any device had a topology, for each message since the last start.
+        allocatable_cpus: CPUs that containers can get exclusively; None if kubelet fails to list.
         endpoints: file names of the registered sockets since the last start.
     """
 
@@ -60,6 +61,7 @@ class FakeKubelet(DeviceManager):
         self.registrations = 0
         self.numa_nodes: dict[str, list[int]] = {}
         self.numa_seen: list[bool] = []
+        self.allocatable_cpus: list[int] | None = None
         self.registrations_rejected = 0
         self.rejects_registration = False
         self.keeps_endpoints = False
@@ -172,6 +174,17 @@ class _Registration(RegistrationServicer):
 class _Lister(PodResourcesListerServicer):
     def __init__(self, kubelet: FakeKubelet) -> None:
         self._kubelet = kubelet
+
+    async def GetAllocatableResources(  # noqa: N802
+        self,
+        request: podresources.AllocatableResourcesRequest,  # noqa: ARG002
+        context: grpc.aio.ServicerContext[
+            podresources.AllocatableResourcesRequest, podresources.AllocatableResourcesResponse
+        ],
+    ) -> podresources.AllocatableResourcesResponse:
+        if self._kubelet.allocatable_cpus is None:
+            await context.abort(grpc.StatusCode.UNKNOWN, "kubelet has no list of CPUs yet")
+        return podresources.AllocatableResourcesResponse(cpu_ids=self._kubelet.allocatable_cpus)
 
     async def List(  # noqa: N802
         self,

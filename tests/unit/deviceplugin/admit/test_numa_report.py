@@ -10,6 +10,7 @@ from gputopo_deviceplugin.admit.numa_report import NumaReporter, config_reader
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
+from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.kubelet_config import KubeletConfigError
@@ -25,12 +26,14 @@ class Kubelet:
 
     Attributes:
         policy: its policy; None if it does not respond.
+        cpu_manager: its ``cpuManagerPolicy``.
         reads: times of the reads.
         during_read: called while the agent waits for the response.
     """
 
     def __init__(self) -> None:
         self.policy: str | None = "none"
+        self.cpu_manager = "none"
         self.reads: list[float] = []
         self.during_read: Callable[[], None] = lambda: None
 
@@ -42,19 +45,29 @@ class Kubelet:
         during()
         if policy is None:
             raise KubeletConfigError("no response")
-        return {"topologyManagerPolicy": policy}
+        return {"topologyManagerPolicy": policy, "cpuManagerPolicy": self.cpu_manager}
+
+    async def read_cpus(self) -> frozenset[int]:
+        """Return the CPUs that containers can get exclusively."""
+        return frozenset({1})
 
 
 class Parts:
     """A reporter with its kubelet and the state that it changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, any_policy: bool = False) -> None:
         self.changes = ChangeSignal()
         self.state = GpuState()
         self.registered = KubeletState(self.changes)
         self.kubelet = Kubelet()
         self.reporter = NumaReporter(
-            self.state, self.registered, self.changes, self.kubelet.read, retry_seconds=30
+            self.state,
+            self.registered,
+            self.changes,
+            self.kubelet.read,
+            self.kubelet.read_cpus,
+            any_policy=any_policy,
+            retry_seconds=30,
         )
 
     def find_gpus(self) -> None:
@@ -164,6 +177,69 @@ def test_the_pause_between_failed_reads_has_a_limit_and_ends_with_the_registrati
 
     with runner() as loop:
         loop.run(wait_for_failures())
+
+
+def aligned() -> Parts:
+    """Return a reporter that reports NUMA nodes with any policy."""
+    parts = Parts(any_policy=True)
+    parts.find_gpus()
+    parts.kubelet.cpu_manager = "static"
+    return parts
+
+
+def test_kubelet_gets_numa_nodes_by_which_it_takes_gpus_after_the_schedulers_know_its_policy() -> (
+    None
+):
+    parts = aligned()
+
+    async def publish() -> None:
+        running = asyncio.create_task(parts.reporter.run())
+        parts.register("restricted")
+        await asyncio.sleep(100)
+        assert parts.reporter.aligned_by is not None
+        assert parts.reporter.allocatable_cpus == {1}
+        assert (parts.state.numa_nodes, parts.state.aligned) == ({}, False)
+        parts.reporter.confirm(settled=False)
+        await asyncio.sleep(100)
+        assert parts.state.numa_nodes == {}
+        parts.reporter.confirm(settled=True)
+        await asyncio.sleep(0.9)
+        assert parts.state.numa_nodes == {}
+        parts.reporter.confirm(settled=True)  # does not begin again
+        await asyncio.sleep(0.2)
+        assert (parts.state.numa_nodes, parts.state.aligned) == (NODES, True)
+        running.cancel()
+
+    with runner() as loop:
+        loop.run(publish())
+
+
+async def test_after_a_restart_with_the_policy_none_no_scheduler_must_follow_kubelet() -> None:
+    parts = aligned()
+    parts.register("restricted")
+    await parts.reporter.update()
+    restricted = parts.reporter.aligned_by
+    assert restricted is not None
+    parts.registered.registered = False
+    await parts.reporter.update()
+    assert parts.reporter.aligned_by == restricted, "until the next kubelet is known"
+    parts.register("none")
+    await parts.reporter.update()
+    assert [parts.reporter.aligned_by] == [None]
+    parts.reporter.confirm(settled=True)
+    assert (parts.state.numa_nodes, parts.state.aligned) == (NODES, False)
+
+
+async def test_if_the_cpus_cannot_be_read_the_policy_is_unknown() -> None:
+    parts = aligned()
+
+    async def fail() -> frozenset[int]:
+        raise PodResourcesError("kubelet's pod-resources list: no response")
+
+    parts.reporter._read_cpus = fail
+    parts.register("restricted")
+    await parts.reporter.update()
+    assert (parts.reporter.condition.reason, parts.reporter.aligned_by) == ("PolicyUnknown", None)
 
 
 async def test_a_node_without_an_address_cannot_be_read() -> None:

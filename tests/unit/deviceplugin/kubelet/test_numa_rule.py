@@ -63,3 +63,57 @@ def test_a_configuration_without_a_policy_has_an_unknown_policy(value: object) -
     assert policy.name is None
     assert policy.unknown.startswith("topologyManagerPolicy: ")
     assert topology_policy({}).name is None
+
+
+@pytest.mark.parametrize("policy", ["best-effort", "restricted", "single-numa-node"])
+def test_if_the_agent_may_kubelet_gets_numa_nodes_also_with_another_policy(policy: str) -> None:
+    nodes, condition = numa_to_report(GPUS, TopologyPolicy(policy), any_policy=True)
+    assert nodes == {uuid: gpu.numa_node for uuid, gpu in GPUS.items()}
+    assert (condition.holds, condition.reason) == (True, "PolicyPredicted")
+    assert f"'{policy}'" in condition.message
+
+
+def test_with_the_policy_none_nothing_needs_to_be_predicted() -> None:
+    policy = TopologyPolicy("none", unpredictable="memoryManagerPolicy: 'Static'")
+    nodes, condition = numa_to_report(GPUS, policy, any_policy=True)
+    assert (len(nodes), condition.reason) == (len(GPUS), "PolicyNone")
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ({"topologyManagerPolicy": "newest"}, "topologyManagerPolicy: 'newest'"),
+        ({"topologyManagerScope": "node"}, "topologyManagerScope: 'node'"),
+        ({"cpuManagerPolicy": "dynamic"}, "cpuManagerPolicy: 'dynamic'"),
+        ({"memoryManagerPolicy": "Static"}, "memoryManagerPolicy: 'Static'"),
+        (
+            {"topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": "true"}},
+            "topologyManagerPolicyOptions: 'prefer-closest-numa-nodes'",
+        ),
+        (
+            {"cpuManagerPolicyOptions": {"full-pcpus-only": "true"}},
+            "cpuManagerPolicyOptions: 'full-pcpus-only'",
+        ),
+    ],
+)
+def test_with_a_setting_that_is_not_predicted_kubelet_gets_no_numa_node(
+    setting: dict[str, object], named: str
+) -> None:
+    policy = topology_policy({"topologyManagerPolicy": "restricted", **setting})
+    nodes, condition = numa_to_report(GPUS, policy, any_policy=True)
+    assert (nodes, condition.holds, condition.reason) == ({}, False, "PolicyNotPredicted")
+    assert condition.message.endswith(named)
+
+
+def test_known_settings_are_predicted() -> None:
+    config = {
+        "topologyManagerPolicy": "restricted",
+        "topologyManagerScope": "pod",
+        "cpuManagerPolicy": "static",
+        "memoryManagerPolicy": "None",
+        "topologyManagerPolicyOptions": {"max-allowable-numa-nodes": "12"},
+        "cpuManagerPolicyOptions": {"strict-cpu-reservation": "true", "full-pcpus-only": "false"},
+    }
+    expected = TopologyPolicy("restricted", scope="pod", exclusive_cpus=True)
+    assert topology_policy(config) == expected
+    assert topology_policy({**config, "cpuManagerPolicyOptions": ["odd"]}) == expected
