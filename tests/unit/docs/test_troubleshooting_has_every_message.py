@@ -14,6 +14,7 @@ from gputopo_cli.__main__ import BAD_INPUT, FAILED, INTERRUPTED
 from gputopo_cli.shared.options import NEGATIVE_RESULT
 from gputopo_kube.podstatus import ResizeReason
 from gputopo_operator.decision.conditions import _PHASES, QUEUED
+from gputopo_scheduling.numa_limits import _UNKNOWN_CPUS
 from support.documentation.messages import Found, Sink, collect
 
 ROOT = Path(__file__).parents[3]
@@ -50,7 +51,13 @@ TOPOLOGY_CONDITIONS = (
     Sink(AGENT, "NodeCondition", "reason"),
     Sink(AGENT, "not_ready", 0),
     Sink(f"{AGENT}.nri.rule", "_unbound", 0),
+    Sink(f"{AGENT}.kubelet.numa_rule", "_condition", 0),
 )
+TOPOLOGY_CONDITIONS_PASSED = {
+    "conditions.not_ready": "",
+    "numa_rule._condition": "_condition",
+    "rule._unbound": "",
+}
 EVENTS = (
     Sink(OPERATOR, "ObjectEvent", 1),
     Sink(f"{AGENT}.apiserver.events", "_write", 1),
@@ -62,6 +69,9 @@ MISFITS = (
     Sink("gputopo_scheduling.request", "_unusable_containers"),
     Sink("gputopo_scheduling.usage", "_PodGpus", "blocked"),
     Sink("gputopo_scheduling.topologies", "_not_ready"),
+    Sink("gputopo_scheduling.numa_limits", "NumaObstacle", 1),
+    Sink("gputopo_scheduling.numa_limits", "_unsupported"),
+    Sink("gputopo_scheduling.numa_limits", "_rejection"),
     Sink("gputopo.placement.place", "NoFit", 0),
     Sink(EXTENDER, "filter_error", 0),
     Sink(EXTENDER, "TablesNotReadyError", 0),
@@ -75,6 +85,7 @@ MISFITS_PASSED = {
     "node_fits._shortage": "_PodGpus",
     "node_fits.match_on": "_not_ready, _Pause",
     "handlers.filter": "TablesNotReadyError, _reason",
+    "numa_limits.limit_to_numa": "_unsupported, _rejection, _UNKNOWN_CPUS",
     "request.placement_request": "_unusable_containers, or an annotation's error",
     "retries._reason": "_deleted",
     "waiting.postponed": "reason",
@@ -129,7 +140,7 @@ def of_types(*types: object) -> set[str]:
             "Conditions of a GPUTopology",
             TOPOLOGY_CONDITIONS,
             set(),
-            {"conditions.not_ready": "", "rule._unbound": ""},
+            TOPOLOGY_CONDITIONS_PASSED,
         ),
         ("Conditions of a GPUProfile", (Sink("gputopo.profiles", "_State", 1),), set(), {}),
         (
@@ -138,7 +149,7 @@ def of_types(*types: object) -> set[str]:
             {*TuningEvent, "ProfileFound", "ProfileCreated", "ProfileNotCreated"},
             {"events._profile": "profile_ready", "tuning_events.tuning_event": "TuningEvent"},
         ),
-        ("Why a pod fits on no node", MISFITS, set(), MISFITS_PASSED),
+        ("Why a pod fits on no node", MISFITS, {_UNKNOWN_CPUS}, MISFITS_PASSED),
         ("Errors of bind", BINDS, set(), BINDS_PASSED),
         ("Rejected by the node agent", REJECTIONS, set(), REJECTIONS_PASSED),
     ],

@@ -1,0 +1,50 @@
+"""kubelet's topology manager and static CPU manager, and the GPUs that gputopo chooses."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from localcluster.cluster import Cluster
+from localcluster.progress import Progress
+from localcluster.settings import current_paths
+from numatest import judge
+from numatest.__main__ import VALUES
+from numatest.judge import Ending, Trial
+from numatest.run import Settings, Trials
+from showcase import install
+from soaktest.client import Client
+
+pytestmark = pytest.mark.e2e
+
+SETTINGS = Settings(
+    nodes=["n1", "n2", "n3"], pods=24, at_once=9, with_cpus=0.4, scope="container", seed=5
+)
+
+
+@pytest.fixture(scope="module")
+def trial(installed: install.Installed) -> Iterator[Trial]:
+    """Random pods with the policy restricted; all other tests get their own values back."""
+    assert installed.local, "this test changes the kubelets of the local cluster"
+    paths = current_paths()
+    try:
+        install.install_chart(*installed.values, VALUES)
+        with Client(paths) as client:
+            cluster = Cluster(paths, Progress())
+            [done] = Trials(client, cluster, installed.workload_image, SETTINGS).run(["restricted"])
+        print("\n".join(judge.table([done])))
+        yield done
+    finally:
+        install.install_chart(*installed.values)
+
+
+def test_kubelet_accepts_the_gpus_of_every_pod_and_cpus_are_near_them(trial: Trial) -> None:
+    assert trial.findings == []
+    ran = [each for each in trial.pods if each.ending is Ending.RAN]
+    assert any(each.pod.cpus for each in ran)
+    assert any(not each.pod.cpus for each in ran)
+
+
+def test_pods_that_kubelet_never_admits_stay_pending_with_the_reason(trial: Trial) -> None:
+    never = [each for each in trial.pods if each.ending is Ending.NEVER_FITS]
+    assert never
+    assert all(each.pod.cpus and each.pod.gpus > 4 for each in never)
