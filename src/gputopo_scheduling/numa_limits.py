@@ -55,7 +55,7 @@ def limit_to_numa(state: NodeState, containers: tuple[AlignedContainer, ...]) ->
         return state
     if reason := _unsupported(rules, containers):
         return replace(state, obstacle=NumaObstacle(ObstacleKind.PERMANENT, reason))
-    if not rules.settled or state.unknown or state.deleted:
+    if not rules.stable or state.unknown or state.deleted:
         return replace(state, obstacle=_WAITING)
     cpus = _cpus(rules, free=True)
     # kubelet does not know the NUMA nodes of GPUs in use, and admits a pod on as few NUMA nodes as

@@ -26,14 +26,14 @@ class NumaRules:
     Attributes:
         node_of: GPUs and their NUMA nodes.
         cpus: None if kubelet gives no container exclusive CPUs.
-        settled: whether ``cpus`` and the usage of the GPUs include all pods of the node. If not,
-            nobody can predict which NUMA nodes kubelet takes for the next pod.
+        stable: whether ``cpus`` and the usage of the GPUs include all pods of the node. If not,
+            it cannot be predicted which NUMA nodes kubelet takes for the next pod.
     """
 
     manager: Manager
     node_of: tuple[tuple[GpuIndex, int], ...]
     cpus: tuple[NumaCpuCounts, ...] | None
-    settled: bool = True
+    stable: bool = True
 
     def pool(self, free: GpuMask) -> GpuPool:
         """Return the GPUs of the node, of which ``free`` are free."""

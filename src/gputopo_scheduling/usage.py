@@ -224,7 +224,7 @@ def node_usage(
             *in_flight,
             *(each.occupant(ended=True) for each in of_ended),
         ),
-        numa=_rules(node, bound, settled=not in_flight),
+        numa=_rules(node, bound, stable=not in_flight),
     )
 
 
@@ -234,12 +234,12 @@ def gpus_in_use(node: GpuNode, pod: PodView) -> tuple[GpuMask, int]:
     return found.all, found.unknown
 
 
-def _rules(node: GpuNode, bound: Iterable[PodView], *, settled: bool) -> NumaRules | None:
-    """Return how kubelet takes NUMA nodes; settled if kubelet has admitted exactly these pods."""
+def _rules(node: GpuNode, bound: Iterable[PodView], *, stable: bool) -> NumaRules | None:
+    """Return how kubelet takes NUMA nodes; stable if kubelet has admitted exactly these pods."""
     if node.numa is None:
         return None
-    settled = settled and {pod.uid for pod in bound} == node.admitted
-    return replace(node.numa, settled=settled)
+    stable = stable and {pod.uid for pod in bound} == node.admitted
+    return replace(node.numa, stable=stable)
 
 
 def _observed(node: GpuNode, ended: AbstractSet[str]) -> GpuMask:

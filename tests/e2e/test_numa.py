@@ -9,7 +9,7 @@ from localcluster.progress import Progress
 from localcluster.settings import current_paths
 from numatest import judge
 from numatest.__main__ import VALUES
-from numatest.judge import Ending, Trial
+from numatest.judge import PodVerdict, PolicyTrial
 from numatest.run import Settings, Trials
 from showcase import install
 from soaktest.client import Client
@@ -22,7 +22,7 @@ SETTINGS = Settings(
 
 
 @pytest.fixture(scope="module")
-def trial(installed: install.Installed) -> Iterator[Trial]:
+def trial(installed: install.Installed) -> Iterator[PolicyTrial]:
     """Random pods with the policy restricted; all other tests get their own values back."""
     assert installed.local, "this test changes the kubelets of the local cluster"
     paths = current_paths()
@@ -37,14 +37,14 @@ def trial(installed: install.Installed) -> Iterator[Trial]:
         install.install_chart(*installed.values)
 
 
-def test_kubelet_accepts_the_gpus_of_every_pod_and_cpus_are_near_them(trial: Trial) -> None:
+def test_kubelet_accepts_the_gpus_of_every_pod_and_cpus_are_near_them(trial: PolicyTrial) -> None:
     assert trial.findings == []
-    ran = [each for each in trial.pods if each.ending is Ending.RAN]
+    ran = [each for each in trial.pods if each.verdict is PodVerdict.RAN]
     assert any(each.pod.cpus for each in ran)
     assert any(not each.pod.cpus for each in ran)
 
 
-def test_pods_that_kubelet_never_admits_stay_pending_with_the_reason(trial: Trial) -> None:
-    never = [each for each in trial.pods if each.ending is Ending.NEVER_FITS]
+def test_pods_that_kubelet_never_admits_stay_pending_with_the_reason(trial: PolicyTrial) -> None:
+    never = [each for each in trial.pods if each.verdict is PodVerdict.NEVER_FITS]
     assert never
     assert all(each.pod.cpus and each.pod.gpus > 4 for each in never)

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     else:
         print("\n".join(judge.table(done)))
         print(
-            *[f"{each.pod}: {each.ending}: {each.detail}" for one in done for each in one.findings]
+            *[f"{each.pod}: {each.verdict}: {each.detail}" for one in done for each in one.findings]
         )
     return 1 if any(one.findings for one in done) else 0
 
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--with-cpus", type=float, default=0.4, help="part with a CPU (0.4)")
     parser.add_argument("--scope", choices=("container", "pod"), default="container")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--installed", action="store_true", help="use the installed chart as it is")
+    parser.add_argument("--installed", action="store_true", help="install nothing")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return parser
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from localcluster.cluster import Cluster
 from numatest import judge
-from numatest.judge import Judged, Trial
+from numatest.judge import Judged, PolicyTrial
 from numatest.pods import NAMESPACE, PODS, RandomPod, draw, kubelet_changes, manifest
 from showcase.kubectl import wait_for
 from soaktest.client import Client, RejectedError
 
 _TOPOLOGIES = "/apis/gputopo.io/v1alpha1/gputopologies"
 _LOOK_SECONDS = 0.2
-_SETTLE_SECONDS = 3.0
+_PAUSE_SECONDS = 3.0
 _PLACED_SECONDS = 90.0
 
 
@@ -56,7 +56,7 @@ class Trials:
         self._image = image
         self._settings = settings
 
-    def run(self, policies: Sequence[str]) -> list[Trial]:
+    def run(self, policies: Sequence[str]) -> list[PolicyTrial]:
         """Carry out one trial for each policy; the kubelets get their own values back."""
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         self._client.create("/api/v1/namespaces", namespace)
@@ -76,12 +76,12 @@ class Trials:
             return False
         return True
 
-    def _trial(self, policy: str) -> Trial:
+    def _trial(self, policy: str) -> PolicyTrial:
         settings = self._settings
         for node in settings.nodes:
             self._cluster.configure_kubelet(node, kubelet_changes(policy, settings.scope))
         wait_for(f"NUMA nodes with {policy}", lambda: self._published(policy), timeout_s=90)
-        time.sleep(_SETTLE_SECONDS)
+        time.sleep(_PAUSE_SECONDS)
         rng = random.Random(settings.seed)  # noqa: S311 - repeatable on purpose
         waiting = [draw(n, rng, with_cpus=settings.with_cpus) for n in range(settings.pods)]
         began, in_flight = time.monotonic(), dict[str, _InFlight]()
@@ -95,7 +95,7 @@ class Trials:
                 in_flight[pod.name] = _InFlight(pod, time.monotonic())
             time.sleep(_LOOK_SECONDS)
             done += self._ended(in_flight, policy)
-        return Trial(policy, done, time.monotonic() - began)
+        return PolicyTrial(policy, done, time.monotonic() - began)
 
     @property
     def _node(self) -> str | None:

@@ -161,13 +161,13 @@ class NumaReporter:
         nodes = {gpu: node for gpu, node in self._nodes.items() if gpu not in hidden}
         self._state.report_numa(nodes, aligned=self._aligned)
 
-    def confirm(self, *, settled: bool) -> None:
+    def confirm(self, *, stable: bool) -> None:
         """Record that the GPUTopology has the policy ``aligned_by``.
 
         Args:
-            settled: whether all pods that are bound to the node have their GPUs.
+            stable: whether all pods that are bound to the node have their GPUs.
         """
-        if self.aligned_by is not None and self._published_at is None and settled:
+        if self.aligned_by is not None and self._published_at is None and stable:
             self._published_at = _now() + _KNOWN_SECONDS
             self._changes.notify()
 

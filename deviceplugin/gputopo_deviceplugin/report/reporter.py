@@ -38,7 +38,7 @@ _WRITE_SECONDS: Final = 0.2
 _AFTER_START_SECONDS: Final = 0.5
 """Time between two reads of kubelet's list soon after kubelet's start."""
 
-_UNSETTLED_SECONDS: Final = 0.2
+_UNSTABLE_SECONDS: Final = 0.2
 """The same, while the scheduler places no further pod on the node because of its NUMA nodes."""
 
 _WITHDRAW_SECONDS: Final = 3.0
@@ -95,7 +95,7 @@ class StatusReporter:
         self._capacity = CapacityReport(settings.measure_publish_seconds)
         self._publishing = asyncio.Lock()
         self._withdrawn = False
-        self._settled = True
+        self._stable = True
         self._released = ReleasedGpus()
         # None until kubelet's list was read.
         self._observed_version = self._tracker.pods.version
@@ -147,8 +147,8 @@ class StatusReporter:
         agent publishes this loss, the scheduler may bind new pods, which the agent then rejects.
         The time is shorter while kubelet admits or releases a pod for which the next pod must wait.
         """
-        if not self._settled:
-            return _UNSETTLED_SECONDS
+        if not self._stable:
+            return _UNSTABLE_SECONDS
         usual = self._settings.observe_seconds
         admitted = self._kubelet.watched_seconds >= ADMITTED_SECONDS
         return usual if admitted else min(usual, _AFTER_START_SECONDS)
@@ -205,7 +205,7 @@ class StatusReporter:
     def _alignment(self, hardware: NodeHardware) -> KubeletAlignment | None:
         numa, topology = self._numa, hardware.topology
         if numa is None or numa.aligned_by is None or topology is None:
-            self._settled = True
+            self._stable = True
             return None
         folder, ids = self._settings.system_dir, [each.id for each in topology.numa_nodes]
         found = kubelet_alignment(
@@ -222,7 +222,7 @@ class StatusReporter:
         shown = self._released.update(frozenset(found.admitted), bound, used, now)
         # Before the status is published, so that kubelet counts what the extender then knows.
         numa.hide(self._released.hidden)
-        self._settled = shown == bound
+        self._stable = shown == bound
         return found.model_copy(update={"admitted": sorted(shown)})
 
     def _set_metrics(self, observation: NodeObservation) -> None:
@@ -250,7 +250,7 @@ class StatusReporter:
             return False
         alignment = observation.alignment
         if self._numa and alignment and self._publisher.stores("alignment"):
-            self._numa.confirm(settled=self._settled)
+            self._numa.confirm(stable=self._stable)
         return written
 
     def _may_write(self) -> bool:

@@ -151,7 +151,7 @@ async def test_the_status_has_the_policy_before_kubelet_sees_numa_nodes(
         await world.until(lambda: world.status["alignment"]["admitted"] == ["uid-a"])
 
 
-async def test_a_container_gets_all_gpus_of_a_numa_node_although_kubelet_does_not_ask(
+async def test_a_container_gets_all_gpus_of_a_numa_node_without_a_call_before_allocate(
     short_directory: Path, library_dir: Path
 ) -> None:
     async with aligned_world(short_directory, library_dir) as world:
@@ -172,7 +172,7 @@ async def test_a_container_for_which_kubelet_takes_other_gpus_is_rejected(
             await world.run("a", {"main": [4, 5, 6, 7]})
 
 
-async def test_if_no_pod_is_found_kubelet_gets_no_gpus_although_it_does_not_ask(
+async def test_if_no_pod_is_found_kubelet_gets_no_gpus_by_allocate_alone(
     short_directory: Path, library_dir: Path
 ) -> None:
     async with aligned_world(short_directory, library_dir) as world:

@@ -39,13 +39,13 @@ def state(
     free: int = ALL,
     cpus: Free | None = (4, 4),
     scope: ManagerScope = ManagerScope.CONTAINER,
-    settled: bool = True,
+    stable: bool = True,
 ) -> NodeState:
     """Return a node with 4 GPUs and 5 CPUs, one of them reserved, on each of 2 NUMA nodes."""
     counts = None
     if cpus is not None:
         counts = tuple(NumaCpuCounts(node, 5, 4, count) for node, count in enumerate(cpus))
-    rules = NumaRules(Manager(policy, scope, NumaMask(0b11)), NODE_OF, counts, settled)
+    rules = NumaRules(Manager(policy, scope, NumaMask(0b11)), NODE_OF, counts, stable)
     return NodeState(TOPOLOGY, ALL, GpuMask(free), 0, None, numa=rules)
 
 
@@ -116,12 +116,12 @@ def test_best_effort_may_require_gpus_of_the_cpus_and_adds_the_lowest_others() -
 
 @pytest.mark.parametrize(
     "unsure",
-    [{"settled": False}, {"unknown": 1}, {"deleted": GpuMask(0b1000)}],
+    [{"stable": False}, {"unknown": 1}, {"deleted": GpuMask(0b1000)}],
 )
 def test_until_the_former_pod_is_admitted_and_ended_pods_are_gone_the_node_waits(
     unsure: dict[str, int],
 ) -> None:
-    known = state(ManagerPolicy.RESTRICTED, settled=unsure.pop("settled", True) is True)
+    known = state(ManagerPolicy.RESTRICTED, stable=unsure.pop("stable", True) is True)
     limited = limit_to_numa(replace(known, **unsure), (one(2),))  # type: ignore[arg-type]
     found = match_on(limited, request_of(2))
     assert isinstance(found, Misfit)

@@ -52,18 +52,18 @@ def test_without_a_report_or_with_a_gpu_of_unknown_numa_node_nothing_is_limited(
     assert node({}, half).numa is None
 
 
-def settled(known: GpuNode, *names: str) -> bool:
+def stable(known: GpuNode, *names: str) -> bool:
     pods = [pod_view(bound(name, index)) for index, name in enumerate(names)]
     found = node_usage(known, pods, []).numa
     assert found is not None
-    return found.settled
+    return found.stable
 
 
-def test_a_node_is_settled_if_kubelet_has_admitted_exactly_its_pods() -> None:
-    assert settled(node({}))
-    assert settled(node({"admitted": ["uid-a", "uid-b"]}), "a", "b")
-    assert not settled(node({"admitted": ["uid-a"]}), "a", "b")
-    assert not settled(node({"admitted": ["uid-a", "uid-ended"]}), "a")
+def test_a_node_is_stable_if_kubelet_has_admitted_exactly_its_pods() -> None:
+    assert stable(node({}))
+    assert stable(node({"admitted": ["uid-a", "uid-b"]}), "a", "b")
+    assert not stable(node({"admitted": ["uid-a"]}), "a", "b")
+    assert not stable(node({"admitted": ["uid-a", "uid-ended"]}), "a")
 
 
 def test_a_binding_in_flight_makes_a_node_unsettled() -> None:
@@ -73,5 +73,5 @@ def test_a_binding_in_flight_makes_a_node_unsettled() -> None:
     ledger.replace_claims([claim("other", 2)])
     found = usage(ledger).numa
     assert found is not None
-    assert not found.settled
+    assert not found.stable
     assert usage(ledger).state.key != replace(usage(ledger).state, numa=rules({})).key

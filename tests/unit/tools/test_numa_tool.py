@@ -8,7 +8,7 @@ import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from numatest import judge
-from numatest.judge import Ending, Judged, Trial
+from numatest.judge import Judged, PodVerdict, PolicyTrial
 from numatest.pods import POLICIES, RandomPod, draw, fits_ever, kubelet_changes, manifest
 
 REASON = "0/1 nodes are available: 1 topologyManagerPolicy restricted: 8 GPUs and 1 exclusive CPU"
@@ -30,37 +30,37 @@ def output(gpus: str = "GPU-b,GPU-a", numa: str = "1", cpus: str = "1") -> str:
     return f"{gpus}\n{numa}\nCpus_allowed_list:\t{cpus}\n"
 
 
-def ending(log: str, pod: RandomPod, policy: str = "restricted") -> Ending:
-    return judge.judge_ended(pod, ended(), log, policy, 1.0).ending
+def verdict(log: str, pod: RandomPod, policy: str = "restricted") -> PodVerdict:
+    return judge.judge_ended(pod, ended(), log, policy, 1.0).verdict
 
 
 def test_a_pod_with_its_gpus_in_rank_order_and_near_cpus_ran() -> None:
-    assert ending(output(), made(cpus=1)) is Ending.RAN
-    assert ending(output(cpus="0-1"), made()) is Ending.RAN
+    assert verdict(output(), made(cpus=1)) is PodVerdict.RAN
+    assert verdict(output(cpus="0-1"), made()) is PodVerdict.RAN
 
 
 def test_other_gpus_than_annotated_are_a_finding() -> None:
-    assert ending(output(gpus="GPU-a,GPU-b"), made()) is Ending.OVERRULED
+    assert verdict(output(gpus="GPU-a,GPU-b"), made()) is PodVerdict.OVERRULED
 
 
 def test_far_cpus_are_a_finding_only_where_kubelet_must_align() -> None:
-    assert ending(output(numa="0"), made(cpus=1)) is Ending.FAR_CPUS
-    assert ending(output(numa="0"), made(cpus=1), "best-effort") is Ending.RAN
+    assert verdict(output(numa="0"), made(cpus=1)) is PodVerdict.FAR_CPUS
+    assert verdict(output(numa="0"), made(cpus=1), "best-effort") is PodVerdict.RAN
 
 
 def test_a_failed_pod_was_rejected_by_kubelet() -> None:
     failed = ended("Failed", reason="TopologyAffinityError", message="no")
     found = judge.judge_ended(made(), failed, "", "restricted", 1.0)
-    assert (found.ending, found.detail) == (Ending.REJECTED, "TopologyAffinityError: no")
+    assert (found.verdict, found.detail) == (PodVerdict.REJECTED, "TopologyAffinityError: no")
 
 
 def test_a_pending_pod_is_judged_only_if_it_never_fits_and_the_reason_says_so() -> None:
     never = judge.judge_pending(made(8, 1), REASON, "restricted")
     assert never is not None
-    assert never.ending is Ending.NEVER_FITS
+    assert never.verdict is PodVerdict.NEVER_FITS
     assert judge.judge_pending(made(8, 1), "Insufficient cpu", "restricted") is None
     assert judge.judge_pending(made(2, 1), REASON, "restricted") is None
-    assert judge.late(made(2, 1), "?").ending is Ending.FALSE_REASON
+    assert judge.late(made(2, 1), "?").verdict is PodVerdict.FALSE_REASON
 
 
 @pytest.mark.parametrize(
@@ -102,18 +102,18 @@ def test_each_policy_is_set_with_one_exclusive_cpu() -> None:
     assert {each["cpuManagerPolicy"] for each in changes} == {"static"}
 
 
-def test_the_table_counts_endings_and_the_document_names_findings() -> None:
+def test_the_table_counts_verdicts_and_the_document_names_findings() -> None:
     pods = [
-        Judged(made(), Ending.RAN, 1.0),
-        Judged(made(cpus=1), Ending.RAN, 3.0),
-        Judged(made(8, 1), Ending.NEVER_FITS, None, REASON),
-        Judged(made(), Ending.REJECTED, 2.0, "why"),
+        Judged(made(), PodVerdict.RAN, 1.0),
+        Judged(made(cpus=1), PodVerdict.RAN, 3.0),
+        Judged(made(8, 1), PodVerdict.NEVER_FITS, None, REASON),
+        Judged(made(), PodVerdict.REJECTED, 2.0, "why"),
     ]
-    trial = Trial("restricted", pods, 8.0)
+    trial = PolicyTrial("restricted", pods, 8.0)
     assert [each.detail for each in trial.findings] == ["why"]
     [_, row] = judge.table([trial])
     assert row == "| restricted | 4 | 2 | 2 | 1 | 0 | 1 | 0 | 0 | 2.0 s | 0.5 |"
     [document] = judge.document([trial])
     assert document["reasons"] == [(REASON, 1)]
     assert len(document["findings"]) == 1
-    assert judge.table([Trial("none", [], 1.0)])[1].count("-") == 1
+    assert judge.table([PolicyTrial("none", [], 1.0)])[1].count("-") == 1

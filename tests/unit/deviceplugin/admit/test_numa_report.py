@@ -199,13 +199,13 @@ def test_kubelet_gets_numa_nodes_by_which_it_takes_gpus_after_the_schedulers_kno
         assert parts.reporter.aligned_by is not None
         assert parts.reporter.allocatable_cpus == {1}
         assert (parts.state.numa_nodes, parts.state.aligned) == ({}, False)
-        parts.reporter.confirm(settled=False)
+        parts.reporter.confirm(stable=False)
         await asyncio.sleep(100)
         assert parts.state.numa_nodes == {}
-        parts.reporter.confirm(settled=True)
+        parts.reporter.confirm(stable=True)
         await asyncio.sleep(0.9)
         assert parts.state.numa_nodes == {}
-        parts.reporter.confirm(settled=True)  # does not begin again
+        parts.reporter.confirm(stable=True)  # does not begin again
         await asyncio.sleep(0.2)
         assert (parts.state.numa_nodes, parts.state.aligned) == (NODES, True)
         running.cancel()
@@ -226,7 +226,7 @@ async def test_after_a_restart_with_the_policy_none_no_scheduler_must_follow_kub
     parts.register("none")
     await parts.reporter.update()
     assert [parts.reporter.aligned_by] == [None]
-    parts.reporter.confirm(settled=True)
+    parts.reporter.confirm(stable=True)
     assert (parts.state.numa_nodes, parts.state.aligned) == (NODES, False)
 
 
