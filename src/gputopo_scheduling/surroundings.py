@@ -6,7 +6,7 @@ another workload is the estimate in ``GPUProfile.status.facts.neighbours``. The 
 whatever the width of its interval, because the operator publishes a slowdown only after samples
 have reduced its uncertainty, and the estimate is nearer to 0 the less the samples show.
 
-The slowdown of a pair that was not measured is a mean over measured pairs
+The slowdown of a pair that was not measured is that of similar measured pairs
 (:class:`gputopo.utility.interference.SlowdownTable`). The groups are the workloads that are
 sensitive to the bandwidth between GPUs, and those that are not: the traffic between the GPUs of a
 job is what slows its neighbours down. A pod without a GPUProfile has a group only if it declares
@@ -59,6 +59,12 @@ class KnownWorkload:
 
     kind: WorkloadKind
     beside: tuple[BesideSlowdown, ...] = ()
+
+
+LARGEST_SLOWDOWN: Final = 4.0
+"""Higher slowdowns count as this one. The highest slowdown of all pairs is the worst case of every
+job, so one wrong fact of one workload would make all other slowdowns of the cluster negligible.
+SC '17 measured at most 1.37 beside one neighbour, so 4 (300 %) is far above what sockets cause."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -219,7 +225,7 @@ def _valid(model: type[_Fact], items: object) -> Iterator[_Fact]:
 
 
 def _slowdown(percent: int) -> float:
-    return max(1.0, 1 + percent / 100)
+    return min(max(1.0, 1 + percent / 100), LARGEST_SLOWDOWN)
 
 
 def _whole_sockets(occupant: Occupant, on_sockets: Sequence[GpuMask], all_gpus: GpuMask) -> GpuMask:

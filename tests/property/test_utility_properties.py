@@ -136,6 +136,19 @@ def test_more_slowdown_by_a_neighbour_never_raises_a_utility(
         assert second.of(choice).job_value <= first.of(choice).job_value
 
 
+@given(cases(), st.data())
+def test_another_neighbour_never_raises_a_utility(case: Case, data: st.DataObject) -> None:
+    topology, free, request, around = case
+    more = (*around.neighbours, data.draw(neighbours(topology)))
+    first, second = (
+        FeasibleSets(topology, free, request, surroundings=each).utilities
+        for each in (around, replace(around, neighbours=more))
+    )
+    assert (second.values <= first.values).all()
+    for choice in range(len(first.values)):
+        assert second.of(choice).job_value <= first.of(choice).job_value
+
+
 costs = st.builds(Cost, st.floats(0, 10), st.floats(0, 5), st.floats(5, 10))
 
 

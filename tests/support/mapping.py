@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations, permutations
+from math import prod
 
 import networkx as nx
 
@@ -103,9 +104,9 @@ class BruteForce:
 
     def _interference(self, job: MappingJob, near: Iterable[WorkloadKind]) -> float:
         others = list(near)
-        own = max([1.0, *(SLOWDOWNS.slowdown(job.workload, each).value for each in others)])
-        caused = [SLOWDOWNS.slowdown(each, job.workload).value for each in others]
-        return _term((own + sum(caused)) / (1 + len(caused)), 1.0, 1.3)
+        own = prod(SLOWDOWNS.slowdown(job.workload, each).value for each in others)
+        caused = [SLOWDOWNS.slowdown(each, job.workload).value - 1 for each in others]
+        return _term(1 + (own - 1 + sum(caused)) / 2, 1.0, 1.3)
 
     def _fragmentation(self, node: MappingNode, order: tuple[int, ...], used: set[str]) -> float:
         sizes = [list(self._sockets.values()).count(socket) for socket in used]

@@ -176,9 +176,9 @@ class Bipartitioning:
                 near = beside(gpus, node.neighbours, (socket,))
                 free = (node.free & socket).bit_count()
                 found.append(_SocketEstimate(near, free, socket.bit_count()))
-        return min(found, key=lambda socket: (self._mean_slowdown(socket.near), socket.free))
+        return min(found, key=lambda socket: (self._interference(socket.near), socket.free))
 
-    def _mean_slowdown(self, near: Sequence[WorkloadKind]) -> float:
+    def _interference(self, near: Sequence[WorkloadKind]) -> float:
         slowdowns = self._settings.slowdowns
         return interference_costs(self._job.workload, near, slowdowns)[0].value
 

@@ -27,15 +27,15 @@ class SetUtilities:
 
     Attributes:
         lengths: weighted path length.
-        mean_slowdowns: mean slowdown of the job and of the jobs that it disturbs, 1 or more.
-        suffered: slowdown of the job alone.
+        interference: cost by the slowdowns of the job and of the jobs that it disturbs, 1 or more.
+        suffered: slowdown of the job itself.
         free_parts: mean free part of the sockets that the set uses.
     """
 
     pattern: Pattern
     surroundings: Surroundings
     lengths: NDArray[np.int64]
-    mean_slowdowns: _Values
+    interference: _Values
     suffered: _Values
     free_parts: _Values
 
@@ -45,7 +45,7 @@ class SetUtilities:
         weights, ideal = self.surroundings.weights, self.of(0).costs
         total = (
             weights.communication * _terms(self.lengths, ideal.communication)
-            + weights.interference * _terms(self.mean_slowdowns, ideal.interference)
+            + weights.interference * _terms(self.interference, ideal.interference)
             + weights.fragmentation * _terms(self.free_parts, ideal.fragmentation)
         )
         return np.round(UNITS * total).astype(np.int64)
@@ -58,7 +58,7 @@ class SetUtilities:
             communication_cost(
                 self.pattern, int(self.lengths[choice]), scale.best_length, scale.longest
             ),
-            Cost(float(self.mean_slowdowns[choice]), best=1.0, worst=worst),
+            Cost(float(self.interference[choice]), best=1.0, worst=worst),
             Cost(float(self.suffered[choice]), best=1.0, worst=worst),
             Cost(float(self.free_parts[choice]), best=0.0, worst=(largest - 1) / largest),
         )
@@ -82,7 +82,7 @@ def set_utilities(
         surroundings: what runs on the node.
     """
     # Slowdowns depend only on the sockets of a set. A node has few combinations of sockets.
-    mean_slowdowns, suffered = _slowdowns(table.areas, surroundings.neighbours)
+    interference, suffered = _slowdowns(table.areas, surroundings.neighbours)
     area, uses = table.area[rows], table.uses[rows]
     parts = np.array([(free & each).bit_count() / each.bit_count() for each in table.sockets])
     free_parts = (uses @ parts - table.own_parts[rows]) / uses.sum(axis=1)
@@ -90,7 +90,7 @@ def set_utilities(
         pattern,
         surroundings,
         table.lengths[rows],
-        mean_slowdowns[area],
+        interference[area],
         suffered[area],
         np.maximum(free_parts, 0.0),
     )
@@ -107,17 +107,19 @@ def _terms(values: NDArray[np.int64] | _Values, cases: Cost) -> _Values:
 def _slowdowns(
     areas: NDArray[np.uint64], neighbours: Sequence[NodeNeighbour]
 ) -> tuple[_Values, _Values]:
-    """Return the mean slowdown of a job in each area, and the slowdown that it suffers itself.
+    """Return the interference of a job in each area, and the slowdown that it suffers itself.
 
-    Neighbours outside the area count if a slowdown was measured there.
+    Both are those of :func:`gputopo.utility.interference.interference_costs`. Neighbours outside
+    the area count if a slowdown was measured there.
     """
     if not neighbours:
         return np.ones(len(areas)), np.ones(len(areas))
     gpus = np.array([each.gpus for each in neighbours], dtype=np.uint64)
     beside = (areas[:, np.newaxis] & gpus) != 0
-    near = [(each.suffered.percent, each.caused.percent, 1) for each in neighbours]
-    far = [(*each.far, 1) if each.far else (0, 0, 0) for each in neighbours]
-    values = np.where(beside[..., np.newaxis], np.array(near), np.array(far))
-    suffered = values[..., 0].max(axis=1)
-    caused, count = values[..., 1].sum(axis=1), values[..., 2].sum(axis=1)
-    return 1 + (suffered + caused) / (100 * (1 + count)), 1 + suffered / 100
+    near = np.array([(each.suffered.percent, each.caused.percent) for each in neighbours])
+    far = np.array([each.far or (0, 0) for each in neighbours])
+    percents = np.where(beside[..., np.newaxis], near, far)
+    # Sorted, because the last bit of a product depends on the order of its factors.
+    suffered = (1 + np.sort(percents[..., 0], axis=1) / 100).prod(axis=1)
+    caused = percents[..., 1].sum(axis=1) / 100
+    return 1 + ((suffered - 1) + caused) / 2, suffered

@@ -3,13 +3,20 @@
 Equation 4 divides the time alone by the time beside others, so it falls when jobs are slower. As a
 cost it must rise. So a slowdown here is the time beside a neighbour divided by the time alone; it
 is 1 or more.
+
+Equation 4 is the mean over the job and its neighbours. It is not used beside several neighbours,
+because the jobs in the mean differ between placements: beside one neighbour that slows the job down
+by 30 % the mean is 15 %, beside three such neighbours it would be 7.5 %, and the noisier socket
+would win. So the slowdowns are added here, which never falls with another neighbour
+(:func:`interference_costs`).
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean
+from math import prod
+from statistics import fmean, median
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -22,7 +29,8 @@ class SlowdownSource(StrEnum):
 
     MEASURED: this workload was measured beside this neighbour.
     GROUP: the mean over the measured pairs of the same two groups of workloads.
-    ALL: the mean over all measured pairs, because no pair of these groups was measured.
+    ALL: the median over all measured pairs, because no pair of these groups was measured. One
+        extreme pair must not decide for all unknown workloads.
     UNKNOWN: nothing was measured; the slowdown is 1.
     """
 
@@ -67,7 +75,11 @@ class SlowdownTable:
     """
 
     def __init__(
-        self, measured: Mapping[Pair, float], on_node: Mapping[Pair, float] = _NO_SLOWDOWNS
+        self,
+        measured: Mapping[Pair, float],
+        on_node: Mapping[Pair, float] = _NO_SLOWDOWNS,
+        *,
+        worst_pair_decides: bool = False,
     ) -> None:
         """Take the slowdown of the first workload of each pair beside the second.
 
@@ -76,6 +88,8 @@ class SlowdownTable:
         Args:
             measured: slowdowns beside a neighbour on the same socket.
             on_node: slowdowns beside a neighbour that uses only other sockets of the node.
+            worst_pair_decides: whether a job beside several neighbours is slowed down only by the
+                worst of them; if not, the slowdowns of the pairs are multiplied.
 
         Raises:
             UtilityError: if a value is not a positive number.
@@ -88,13 +102,14 @@ class SlowdownTable:
             if own.group and neighbour.group:
                 groups[own.group, neighbour.group].append(slowdown)
         self._by_group = {pair: fmean(values) for pair, values in groups.items()}
-        self._mean = fmean(self._measured.values()) if self._measured else None
+        self._median = median(self._measured.values()) if self._measured else None
         self._on_node = {
             (own.name, neighbour.name): _valid(own, neighbour, value)
             for (own, neighbour), value in on_node.items()
         }
         self.worst = max((*self._measured.values(), *self._on_node.values()), default=1.0)
         self.crosses_sockets = bool(self._on_node)
+        self._worst_pair_decides = worst_pair_decides
 
     def slowdown(self, own: WorkloadKind, neighbour: WorkloadKind) -> NeighbourSlowdown:
         """Return the slowdown of ``own`` beside ``neighbour``."""
@@ -104,8 +119,8 @@ class SlowdownTable:
         if (own.group, neighbour.group) in self._by_group:
             value = self._by_group[own.group, neighbour.group]
             return NeighbourSlowdown(value, SlowdownSource.GROUP)
-        if self._mean is not None:
-            return NeighbourSlowdown(self._mean, SlowdownSource.ALL)
+        if self._median is not None:
+            return NeighbourSlowdown(self._median, SlowdownSource.ALL)
         return NeighbourSlowdown(1.0, SlowdownSource.UNKNOWN)
 
     def slowdown_on_node(self, own: WorkloadKind, neighbour: WorkloadKind) -> NeighbourSlowdown:
@@ -117,6 +132,10 @@ class SlowdownTable:
         if value is None:
             return NeighbourSlowdown(1.0, SlowdownSource.UNKNOWN)
         return NeighbourSlowdown(value, SlowdownSource.MEASURED)
+
+    def together(self, pairs: Sequence[float]) -> float:
+        """Return the slowdown of a job beside several neighbours from those of its pairs."""
+        return max(pairs, default=1.0) if self._worst_pair_decides else prod(pairs)
 
 
 def _valid(own: WorkloadKind, neighbour: WorkloadKind, value: float) -> float:
@@ -177,17 +196,23 @@ def interference_costs(
     table: SlowdownTable,
     others: Sequence[WorkloadKind] = (),
 ) -> tuple[Cost, Cost]:
-    """Return the interference of a placement, and the part that the job itself suffers.
+    """Return the interference of a placement, and the slowdown that the job itself suffers.
 
-    The first is equation 4: the mean slowdown of the job and of all neighbours that it disturbs.
-    Only pairs are measured, so the slowdown beside several neighbours is that of the worst pair.
+    The interference is 1 + ((s - 1) + sum(c - 1)) / 2, where s is the slowdown that the job suffers
+    and c are those that it causes. Beside one neighbour this is the mean of equation 4. Only pairs
+    are measured, so s is the product of the slowdowns of the pairs: the facts are learnt by a model
+    in which each further neighbour multiplies the time (:mod:`gputopo.profiles.terms`). Costs above
+    the worst pair of the table have the term of the worst case.
+
+    Example: a job that suffers 20 % and 10 %, and causes 5 % to one of both, has s = 1.32 and the
+    interference 1 + (0.32 + 0.05) / 2 = 1.185.
 
     Args:
         own: the workload of the job.
         neighbours: workloads that share a socket with the job.
         table: the known slowdowns.
         others: workloads on the other sockets of the node. Those without a measured slowdown, own
-            or caused, do not change the mean.
+            or caused, do not count.
     """
     suffered = [table.slowdown(own, other).value for other in neighbours]
     caused = [table.slowdown(other, own).value for other in neighbours]
@@ -196,7 +221,6 @@ def interference_costs(
         if any(each.source is SlowdownSource.MEASURED for each in both):
             suffered.append(both[0].value)
             caused.append(both[1].value)
-    worst_suffered = max(suffered, default=1.0)
-    mean = (worst_suffered + sum(caused)) / (1 + len(caused))
-    worst = table.worst
-    return Cost(mean, best=1.0, worst=worst), Cost(worst_suffered, best=1.0, worst=worst)
+    own_slowdown, worst = table.together(suffered), table.worst
+    added = (own_slowdown - 1) + sum(slowdown - 1 for slowdown in caused)
+    return Cost(1 + added / 2, best=1.0, worst=worst), Cost(own_slowdown, best=1.0, worst=worst)

@@ -90,8 +90,8 @@ class PlacementCosts:
 
     Attributes:
         communication: length of the paths between the GPUs of the job (:mod:`.communication`).
-        interference: mean slowdown of the job and of the jobs that it disturbs.
-        suffered: slowdown of the job alone (:mod:`.interference`).
+        interference: slowdowns of the job and of the jobs that it disturbs (:mod:`.interference`).
+        suffered: slowdown of the job itself.
         fragmentation: free part of the sockets that the job uses (:mod:`.fragmentation`).
     """
 

@@ -104,7 +104,9 @@ def _terms(
 ) -> tuple[UtilityTerm, ...]:
     texts = {
         "communication": _text("path length", chosen.costs.communication, ""),
-        "interference": _text("mean slowdown", _percents(chosen.costs.interference, 1), " %"),
+        "interference": _text(
+            "half the sum of the slowdowns", _percents(chosen.costs.interference, 1), " %"
+        ),
         "fragmentation": _text(
             "free part of its sockets", _percents(chosen.costs.fragmentation, 0), " %"
         ),

@@ -84,13 +84,15 @@ class CaffeProfiles:
         """Slowdown of each kind of job beside each other kind, without the effect of its links.
 
         Two jobs of two GPUs can share sockets only if both are on two sockets. So the time of such
-        a pair is divided by the time alone on two sockets.
+        a pair is divided by the time alone on two sockets. As in the simulation, only the worst
+        neighbour of a job slows it down.
         """
         return SlowdownTable(
             {
                 (workload_of(own), workload_of(other)): seconds / self._alone_beside_others(own)
                 for (own, other), seconds in self.beside.items()
-            }
+            },
+            worst_pair_decides=True,
         )
 
     def _alone_beside_others(self, kind: JobKind) -> float:

@@ -249,4 +249,4 @@ class _Sc17Simulation:
         others = self._machines.state(machine).node(self._machines.topology).neighbours
         near = beside(gpus, (each for each in others if each.gpus != gpus), self._sockets)
         own, table = workload_of(running.kind), self._profiles.slowdowns
-        return links * max((table.slowdown(own, other).value for other in near), default=1.0)
+        return links * table.together([table.slowdown(own, other).value for other in near])

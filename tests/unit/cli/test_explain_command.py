@@ -367,15 +367,15 @@ def test_invalid_topology_of_a_file_is_rejected(gputopo: Command, save: Save) ->
 UTILITY = """\
 TERM           WEIGHT  CHOSEN  NEXT BEST  COST
 communication    34 %   1.000      1.000  path length 2; best 2, worst 104
-interference     33 %   0.536      0.422  mean slowdown 11 %; best 0 %, worst 24 %
+interference     33 %   0.369      0.265  half the sum of the slowdowns 38 %; best 0 %, worst 60 %
                                           beside default/noisy: slows the pod by 24 % (Measured),\
  is slowed by 10 % (Measured)
                                           beside a workload without a known slowdown: slows the\
- pod by 11 % (All), is slowed by 11 % (All)
+ pod by 17 % (All), is slowed by 17 % (All)
                                           beside default/far on another socket: slows the pod by\
  3 % (Measured), is slowed by 0 % (Measured)
 fragmentation    33 %   1.000      0.835  free part of its sockets 0 %; best 0 %, worst 75 %
-utility                 0.847      0.755  for the job 0.512, at least 0.5
+utility                 0.792      0.703  for the job 0.598, at least 0.5
 """
 
 
@@ -386,16 +386,16 @@ def test_pod_placed_by_utility_shows_its_terms(api: StaticApi, gputopo: Command)
     assert "least utility  50 %       annotation gputopo.io/min-utility-percent\n" in shown
     assert "DIFFERENCE  UTILITY\n" in shown
     found = gputopo("explain train -o json").document["choices"]
-    assert found["chosen"]["utilityPermille"] == 847
+    assert found["chosen"]["utilityPermille"] == 792
     utility = found["utility"]
-    assert (utility["utilityPermille"], utility["nextBestPermille"]) == (847, 755)
-    assert (utility["jobUtilityPermille"], utility["minimumPercent"]) == (512, 50)
+    assert (utility["utilityPermille"], utility["nextBestPermille"]) == (792, 703)
+    assert (utility["jobUtilityPermille"], utility["minimumPercent"]) == (598, 50)
     assert utility["terms"][1] == {
         "name": "interference",
         "weightPercent": 33,
-        "permille": 536,
-        "nextBestPermille": 422,
-        "cost": "mean slowdown 11 %; best 0 %, worst 24 %",
+        "permille": 369,
+        "nextBestPermille": 265,
+        "cost": "half the sum of the slowdowns 38 %; best 0 %, worst 60 %",
     }
     assert utility["beside"][2] == {
         "workload": "default/far",

@@ -41,12 +41,14 @@ def test_terms_have_weights_costs_and_the_next_best_set() -> None:
     assert utility is not None
     assert utility.terms == (
         UtilityTerm("communication", 34, 1000, 1000, "path length 2; best 2, worst 104"),
-        UtilityTerm("interference", 33, 536, 422, "mean slowdown 11 %; best 0 %, worst 24 %"),
+        UtilityTerm(
+            "interference", 33, 369, 265, "half the sum of the slowdowns 38 %; best 0 %, worst 60 %"
+        ),
         UtilityTerm(
             "fragmentation", 33, 1000, 835, "free part of its sockets 0 %; best 0 %, worst 75 %"
         ),
     )
-    assert (utility.chosen, utility.next_best, utility.for_job) == (847, 755, 512)
+    assert (utility.chosen, utility.next_best, utility.for_job) == (792, 703, 598)
     assert utility.minimum_percent == 50
 
 
@@ -56,7 +58,7 @@ def test_jobs_beside_the_pod_are_those_that_count_the_worst_first() -> None:
     assert choices.utility is not None
     assert choices.utility.beside == (
         BesideJob("default/noisy", True, 24, MEASURED, 10, MEASURED),
-        BesideJob("a workload without a known slowdown", True, 11, ALL, 11, ALL),
+        BesideJob("a workload without a known slowdown", True, 17, ALL, 17, ALL),
         BesideJob("default/far", False, 3, MEASURED, 0, MEASURED),
     )
     assert str(choices.utility.beside[2]) == (
@@ -121,7 +123,7 @@ def test_idle_node_has_the_utility_without_other_jobs() -> None:
     choices = explained(pod_by_utility()).choices
     assert choices is not None
     assert choices.idle.choice.utility == 782
-    assert choices.chosen.utility == 847
+    assert choices.chosen.utility == 792
 
 
 @pytest.mark.parametrize(

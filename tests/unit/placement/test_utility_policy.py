@@ -70,6 +70,28 @@ def test_socket_with_a_noisy_neighbour_is_avoided() -> None:
     assert best(MINSKY, gpus(1, 2, 3), ring(1), noisy, weights=weights).gpus == (2,)
 
 
+def test_socket_with_one_noisy_neighbour_is_better_than_one_with_three() -> None:
+    noisy = tuple(RunningNeighbour(NOISY, gpus(gpu)) for gpu in (0, 4, 5, 6))
+    weights = UtilityWeights(0.0, 1.0, 0.0)
+    free = gpus(1, 2, 3, 7)
+    assert best(PCIE_8, free, ring(1), *noisy, weights=weights).gpus == (1,)
+
+
+def test_node_with_fewer_noisy_neighbours_is_better() -> None:
+    one, three = (
+        best(
+            PCIE_8, gpus(3), ring(1), *(RunningNeighbour(NOISY, gpus(gpu)) for gpu in range(count))
+        )
+        for count in (1, 3)
+    )
+    assert one.utility is not None
+    assert three.utility is not None
+    assert one.utility.value > three.utility.value
+    assert one.utility.job_value > three.utility.job_value
+    scores = score_nodes({"1": Candidate(one, 0), "3": Candidate(three, 0)}, sensitive=True)
+    assert scores["1"] > scores["3"]
+
+
 def test_socket_in_use_is_filled_if_its_jobs_do_not_disturb() -> None:
     quiet = RunningNeighbour(QUIET, gpus(2))
     assert best(MINSKY, gpus(0, 1, 3), ring(1), quiet).gpus == (3,)

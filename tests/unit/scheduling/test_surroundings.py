@@ -10,6 +10,7 @@ from gputopo.utility.interference import RunningNeighbour, SlowdownSource, Workl
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.surroundings import (
+    LARGEST_SLOWDOWN,
     NOTHING_RUNS,
     interference_facts,
     parse_workload,
@@ -54,6 +55,19 @@ def test_slowdowns_are_the_estimates_of_the_facts() -> None:
     assert far.value == pytest.approx(1.12)
     assert near.source is far.source is SlowdownSource.MEASURED
     assert table.slowdown(NOISY, QUIET).source is SlowdownSource.ALL
+
+
+def test_one_extreme_fact_does_not_set_the_scale_of_the_cluster() -> None:
+    facts = [
+        learnt_profile("a", beside("default/b", 60), beside("default/b", 900, "Node")),
+        learnt_profile("b", beside("default/a", 40)),
+        learnt_profile("x", beside("default/y", 10_000)),
+    ]
+    table = interference_facts(facts).slowdowns
+    assert table.worst == LARGEST_SLOWDOWN == 4.0
+    assert table.slowdown_on_node(WorkloadKind("default/a"), WorkloadKind("default/b")).value == 4
+    unknown = table.slowdown(WorkloadKind(""), WorkloadKind(""))
+    assert unknown.value == pytest.approx(1.6)
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ TABLE = SlowdownTable(
         (BIG, TINY, 1.0, SlowdownSource.MEASURED),  # below 1 is an error of measurement
         (TINY, TINY_2, 1.2, SlowdownSource.GROUP),  # mean of 1.3 and 1.1
         (WorkloadKind("new", "tiny"), BIG, 1.24, SlowdownSource.GROUP),
-        (BIG, BIG, (1.3 + 1.1 + 1.24 + 1 + 1.5) / 5, SlowdownSource.ALL),
-        (TINY, UNGROUPED, (1.3 + 1.1 + 1.24 + 1 + 1.5) / 5, SlowdownSource.ALL),
+        (BIG, BIG, 1.24, SlowdownSource.ALL),  # median of 1, 1.1, 1.24, 1.3 and 1.5
+        (TINY, UNGROUPED, 1.24, SlowdownSource.ALL),
     ],
 )
 def test_slowdown_of_a_pair_has_the_nearest_source(
@@ -85,12 +85,42 @@ def test_neighbours_are_those_that_share_a_socket() -> None:
     assert beside(gpus(0, 5), neighbours, sockets) == (TINY, TINY_2)
 
 
-def test_job_suffers_its_worst_neighbour_and_slows_each_of_them() -> None:
+def test_one_extreme_pair_changes_little_for_unknown_pairs() -> None:
+    usual = {(WorkloadKind(name), WorkloadKind("a")): 1.1 for name in "abc"}
+    table = SlowdownTable(usual | {(BIG, TINY): 4.0})
+    assert table.slowdown(TINY, BIG) == NeighbourSlowdown(1.1, SlowdownSource.ALL)
+
+
+def test_slowdowns_of_several_neighbours_are_multiplied_and_the_caused_ones_added() -> None:
     interference, suffered = interference_costs(TINY, [TINY, BIG], TABLE)
-    assert suffered.value == 1.3
-    assert interference.value == pytest.approx((1.3 + 1.3 + 1.0) / 3)  # own, TINY's, BIG's
+    assert suffered.value == pytest.approx(1.3 * 1.24)
+    assert interference.value == pytest.approx(1 + ((1.3 * 1.24 - 1) + (0.3 + 0.0)) / 2)
     assert {interference.best, suffered.best} == {1}
     assert {interference.worst, suffered.worst} == {1.5}
+    assert suffered.term == pytest.approx(0.01)  # above the worst pair
+
+
+def test_beside_one_neighbour_the_cost_is_the_mean_of_equation_4() -> None:
+    assert interference_costs(TINY, [BIG], TABLE)[0].value == pytest.approx((1.24 + 1.0) / 2)
+
+
+def test_only_the_worst_neighbour_counts_if_the_table_says_so() -> None:
+    table = SlowdownTable({(TINY, TINY): 1.3, (TINY, BIG): 1.24}, worst_pair_decides=True)
+    interference, suffered = interference_costs(TINY, [TINY, BIG], table)
+    assert suffered.value == 1.3
+    assert interference.value == pytest.approx(1 + (0.3 + 0.3 + 0.27) / 2)  # BIG's: median of both
+    assert interference_costs(TINY, [], table)[1].value == 1
+
+
+@pytest.mark.parametrize("worst_pair_decides", [False, True])
+def test_further_neighbours_do_not_lower_the_cost(*, worst_pair_decides: bool) -> None:
+    noisy, quiet = WorkloadKind("noisy"), WorkloadKind("quiet")
+    pairs = {(quiet, noisy): 1.3, (noisy, quiet): 1.0, (noisy, noisy): 1.05, (quiet, quiet): 1.0}
+    table = SlowdownTable(pairs, worst_pair_decides=worst_pair_decides)
+    found = [interference_costs(quiet, [noisy] * count, table)[0] for count in range(4)]
+    assert [cost.value for cost in found] == sorted(cost.value for cost in found)
+    both = interference_costs(quiet, [noisy, quiet], table)[0]
+    assert both == found[1]
 
 
 def test_job_alone_has_no_interference() -> None:
@@ -109,8 +139,8 @@ def test_neighbours_on_other_sockets_count_only_with_a_measured_slowdown() -> No
     assert cost.value == pytest.approx((1 + 1.1) / 2)
     assert suffered.value == 1.0
     cost, suffered = interference_costs(BIG, (TINY,), table, (TINY, TINY_2))
-    assert suffered.value == pytest.approx(1.3)  # mean of all: the pair was not measured
-    assert cost.value == pytest.approx((1.3 + 1.3 + 1.0) / 3)
+    assert suffered.value == pytest.approx(1.3 * 1.1)  # 1.3 of all: the pair was not measured
+    assert cost.value == pytest.approx(1 + (0.43 + 0.3) / 2)
     assert cost.worst == 1.3
 
 
