@@ -112,7 +112,9 @@ def _decide(bench: Bench, stage: SideBySide, orders: Sequence[Arrivals]) -> None
             for workload, shown in one.shown.items():
                 bench.journal.note(f"{workload}: {shown}")
     _judge(bench, compared)
-    _unknown(bench, stage, alone)
+    _unknown(bench, stage, alone, "new workloads", plain=False)
+    stage.forget()
+    _unknown(bench, stage, alone, "no facts", plain=True)
 
 
 def _judge(bench: Bench, compared: Comparison) -> None:
@@ -127,16 +129,11 @@ def _judge(bench: Bench, compared: Comparison) -> None:
             bench.finding("slowdown differs from the law", f"{what}: {points:+.1f} points")
 
 
-def _unknown(bench: Bench, stage: SideBySide, alone: dict[str, float]) -> None:
-    """Run jobs under Utility whose slowdowns are not known.
-
-    First they have new GPUProfiles, while those of the other workloads are there; then there is no
-    GPUProfile with samples.
-    """
-    for name in ("new workloads", "no facts"):
-        control = Comparison(alone, stage.percents)
-        for plain in (False, True):
-            control.add(stage.decided(WORKLOADS, "Utility", plain=plain, profiles=_NEW))
-        bench.seen[f"{name}, rounds"] = control.rows()
-        bench.seen[f"{name}, decisions of Utility"] = control.decisions()
-        stage.forget()
+def _unknown(
+    bench: Bench, stage: SideBySide, alone: dict[str, float], name: str, *, plain: bool
+) -> None:
+    """Run jobs with new GPUProfiles under Utility, so that their slowdowns are not known."""
+    control = Comparison(alone, stage.percents)
+    control.add(stage.decided(WORKLOADS, "Utility", plain=plain, profiles=_NEW))
+    bench.seen[f"{name}, rounds"] = control.rows()
+    bench.seen[f"{name}, decisions of Utility"] = control.decisions()

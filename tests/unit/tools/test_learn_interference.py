@@ -14,10 +14,14 @@ import pytest
 import neighbours
 from faulttest import scenario
 from faulttest.scenario import Outcome
+from gputopo.api.measuring import MeasuringRequest
 from gputopo.api.profile import GPUProfileStatus, NeighbourFact, WorkloadFacts
-from learntest import arrivals, comparison, figure6
+from gputopo.api.request import parse_request
+from gputopo.api.v1alpha1 import GPUJobSpec
+from learntest import arrivals, comparison, figure6, interference, manifests
 from learntest.bench import steps_in
 from learntest.comparison import Comparison, Round, Seen
+from learntest.manifests import Run
 from neighbours import Neighbours, Record
 
 TRUTH: Mapping[str, Mapping[str, float]] = {
@@ -111,6 +115,14 @@ def test_metrics_of_a_job_have_its_sockets(tmp_path: Path) -> None:
     assert comparison.sockets_in(text) == (0, 1)
     assert steps_in(text) == 12
     assert "training_slowdown 1.0000\n" in text
+
+
+@pytest.mark.parametrize("policy", interference.POLICIES)
+def test_jobs_and_pods_of_the_rounds_are_valid(policy: str) -> None:
+    run = Run("quiet-1", {}, "n1", policy=policy, measuring=MeasuringRequest(profile="quiet"))
+    spec = GPUJobSpec.model_validate(manifests.job(run, "image")["spec"])
+    request = parse_request(manifests.pod(run, "image")["metadata"]["annotations"])
+    assert spec.placement.policy == request.policy == policy
 
 
 def test_mixed_rounds_have_each_pair_twice_in_another_company() -> None:
