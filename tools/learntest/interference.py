@@ -103,6 +103,7 @@ def _decide(bench: Bench, stage: SideBySide, orders: Sequence[Arrivals]) -> None
     bench.seen["ms of a step alone"] = {
         name: round(1000 * seconds, 1) for name, seconds in alone.items()
     }
+    bench.report(f"alone: {bench.seen['ms of a step alone']}")
     compared = Comparison(alone, stage.percents)
     for number, arriving in enumerate(orders):
         for policy in POLICIES:

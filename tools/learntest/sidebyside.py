@@ -19,11 +19,11 @@ from soaktest.client import Object, RejectedError, UnavailableError
 
 _PORT = 9090
 _FOLDER = "/var/lib/training-neighbours"
-_START_SECONDS = 3.0
+_START_SECONDS = 2.0
 _FACTS_SECONDS = 15.0
 """The extender uses new facts after 10 s."""
 
-_MEASURED_SECONDS = 20.0
+_MEASURED_SECONDS = 12.0
 """Shorter than a sample, so that the comparison adds nothing to what is known."""
 
 
