@@ -49,13 +49,13 @@ async def test_a_pod_placed_by_utility_shows_the_terms_and_the_jobs_beside_it() 
     state = cluster(topologies=[topology_object("n1", DGX1)], pods=[placed])
     text = await panel(state, placed["metadata"]["name"])
     assert "communication 34 % 1.000 1.000 path length 2; best 2, worst 104" in text
-    assert "utility 0.847 0.755 for the job 0.512, at least 0.50" in text
+    assert "utility 0.792 0.703 for the job 0.598, at least 0.50" in text
     assert "beside default/noisy: slows the pod by 24 % (Measured)" in text
-    assert "Utility 0.847 (communication 1.000, interference 0.536, fragmentation 1.000)" in text
-    assert "Utility for the job 0.512" in text
+    assert "Utility 0.792 (communication 1.000, interference 0.369, fragmentation 1.000)" in text
+    assert "Utility for the job 0.598" in text
     alone = pod_by_utility(minimum=None)
     without = await panel(cluster(topologies=[topology_object("n1", DGX1)], pods=[alone]), "train")
-    assert "for the job 0.512" in without
+    assert "for the job 0.598" in without
     assert "at least" not in without
 
 
