@@ -8,7 +8,7 @@ The module compares placements by a :class:`WaitRule`: each policy defines the v
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gputopo.api.waiting import as_fraction, parse_max_wait
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
@@ -35,7 +35,7 @@ from gputopo_scheduling.evaluation import (
     SurroundedState,
 )
 from gputopo_scheduling.surroundings import NOTHING_RUNS
-from gputopo_scheduling.usage import NodeState
+from gputopo_scheduling.usage import NodeState, ObstacleKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +139,19 @@ def wait_order(pod: PodView) -> WaitOrder:
 
 
 def idle_state(state: NodeState) -> NodeState:
-    """Return the state that a node would have if all pods on it had ended."""
-    return NodeState(
-        state.structure, state.healthy, state.healthy, 0, state.blocked, state.not_ready, GpuMask(0)
+    """Return the state that a node would have if all pods on it had ended.
+
+    An obstacle of the hardware stays. Of the rules for NUMA nodes, only this is considered.
+    """
+    obstacle = state.obstacle
+    lasts = obstacle is not None and obstacle.kind is ObstacleKind.PERMANENT
+    return replace(
+        state,
+        free=state.healthy,
+        unknown=0,
+        deleted=GpuMask(0),
+        obstacle=obstacle if lasts else None,
+        restrictions=(),
     )
 
 

@@ -20,7 +20,7 @@ from gputopo_scheduling.evaluation import (
 from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import UnreadableTopology
-from gputopo_scheduling.usage import NodeState
+from gputopo_scheduling.usage import NodeState, NumaObstacle, ObstacleKind
 from gputopo_scheduling.wait_record import begun, ended
 from gputopo_scheduling.waiting import (
     PodWait,
@@ -121,6 +121,15 @@ def test_idle_state_has_all_healthy_gpus_and_keeps_what_blocks_the_node() -> Non
     idle = idle_state(used)
     assert (idle.free, idle.unknown, idle.deleted) == (healthy, 0, 0)
     assert (idle.structure, idle.blocked, idle.not_ready) == (topology, "blocked", "not ready")
+
+
+@pytest.mark.parametrize("kind", [*ObstacleKind])
+def test_idle_state_keeps_only_an_obstacle_of_the_hardware(kind: ObstacleKind) -> None:
+    topology = named("dgx1-v100", node="n1")
+    obstacle = NumaObstacle(kind, "kubelet would reject the pod")
+    busy = NodeState(topology, topology.mask, GpuMask(0), 0, None, obstacle=obstacle)
+    kept = obstacle if kind is ObstacleKind.PERMANENT else None
+    assert idle_state(busy).obstacle == kept
 
 
 @pytest.mark.parametrize(("annotation", "seconds"), [(None, 600), ("0", 0), ("30", 30)])
