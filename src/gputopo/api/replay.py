@@ -32,6 +32,7 @@ _Length = Annotated[int, Field(ge=0, le=2**53 - 1)]
 _SlowdownPercent = Annotated[int, Field(ge=0, le=10**6)]
 _Slowdown = tuple[_SlowdownPercent, SlowdownSource]
 _LONGEST_WORKLOAD = 48
+_RECORDED_WORKLOAD = 44  # 15 neighbours and all kinds of misfits have to fit into 4 KiB
 _Word = Annotated[str, Field(min_length=1, max_length=64)]
 
 
@@ -145,7 +146,7 @@ class RecordedUtility(ApiModel):
 
 def _recorded(neighbour: NodeNeighbour) -> RecordedNeighbour:
     return RecordedNeighbour(
-        workload=neighbour.workload[:_LONGEST_WORKLOAD],
+        workload=neighbour.workload[:_RECORDED_WORKLOAD],
         gpus=list(indices_of(neighbour.gpus)),
         suffered=(neighbour.suffered.percent, neighbour.suffered.source),
         caused=(neighbour.caused.percent, neighbour.caused.source),

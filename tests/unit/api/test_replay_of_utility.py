@@ -52,7 +52,7 @@ def test_record_of_fifteen_neighbours_with_long_names_is_bounded() -> None:
     around = surroundings(*(neighbour(number, "n" * 63 + "/" + "p" * 253) for number in range(15)))
     text = RecordedUtility.of(around, 100).model_dump_json(by_alias=True, exclude_defaults=True)
     assert len(text) <= LONGEST
-    assert all(len(each.workload) == 48 for each in RecordedUtility.of(around, 100).neighbours)
+    assert all(len(each.workload) == 44 for each in RecordedUtility.of(around, 100).neighbours)
 
 
 def test_weights_that_contradict_each_other_are_rejected() -> None:
