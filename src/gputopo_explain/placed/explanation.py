@@ -98,8 +98,7 @@ def explain_placed(
     recorded = recorded_placement(pod)
     same_gpus = not isinstance(topology, GpuNode) or _has_uuids(topology, recorded)
     again = replay(recorded, node, same_gpus=same_gpus)
-    labels = document["metadata"].get("labels")
-    job = str(labels.get(JOB_LABEL) or "") if isinstance(labels, Mapping) else ""
+    job = dict(pod.labels).get(JOB_LABEL, "")
     known = again.input if isinstance(node, GpuNode) and again.match else None
     return PlacedExplanation(
         pod=pod,

@@ -325,10 +325,11 @@ def test_file_with_an_invalid_pod_is_rejected_with_the_field(
     assert done.err.startswith(f"gputopo: {message}")
 
 
-def test_labels_of_another_form_name_no_gpujob(gputopo: Command, save: Save) -> None:
+def test_labels_that_are_a_list_are_rejected(gputopo: Command, save: Save) -> None:
     strange = TRAIN | {"metadata": TRAIN["metadata"] | {"labels": ["gputopo.io/job"]}}
-    done = gputopo(f"explain -f {save('pod.json', strange)} --topology dgx1-v100 -o json")
-    assert done.document["gpuJob"] is None
+    done = gputopo(f"explain -f {save('pod.json', strange)} --topology dgx1-v100")
+    assert (done.status, done.out) == (2, "")
+    assert "metadata.labels: ['gputopo.io/job']: " in done.err
 
 
 def test_pending_pod_of_a_file_is_reported_with_the_schedulers_message(
