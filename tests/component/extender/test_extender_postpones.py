@@ -4,6 +4,7 @@ The value of a placement is its bandwidth here, in per mille of the best on idle
 show that any policy can wait in the same way.
 """
 
+import asyncio
 import json
 import time
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from support.api.server import ApiServer
 from support.api.store import PODS
 from support.builders.objects import Document, pod
 from support.extender.ledgers import bound
-from support.extender.service import Extender, Start, until
+from support.extender.service import Extender, Start, before_binding, until
 
 NEVER = {"gputopo.io/max-wait-seconds": "0"}
 
@@ -38,10 +39,13 @@ def rule(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ring(
-    name: str = "ring", age_seconds: float = 0.0, annotations: dict[str, str] | None = None
+    name: str = "ring",
+    age_seconds: float = 0.0,
+    annotations: dict[str, str] | None = None,
+    size: int = 4,
 ) -> Document:
-    """Return a pod of 4 GPUs, which has 13,645 of 117,354 MB/s beside ``busy``."""
-    document = pod(name, 4, annotations=annotations)
+    """Return a pod. With 4 GPUs it has 13,645 of 117,354 MB/s beside ``busy``."""
+    document = pod(name, size, annotations=annotations)
     created = datetime.fromtimestamp(time.time() - age_seconds, UTC)
     document["metadata"]["creationTimestamp"] = created.strftime("%Y-%m-%dT%H:%M:%SZ")
     return document
@@ -62,7 +66,7 @@ async def postponed(extender: Extender, document: Document) -> str:
 
 
 def annotation(api: ApiServer, name: str, key: str) -> str | None:
-    annotations: dict[str, str] = api.pod(name)["metadata"]["annotations"]
+    annotations: dict[str, str] = api.pod(name)["metadata"].get("annotations", {})
     return annotations.get(key)
 
 
@@ -234,6 +238,29 @@ async def test_earlier_pod_gets_the_gpus_first(api: ApiServer, start: Start) -> 
         for name in ("older", "younger")
     )
     assert not older_gpus & younger_gpus
+
+
+async def test_pods_that_do_not_wait_are_placed_while_others_are_bound(
+    api: ApiServer, start: Start
+) -> None:
+    documents = [ring(f"ring-{number}", 20 - number, size=2) for number in range(4)]
+    for document in documents:
+        api.put(PODS, document)
+    found = []
+
+    async def filter_the_others() -> None:
+        for document in documents[1:]:
+            found.append((await extender.scheduler().filter(document, ["n1"])).fits)
+            await asyncio.sleep(0.15)
+
+    async with start() as extender:
+        assert (await extender.scheduler().filter(documents[0], ["n1"])).fits == ["n1"]
+        before_binding(api, filter_the_others)
+        assert await extender.scheduler().bind(documents[0], "n1") == ""
+    assert found == [["n1"]] * 3
+    assert [annotation(api, f"ring-{number}", RETRY_ANNOTATION) for number in range(4)] == [
+        None
+    ] * 4
 
 
 async def test_offer_that_is_not_used_goes_to_the_next_pod(

@@ -156,6 +156,49 @@ async def test_round_without_tables_is_repeated() -> None:
     assert await world.offered() == ["ring"]
 
 
+async def test_pod_whose_bind_may_be_in_flight_gets_no_offers() -> None:
+    world = Rounds(ring("younger", "1970-01-01T00:00:15Z"))
+    await world.offered()
+    world.ledger.drop_pod("uid-busy")
+    world.pods.put(entry(world.ledger, ring("older"), waits=False))
+    assert await world.offered() == ["younger"]
+
+
+async def test_pod_with_a_reservation_gets_no_offers() -> None:
+    world = Rounds(ring())
+    await world.offered()
+    world.ledger.drop_pod("uid-busy")
+    world.ledger.reservations.reserve(decision_for(ring(), world.ledger))
+    assert await world.offered() == []
+
+
+async def test_pod_that_fits_nowhere_still_gets_offers() -> None:
+    world = Rounds(ring())
+    await world.offered()
+    world.pods.fits_nowhere("uid-ring")
+    world.ledger.drop_pod("uid-busy")
+    assert await world.offered() == ["ring"]
+
+
+async def test_pod_is_offered_nodes_below_its_value_when_its_longest_wait_is_over() -> None:
+    world = Rounds(ring())
+    world.ledger.put_pod(pod_view(bound("more", 0, 1)))
+    await world.offered()
+    world.pods.fits_nowhere("uid-ring")
+    world.clock.now = 611.0
+    assert [each.uid for each in world.pods.due(world.clock.now)] == ["uid-ring"]
+    world.ledger.drop_pod("uid-more")
+    assert await world.offered() == ["ring"]
+
+
+async def test_offers_are_made_although_an_equal_pod_was_deleted_a_moment_ago() -> None:
+    world = Rounds(ring("older"), ring("younger", "1970-01-01T00:00:15Z"))
+    await world.offered()
+    world.ledger.drop_pod("uid-busy")
+    world.ledger.drop_pod("uid-younger")
+    assert await world.offered() == ["older"]
+
+
 async def test_removed_node_is_offered_to_none() -> None:
     world = Rounds(ring())
     await world.offered()

@@ -29,7 +29,9 @@ class PostponedPod:
     Attributes:
         avoiding: the pods that it avoids; without its UID.
         wait: the newest decision.
-        waits: whether filter has postponed the pod. If not, its bind may be in flight.
+        waits: whether filter has postponed the pod.
+        passed: whether filter has returned nodes for the pod, so its bind may be in flight. It gets
+            no offers then: its own reservation is a change of its node.
         record: what the wait was when it began; None if filter has never postponed the pod.
         is_due: whether kube-scheduler was asked to try the pod because its longest wait is over.
     """
@@ -41,6 +43,7 @@ class PostponedPod:
     avoiding: AvoidingPod
     wait: PodWait
     waits: bool
+    passed: bool
     record: PostponedAnnotation | None = None
     is_due: bool = False
 
@@ -62,7 +65,7 @@ class PostponedPod:
         """Return a pod as filter has decided about it."""
         avoiding = replace(AvoidingPod.of(pod), uid="")
         order = wait_order(pod)
-        return cls(pod.uid, pod.key, order, request, avoiding, wait, waits, record)
+        return cls(pod.uid, pod.key, order, request, avoiding, wait, waits, not waits, record)
 
 
 class PostponedPods:
@@ -105,9 +108,12 @@ class PostponedPods:
         self._pods[pod.uid] = pod
 
     def fits_nowhere(self, uid: str) -> None:
-        """Record that the pod would not be placed now, even if it did not wait."""
+        """Record that the pod would not be placed now, even if it did not wait.
+
+        Nodes are still offered to it: it may fit when something ends.
+        """
         if (known := self._pods.get(uid)) is not None:
-            self._pods[uid] = replace(known, waits=False)
+            self._pods[uid] = replace(known, waits=False, passed=False)
 
     def renew(self, request_of: Callable[[PodView], PlacementRequest | Misfit]) -> None:
         """Make the requests of all pods again, because facts about workloads have changed."""
@@ -139,11 +145,14 @@ class PostponedPods:
         return gone
 
     def due(self, now: float) -> list[PostponedPod]:
-        """Return the pods whose longest wait has ended since the last call."""
+        """Return the pods whose longest wait has ended since the last call.
+
+        A pod that fitted nowhere is one of them: a placement below its value may be possible now.
+        """
         found = [
             replace(each, is_due=True)
             for each in self._pods.values()
-            if each.waits and not each.is_due and each.wait.is_over(now)
+            if not each.passed and not each.is_due and each.wait.is_over(now)
         ]
         self._pods.update((each.uid, each) for each in found)
         return found

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import NamedTuple
 
+from gputopo.placement.score import Candidate
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
@@ -104,10 +105,9 @@ class OfferRounds:
     async def _evaluate(self, nodes: set[str]) -> _Evaluations:
         names = [*nodes]
         evaluated: dict[Hashable, _Evaluated] = {}
-        for pod in {pod.group: pod for pod in self._pods.in_order()}.values():
-            view = self._ledger.get_pod(pod.uid)
-            if view is None:
-                continue  # the pod was deleted a moment ago
+        for pod in self._pods.in_order():
+            if pod.group in evaluated or (view := self._ledger.get_pod(pod.uid)) is None:
+                continue  # evaluated with an equal pod, or deleted a moment ago
             keys = self._requests.states(view, pod.request, names)
             results = await self._cache.evaluate({*keys}, pod.request)
             evaluated[pod.group] = _Evaluated(dict(zip(names, keys, strict=True)), results)
@@ -117,18 +117,27 @@ class OfferRounds:
         offers, pods, now = self._pods.offers, self._pods.in_order(), self._clock()
         # Thousands of pods can wait, so leave out those to which no further node can be offered.
         having = offers.pods_of(nodes)
-        suited = [pod for pod in pods if pod.uid in having or not offers.is_full(pod.uid)]
+        suited = [
+            pod
+            for pod in pods
+            if (pod.uid in having or not offers.is_full(pod.uid)) and self._needs_offers(pod)
+        ]
         offered: set[str] = set()
         for node in sorted(nodes):
-            uid = offers.update(node, _suitors(suited, node, evaluated), now)
+            uid = offers.update(node, _suitors(suited, node, evaluated, now), now)
             if uid is not None:
                 offered.add(uid)
                 if offers.is_full(uid) and uid not in having:
                     suited = [pod for pod in suited if pod.uid != uid]
         return [pod for pod in pods if pod.uid in offered]
 
+    def _needs_offers(self, pod: PostponedPod) -> bool:
+        return not pod.passed and self._ledger.reservations.get(pod.uid) is None
 
-def _suitors(pods: list[PostponedPod], node: str, evaluated: _Evaluations) -> Iterator[str]:
+
+def _suitors(
+    pods: list[PostponedPod], node: str, evaluated: _Evaluations, now: float
+) -> Iterator[str]:
     """Yield the pods that could be placed on a node, in order."""
     # Thousands of pods have few different requests and targets, so compare each of these once.
     accepted: dict[Hashable, bool] = {}
@@ -136,8 +145,10 @@ def _suitors(pods: list[PostponedPod], node: str, evaluated: _Evaluations) -> It
         known = evaluated.get(pod.group)
         if known is None:
             continue  # the pod was deleted or added during the evaluation
-        key = (id(known), pod.wait.decision.target_permille, pod.wait.ideal)
+        over = pod.wait.is_over(now)
+        key = (id(known), over, pod.wait.decision.target_permille, pod.wait.ideal)
         if key not in accepted:
-            accepted[key] = pod.wait.accepts(known.fit(node))
+            fit = known.fit(node)
+            accepted[key] = isinstance(fit, Candidate) if over else pod.wait.accepts(fit)
         if accepted[key]:
             yield pod.uid
