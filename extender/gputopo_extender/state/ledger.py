@@ -152,10 +152,12 @@ class Ledger:
 
     def replace_topologies(self, nodes: Iterable[GpuNode | UnreadableTopology]) -> None:
         """Replace all topologies by those of a list."""
-        self._outdated.update(self._nodes)
-        self._nodes = {}
+        before, self._nodes = self._nodes, {}
+        self._outdated.update(before)
         for node in nodes:
             self.put_topology(node)
+        for name in before.keys() - self._nodes.keys():
+            self.interference.forget(name)
 
     def put_topology(self, node: GpuNode | UnreadableTopology) -> None:
         """Add or replace a topology.

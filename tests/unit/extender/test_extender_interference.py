@@ -1,5 +1,7 @@
 """The surroundings of nodes in the ledger, from pods, reservations and GPUProfiles."""
 
+from weakref import ref
+
 import pytest
 
 from gputopo.utility.interference import RunningNeighbour, WorkloadKind
@@ -109,3 +111,12 @@ def test_removed_node_is_forgotten(ledger: Ledger) -> None:
     assert ledger.surroundings("n1") is not NOTHING_RUNS
     ledger.drop_topology("n1")
     assert ledger.surroundings("n1") is NOTHING_RUNS
+
+
+def test_node_that_is_missing_from_a_list_is_forgotten(ledger: Ledger) -> None:
+    ledger.put_pod(pod_view(noisy(bound("a", 0, 1))))
+    kept = ref(ledger.surroundings("n1"))
+    assert kept() is not None
+    ledger.replace_topologies([parse_node(topology_object("n2", named("dgx1-v100", node="n2")))])
+    assert kept() is None
+    assert ledger.surroundings("n2") is NOTHING_RUNS
