@@ -31,7 +31,7 @@ _Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 _Length = Annotated[int, Field(ge=0, le=2**53 - 1)]
 _SlowdownPercent = Annotated[int, Field(ge=0, le=10**6)]
 _Slowdown = tuple[_SlowdownPercent, SlowdownSource]
-_LONGEST_WORKLOAD = 48
+_LONGEST_WORKLOAD = 64  # written by earlier versions
 _RECORDED_WORKLOAD = 44  # 15 neighbours and all kinds of misfits have to fit into 4 KiB
 _Word = Annotated[str, Field(min_length=1, max_length=64)]
 

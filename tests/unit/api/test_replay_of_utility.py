@@ -55,6 +55,12 @@ def test_record_of_fifteen_neighbours_with_long_names_is_bounded() -> None:
     assert all(len(each.workload) == 44 for each in RecordedUtility.of(around, 100).neighbours)
 
 
+def test_names_of_earlier_versions_are_read() -> None:
+    record = RecordedUtility.of(surroundings(neighbour(0, "n")), None).to_json()
+    record["neighbours"][0]["workload"] = "n" * 64
+    assert RecordedUtility.model_validate(record).neighbours[0].workload == "n" * 64
+
+
 def test_weights_that_contradict_each_other_are_rejected() -> None:
     record = RecordedUtility(weights=(50, 40, 0), best_length=0, longest=0, largest_socket=1)
     with pytest.raises(UtilityError, match=r"sum is 0\.9"):
