@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.names import AVOID_ANNOTATION
@@ -20,7 +20,16 @@ Labels: TypeAlias = tuple[tuple[str, str], ...]
 """Labels of a pod: names and values, sorted by name."""
 
 _CACHED_TEXTS: Final = 4096
-_RULES: Final = TypeAdapter(Annotated[list[AvoidSpec], Field(max_length=MAX_AVOID_RULES)])
+
+
+class _WrittenRule(AvoidSpec):
+    """One rule in the annotation, which a user writes: a misspelt key must not be ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+_RULES: Final = TypeAdapter(Annotated[list[_WrittenRule], Field(max_length=MAX_AVOID_RULES)])
+_KNOWN_RULES: Final = TypeAdapter(Annotated[list[AvoidSpec], Field(max_length=MAX_AVOID_RULES)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +65,12 @@ def parse_avoid(annotations: Mapping[str, str]) -> tuple[AvoidRule, ...]:
 
 
 def known_avoid(annotations: Mapping[str, str]) -> tuple[AvoidRule, ...]:
-    """Return the rules of a pod that runs already; none if the annotation cannot be parsed."""
-    try:
-        return parse_avoid(annotations)
-    except AnnotationError:
-        return ()
+    """Return the rules of a pod that runs already; none if the annotation cannot be parsed.
+
+    Unknown keys are ignored: a newer version may have placed the pod.
+    """
+    text = annotations.get(AVOID_ANNOTATION)
+    return () if text is None else _parse_known(text)
 
 
 def format_avoid(rules: Iterable[AvoidRule]) -> dict[str, str]:
@@ -79,3 +89,11 @@ def _parse(text: str) -> tuple[AvoidRule, ...]:
             f'{MAX_AVOID_RULES} objects such as {{"matchLabels": {{"app": "noisy"}}, "level": '
             '"Socket"}; level is Socket or Node'
         ) from None
+
+
+@lru_cache(_CACHED_TEXTS)
+def _parse_known(text: str) -> tuple[AvoidRule, ...]:
+    try:
+        return avoid_rules(_KNOWN_RULES.validate_json(text))
+    except ValidationError:
+        return ()

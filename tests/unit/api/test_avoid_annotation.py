@@ -1,5 +1,7 @@
 """The annotation with the pods that a pod avoids."""
 
+import json
+
 import pytest
 
 from gputopo.api.annotations import AnnotationError
@@ -21,9 +23,18 @@ def test_rules_are_read_and_written() -> None:
     assert parse_avoid({}) == ()
 
 
-def test_level_is_socket_by_default_and_unknown_keys_are_ignored() -> None:
-    text = '[{"matchLabels": {"app": "noisy"}, "since": 1}]'
-    assert parse_avoid({AVOID_ANNOTATION: text}) == (NOISY,)
+def test_level_is_socket_by_default() -> None:
+    assert parse_avoid({AVOID_ANNOTATION: '[{"matchLabels": {"app": "noisy"}}]'}) == (NOISY,)
+
+
+@pytest.mark.parametrize("key", ["matchExpressions", "Level"])
+def test_unknown_key_is_rejected_but_ignored_for_a_running_pod(key: str) -> None:
+    text = json.dumps([{"matchLabels": {"app": "noisy"}, key: "Node"}])
+    annotations = {AVOID_ANNOTATION: text}
+    with pytest.raises(AnnotationError, match=rf"\[0\]\.{key}: there is no such field; allowed is"):
+        parse_avoid(annotations)
+    assert known_avoid(annotations) == (NOISY,)
+    assert known_avoid({}) == ()
 
 
 def test_rules_of_a_job_are_those_of_the_annotation() -> None:
