@@ -107,6 +107,17 @@ class InterferenceFacts:
                 table[workload.kind, self._kind(each.neighbour)] = _slowdown(each.percent)
         return SlowdownTable(near, far)
 
+    def slowdowns_of(self, own: WorkloadKind) -> SlowdownTable:
+        """Return the slowdowns that a workload suffers or causes."""
+        if own not in self._by_job:
+            self._by_job[own] = self.slowdowns.of_job(own)
+        return self._by_job[own]
+
+    @cached_property
+    def _by_job(self) -> dict[WorkloadKind, SlowdownTable]:
+        """Results of :meth:`slowdowns_of`: each filter of a pod needs one."""
+        return {}
+
     @cached_property
     def groups(self) -> Mapping[str, str]:
         """The group of each workload."""

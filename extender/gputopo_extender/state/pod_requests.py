@@ -45,8 +45,9 @@ class PodRequests:
         if isinstance(request, Misfit) or request.policy is not PolicyName.UTILITY:
             return request
         facts = self._ledger.interference.facts
+        workload = facts.kind_of(pod)
         surroundings = job_surroundings(
-            facts.kind_of(pod), facts.slowdowns, self._nodes(), self._weights
+            workload, facts.slowdowns_of(workload), self._nodes(), self._weights
         )
         return replace(request, surroundings=surroundings)
 

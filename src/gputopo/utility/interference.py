@@ -12,7 +12,8 @@ would win. So the slowdowns are added here, which never falls with another neigh
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
@@ -66,8 +67,8 @@ class NeighbourSlowdown:
     source: SlowdownSource
 
 
-class SlowdownTable:
-    """Slowdowns of pairs of workloads.
+class SlowdownTable(Hashable):
+    """Slowdowns of pairs of workloads. Tables with equal slowdowns are equal.
 
     Attributes:
         worst: highest slowdown in the table, at least 1: the worst case of every job.
@@ -123,6 +124,30 @@ class SlowdownTable:
             return NeighbourSlowdown(self._median, SlowdownSource.ALL)
         return NeighbourSlowdown(1.0, SlowdownSource.UNKNOWN)
 
+    def of_job(self, own: WorkloadKind) -> "SlowdownTable":
+        """Return the slowdowns that ``own`` suffers or causes, in whole percent.
+
+        Changed slowdowns of other pairs of workloads give an equal part, except if a value of many
+        pairs or the highest slowdown changes by a percent.
+        """
+        part = copy(self)
+        on_node = _rounded(self._on_node, own.name)
+        vars(part).update(
+            _measured=_rounded(self._measured, own.name),
+            _by_group=_rounded(self._by_group, own.group),
+            _median=None if self._median is None else _in_percent(self._median),
+            _on_node=on_node,
+            worst=_in_percent(self.worst),
+            crosses_sockets=bool(on_node),
+        )
+        return part
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SlowdownTable) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self._median, self.worst, len(self._measured), len(self._on_node)))
+
     def slowdown_on_node(self, own: WorkloadKind, neighbour: WorkloadKind) -> NeighbourSlowdown:
         """Return the slowdown of ``own`` beside ``neighbour`` on other sockets of the node.
 
@@ -144,6 +169,14 @@ def _valid(own: WorkloadKind, neighbour: WorkloadKind, value: float) -> float:
             f"slowdown of {own.name!r} beside {neighbour.name!r}: {value}; must be a number above 0"
         )
     return max(1.0, value)
+
+
+def _rounded(values: Mapping[tuple[str, str], float], own: str) -> dict[tuple[str, str], float]:
+    return {pair: _in_percent(value) for pair, value in values.items() if own in pair}
+
+
+def _in_percent(slowdown: float) -> float:
+    return 1 + round(100 * (slowdown - 1)) / 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class JobSurroundings:
 
     Attributes:
         workload: what the job runs.
-        slowdowns: known slowdowns of pairs of workloads; compared by identity.
+        slowdowns: known slowdowns, at least all that the job suffers or causes.
         kinds: a topology of each kind of node in the cluster, sorted by fingerprint.
         weights: weights of the installation.
     """

@@ -1,5 +1,7 @@
 """Requests with the policy Utility have surroundings, and their nodes have keys of their own."""
 
+from itertools import count
+
 import pytest
 
 from gputopo.api.names import RESOURCE
@@ -10,10 +12,11 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import Misfit, MisfitKind, SurroundedState
-from gputopo_scheduling.surroundings import NOTHING_RUNS
+from gputopo_scheduling.surroundings import NOTHING_RUNS, parse_workload
 from gputopo_scheduling.topologies import UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
+from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import pod, topology_object
 from support.builders.requests import pod_view
 from support.extender.ledgers import bound, ledger_with
@@ -104,3 +107,22 @@ def test_surroundings_on_a_node_have_the_scale_of_the_cluster() -> None:
     around = surroundings_on_node(valid(requests, annotated()))
     assert around is not None
     assert (around.scale.best_length, around.scale.largest_socket) == (2, 4)
+
+
+def test_request_is_equal_after_a_change_of_an_unrelated_profile() -> None:
+    now = count(0, 100)
+    ledger = Ledger(clock=lambda: float(next(now)))
+    requests = requests_on(ledger)
+
+    def known(other: int, own: int = 30) -> PlacementRequest:
+        facts = (
+            learnt_profile("bert", beside("default/noisy", own)),
+            learnt_profile("other", beside("default/noisy", other), beside("default/x", 40)),
+        )
+        ledger.interference.replace(map(parse_workload, facts))
+        return valid(requests, annotated(profile="bert"))
+
+    first = known(20)
+    assert known(21) == first
+    assert hash(known(21)) == hash(first)
+    assert known(20, own=32) != first

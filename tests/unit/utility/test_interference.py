@@ -155,3 +155,39 @@ def test_neighbours_on_other_sockets_are_listed_only_if_a_slowdown_is_known() ->
 def test_impossible_slowdown_across_sockets_is_rejected() -> None:
     with pytest.raises(UtilityError, match="slowdown of 'alexnet-1' beside 'alexnet-128': 0"):
         SlowdownTable({}, {(TINY, BIG): 0})
+
+
+MIXED = SlowdownTable(
+    {(TINY, TINY): 1.304, (BIG, TINY): 1.116, (TINY, BIG): 1.25, (BIG, BIG): 1.5},
+    {(BIG, TINY): 1.1, (BIG, BIG): 1.2},
+)
+
+
+@pytest.mark.parametrize("own", [TINY, TINY_2, BIG, UNGROUPED])
+@pytest.mark.parametrize("other", [TINY, TINY_2, BIG, UNGROUPED])
+def test_part_of_a_job_has_the_same_slowdowns_in_percent(
+    own: WorkloadKind, other: WorkloadKind
+) -> None:
+    part = MIXED.of_job(own)
+    for pair in ((own, other), (other, own)):
+        for of_part, of_all in (
+            (part.slowdown(*pair), MIXED.slowdown(*pair)),
+            (part.slowdown_on_node(*pair), MIXED.slowdown_on_node(*pair)),
+        ):
+            assert of_part.source is of_all.source
+            assert of_part.value == pytest.approx(of_all.value, abs=0.005001)
+    assert part.worst == MIXED.worst
+
+
+def test_parts_are_equal_if_only_other_pairs_change() -> None:
+    def table(other: float, own: float = 1.3) -> SlowdownTable:
+        many = {(WorkloadKind(f"w{number}"), BIG): 1.25 for number in range(18)}
+        return SlowdownTable({(UNGROUPED, UNGROUPED): other, (TINY, UNGROUPED): own} | many)
+
+    assert table(1.2) != table(1.21)
+    assert table(1.2) == table(1.2)
+    assert table(1.2).of_job(TINY) == table(1.21).of_job(TINY)
+    assert hash(table(1.2).of_job(TINY)) == hash(table(1.21).of_job(TINY))
+    assert table(1.2).of_job(UNGROUPED) != table(1.21).of_job(UNGROUPED)
+    assert table(1.2).of_job(TINY) != table(1.2, own=1.31).of_job(TINY)
+    assert table(1.2) != "a table"
