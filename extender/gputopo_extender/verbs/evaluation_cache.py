@@ -22,7 +22,7 @@ from gputopo.placement.model import PlacementRequest
 from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
 
 _MOST_RESULTS: Final = 100_000
-"""About 40 MB."""
+"""About 40 MB; 180 MB with the policy Utility only, whose results have about 1.8 kB each."""
 
 EvaluateStates = Callable[[AbstractSet[AnyNodeState], PlacementRequest], dict[Hashable, NodeFit]]
 _Results = dict[Hashable, NodeFit]
@@ -68,8 +68,8 @@ class EvaluationCache:
                 await asyncio.shield(work)
         except TimeoutError:
             raise TablesNotReadyError(
-                f"the tables for {request.pattern.kind} of {request.size} GPUs "
-                "are being built: try again"
+                f"the nodes are still being evaluated for {request.pattern.kind} of "
+                f"{request.size} GPUs: try again"
             ) from None
         return results
 

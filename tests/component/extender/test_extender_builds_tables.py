@@ -66,7 +66,9 @@ async def test_pod_whose_table_is_not_ready_in_time_gets_an_error(
     async with start(decision_timeout_seconds=0.05) as extender:
         scheduler = extender.scheduler()
         found = await scheduler.filter(custom, NODES)
-        assert found.error == "the tables for Custom of 2 GPUs are being built: try again"
+        assert found.error == (
+            "the nodes are still being evaluated for Custom of 2 GPUs: try again"
+        )
         assert (found.failed, found.unresolvable) == ({}, {})
         assert await scheduler.prioritize(custom, NODES) == {"n1": 0, "n2": 0}
         assert await scheduler.bind(custom, "n1") == found.error

@@ -93,7 +93,7 @@ async def test_evaluation_that_times_out_raises_and_its_result_is_kept(
     slow: SlowBuild,
 ) -> None:
     cache = kept_by(slow, timeout_seconds=0.01)
-    with pytest.raises(TablesNotReadyError, match="Ring of 3 GPUs are being built: try again"):
+    with pytest.raises(TablesNotReadyError, match="still being evaluated for Ring of 3 GPUs: try"):
         await cache.evaluate({IDLE}, ring(3))
     slow.gate.set()
     await cache.prepare({IDLE}, ring(3))
