@@ -42,7 +42,7 @@ class SetUtilities:
     @property
     def values(self) -> NDArray[np.int64]:
         """Utility for the cluster of each set, in billionths."""
-        weights, ideal = self.surroundings.weights, self.of(0).costs
+        weights, ideal = self.surroundings.weights, self._costs(0)
         total = (
             weights.communication * _terms(self.lengths, ideal.communication)
             + weights.interference * _terms(self.interference, ideal.interference)
@@ -52,9 +52,12 @@ class SetUtilities:
 
     def of(self, choice: int) -> PlacementUtility:
         """Return the utility of one set, with its costs."""
+        return placement_utility(self._costs(choice), self.surroundings.weights)
+
+    def _costs(self, choice: int) -> PlacementCosts:
         scale, worst = self.surroundings.scale, 1 + self.surroundings.worst_percent / 100
         largest = scale.largest_socket
-        costs = PlacementCosts(
+        return PlacementCosts(
             communication_cost(
                 self.pattern, int(self.lengths[choice]), scale.best_length, scale.longest
             ),
@@ -62,7 +65,6 @@ class SetUtilities:
             Cost(float(self.suffered[choice]), best=1.0, worst=worst),
             Cost(float(self.free_parts[choice]), best=0.0, worst=(largest - 1) / largest),
         )
-        return placement_utility(costs, self.surroundings.weights)
 
 
 def set_utilities(

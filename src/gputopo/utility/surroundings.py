@@ -5,7 +5,7 @@ repeated exactly.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gputopo.topology.keys import FingerprintKey
@@ -93,6 +93,10 @@ class JobSurroundings:
     slowdowns: SlowdownTable
     kinds: tuple[FingerprintKey, ...]
     weights: UtilityWeights = INSTALLATION_WEIGHTS
+    # Thousands of nodes have only some hundred different neighbours.
+    _known: dict[RunningNeighbour, NodeNeighbour] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def on_node(self, scale: CostScale, running: Iterable[RunningNeighbour]) -> Surroundings:
         """Return the surroundings on a node with these running jobs."""
@@ -100,14 +104,17 @@ class JobSurroundings:
         return Surroundings(scale, neighbours, to_percent(self.slowdowns.worst), self.weights)
 
     def _neighbour(self, running: RunningNeighbour) -> NodeNeighbour:
-        own, other, table = self.workload, running.workload, self.slowdowns
-        return NodeNeighbour(
-            other.name,
-            running.gpus,
-            suffered=PairSlowdown.of(table.slowdown(own, other)),
-            caused=PairSlowdown.of(table.slowdown(other, own)),
-            far=self._far(other),
-        )
+        found = self._known.get(running)
+        if found is None:
+            own, other, table = self.workload, running.workload, self.slowdowns
+            found = self._known[running] = NodeNeighbour(
+                other.name,
+                running.gpus,
+                suffered=PairSlowdown.of(table.slowdown(own, other)),
+                caused=PairSlowdown.of(table.slowdown(other, own)),
+                far=self._far(other),
+            )
+        return found
 
     def _far(self, other: WorkloadKind) -> tuple[int, int] | None:
         own, slowdown = self.workload, self.slowdowns.slowdown_on_node

@@ -15,6 +15,7 @@ from gputopo.placement.place import place, ranking
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.keys import FingerprintKey
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
+from gputopo.utility.cost import CostScale
 from gputopo.utility.interference import RunningNeighbour, SlowdownSource, SlowdownTable
 from gputopo.utility.surroundings import (
     NodeNeighbour,
@@ -238,3 +239,10 @@ def test_unknown_pairs_do_not_slow_down_and_say_so() -> None:
     unknown = PairSlowdown(0, SlowdownSource.UNKNOWN)
     assert surroundings.neighbours == (NodeNeighbour("noisy", gpus(0), unknown, unknown),)
     assert surroundings.worst_percent == 0
+
+
+def test_equal_neighbours_of_several_nodes_are_computed_once() -> None:
+    job = job_surroundings(QUIET, SLOWDOWNS, [MINSKY])
+    running = [RunningNeighbour(NOISY, gpus(0, 1)), RunningNeighbour(NOISY, gpus(0, 1))]
+    first, second = (job.on_node(CostScale(1, 1, 1), [each]).neighbours[0] for each in running)
+    assert first is second
