@@ -351,6 +351,35 @@ async def test_writes_are_repeated_until_the_api_server_is_back(
     assert api.count("PATCH", "/ring/status") == 3
 
 
+@pytest.mark.parametrize("status", [401, 429])
+async def test_write_is_repeated_after_a_rejection_that_can_end(
+    api: ApiServer, start: Start, status: int
+) -> None:
+    api.put(PODS, busy())
+    async with start() as extender:
+        await postponed(extender, ring())
+        await annotated(api, "ring", POSTPONED_ANNOTATION)
+        api.faults.append(Fault("PATCH", "/ring/status", status, times=1))
+        api.delete(PODS, "busy")
+        await annotated(api, "ring", RETRY_ANNOTATION)
+
+
+async def test_write_that_always_fails_does_not_delay_others(api: ApiServer, start: Start) -> None:
+    api.put(PODS, busy())
+    api.faults.append(Fault("PATCH", "/bad/status", 500, times=None))
+    async with start() as extender:
+        await postponed(extender, ring("bad", 60))
+        api.delete(PODS, "busy")
+
+        async def are_repeated() -> bool:
+            return api.count("PATCH", "/bad/status") == 4
+
+        await until(are_repeated)
+        api.put(PODS, busy())
+        await postponed(extender, ring("good", 30))
+        await annotated(api, "good", POSTPONED_ANNOTATION)
+
+
 async def test_forbidden_write_is_not_repeated(api: ApiServer, start: Start) -> None:
     api.put(PODS, busy())
     api.faults.append(Fault("PATCH", "/ring/status", 403, times=None))

@@ -7,6 +7,8 @@ in number, so that thousands of postponed pods do not load the API server.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
@@ -17,17 +19,35 @@ from gputopo.api.waiting import PostponedAnnotation
 from gputopo.runtime.log import fields
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.state.ledger import Ledger
-from gputopo_kube.errors import ApiError, UnavailableError
+from gputopo_kube.errors import ApiError, ConflictError, DeniedError, NotFoundError
 from gputopo_kube.pods import PodView
 
 WRITES_PER_SECOND: Final = 50.0
 
-_PAUSE_SECONDS: Final = 0.5
-"""Pause after a write without a response."""
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 8.0
+"""Pauses before a failed write is repeated; they double from the first to the longest."""
+
+_FINAL: Final = (NotFoundError, ConflictError, DeniedError)
+"""Errors after which a repetition would fail too: the pod is gone, or the write is forbidden."""
 
 _log = logging.getLogger(__name__)
 
 _Write: TypeAlias = Callable[[PodView], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A write that is not carried out yet, from ``not_before`` on, in seconds of the event loop."""
+
+    write: _Write
+    not_before: float = 0.0
+    pause: float = _FIRST_PAUSE_SECONDS
+
+    def after_failure(self, now: float) -> "_Waiting":
+        """Return the same write with its next pause."""
+        pause = min(2 * self.pause, _LONGEST_PAUSE_SECONDS)
+        return _Waiting(self.write, now + self.pause, pause)
 
 
 class WriteKind(IntEnum):
@@ -45,7 +65,7 @@ class PostponementWriter:
         """Write only to pods that ``ledger`` knows."""
         self._ledger = ledger
         self._api = api
-        self._waiting: dict[WriteKind, dict[str, _Write]] = {kind: {} for kind in WriteKind}
+        self._waiting: dict[WriteKind, dict[str, _Waiting]] = {kind: {} for kind in WriteKind}
         self._wake = asyncio.Event()
 
     def retry(self, uid: str) -> None:
@@ -68,30 +88,46 @@ class PostponementWriter:
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
-            await self._wake.wait()
             self._wake.clear()
-            while kinds := [kind for kind in WriteKind if self._waiting[kind]]:
-                await self._write_next(kinds[0])
+            now = asyncio.get_running_loop().time()
+            if (found := self._next(now)) is not None:
+                await self._carry_out(*found)
+                continue
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._pause(now))
 
     def _add(self, kind: WriteKind, uid: str, write: _Write) -> None:
-        self._waiting[kind][uid] = write
+        known = self._waiting[kind].get(uid)
+        self._waiting[kind][uid] = _Waiting(write) if known is None else replace(known, write=write)
         self._wake.set()
 
-    async def _write_next(self, kind: WriteKind) -> None:
-        """Carry out the oldest write of a kind. If its result is unknown, keep it for later."""
-        uid = next(iter(self._waiting[kind]))
-        write = self._waiting[kind].pop(uid)
+    def _next(self, now: float) -> tuple[WriteKind, str] | None:
+        """Return the oldest write of the most urgent kind that need not pause."""
+        for kind, waiting in self._waiting.items():
+            for uid, each in waiting.items():
+                if each.not_before <= now:
+                    return kind, uid
+        return None
+
+    def _pause(self, now: float) -> float | None:
+        """Return after how many seconds the next write may be carried out; None without writes."""
+        times = [each.not_before for waiting in self._waiting.values() for each in waiting.values()]
+        return min(times) - now if times else None
+
+    async def _carry_out(self, kind: WriteKind, uid: str) -> None:
+        """Carry out a write. If it may succeed later, keep it; other writes do not wait for it."""
+        waiting = self._waiting[kind].pop(uid)
         pod = self._ledger.get_pod(uid)
         if pod is None:
             return
         try:
-            await write(pod)
-        except UnavailableError as error:
-            _log.warning("not written, trying again %s", fields(pod=pod.key, reason=error))
-            self._waiting[kind].setdefault(uid, write)
-            await asyncio.sleep(_PAUSE_SECONDS)
-        except ApiError as error:
+            await waiting.write(pod)
+        except _FINAL as error:
             _log.warning("not written %s", fields(pod=pod.key, reason=error))
+        except ApiError as error:
+            _log.warning("not written, trying again %s", fields(pod=pod.key, reason=error))
+            now = asyncio.get_running_loop().time()
+            self._waiting[kind].setdefault(uid, waiting.after_failure(now))
         await asyncio.sleep(1.0 / WRITES_PER_SECOND)
 
     async def _retry(self, pod: PodView) -> None:
