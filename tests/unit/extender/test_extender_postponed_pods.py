@@ -278,6 +278,14 @@ def test_pod_that_fits_nowhere_waits_no_more_but_is_kept() -> None:
     assert not world.pods.is_postponed("unknown")
 
 
+def test_pod_is_no_longer_postponed_when_its_longest_wait_is_over() -> None:
+    world = Rounds(ring())
+    world.clock.now = 609.9
+    assert world.pods.is_postponed("uid-ring")
+    world.clock.now = 610.0
+    assert not world.pods.is_postponed("uid-ring")
+
+
 def test_pods_that_are_bound_or_gated_are_forgotten() -> None:
     world = Rounds(ring("bound"), ring("gated"), ring("kept"))
     gated = ring("gated")

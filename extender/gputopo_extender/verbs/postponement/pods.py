@@ -95,9 +95,13 @@ class PostponedPods:
         return self._pods.get(uid)
 
     def is_postponed(self, uid: str) -> bool:
-        """Return whether the newest filter has postponed the pod."""
+        """Return whether the newest filter has postponed the pod, and its longest wait goes on.
+
+        kube-scheduler does not call filter for a pod that its own rules permit on no node, so the
+        mark can be old: after the longest wait it must not prevent a preemption.
+        """
         known = self._pods.get(uid)
-        return known is not None and known.waits
+        return known is not None and known.waits and not known.wait.is_over(self._clock())
 
     def waiting(self) -> int:
         """Return how many pods wait now."""
