@@ -21,6 +21,10 @@ Labels: TypeAlias = tuple[tuple[str, str], ...]
 
 _CACHED_TEXTS: Final = 4096
 
+_LONGEST_TEXT: Final = 32_768
+"""All rules with the longest labels have 26,000 characters. Any user can set an annotation of 256
+KiB on a running pod, and to parse it would block the extender."""
+
 
 class _WrittenRule(AvoidSpec):
     """One rule in the annotation, which a user writes: a misspelt key must not be ignored."""
@@ -61,7 +65,13 @@ def parse_avoid(annotations: Mapping[str, str]) -> tuple[AvoidRule, ...]:
         AnnotationError: on a value that is not allowed.
     """
     text = annotations.get(AVOID_ANNOTATION)
-    return () if text is None else _parse(text)
+    if text is None:
+        return ()
+    if len(text) > _LONGEST_TEXT:
+        raise AnnotationError(
+            f"{AVOID_ANNOTATION}: {len(text)} characters; at most {_LONGEST_TEXT} are allowed"
+        )
+    return _parse(text)
 
 
 def known_avoid(annotations: Mapping[str, str]) -> tuple[AvoidRule, ...]:
@@ -70,7 +80,7 @@ def known_avoid(annotations: Mapping[str, str]) -> tuple[AvoidRule, ...]:
     Unknown keys are ignored: a newer version may have placed the pod.
     """
     text = annotations.get(AVOID_ANNOTATION)
-    return () if text is None else _parse_known(text)
+    return () if text is None or len(text) > _LONGEST_TEXT else _parse_known(text)
 
 
 def format_avoid(rules: Iterable[AvoidRule]) -> dict[str, str]:

@@ -62,6 +62,15 @@ def test_wrong_value_is_rejected_with_the_remedy(text: str, words: str) -> None:
     assert known_avoid({AVOID_ANNOTATION: text}) == ()
 
 
+def test_annotation_that_is_too_long_is_not_parsed() -> None:
+    text = '[{"matchLabels": {"app": "noisy"}}]'
+    allowed, too_long = {AVOID_ANNOTATION: text.ljust(32_768)}, {AVOID_ANNOTATION: " " * 32_769}
+    assert parse_avoid(allowed) == known_avoid(allowed) == (NOISY,)
+    with pytest.raises(AnnotationError, match="avoid: 32769 characters; at most 32768 are allowed"):
+        parse_avoid(too_long)
+    assert known_avoid(too_long) == ()
+
+
 def test_rule_matches_pods_with_all_of_its_labels() -> None:
     assert NOISY.matches((("app", "noisy"), ("tier", "1")))
     assert not NOISY.matches((("app", "quiet"),))
