@@ -47,6 +47,23 @@ _WITHDRAW_SECONDS: Final = 3.0
 _log = logging.getLogger(__name__)
 
 
+def pause_seconds(usual: float, *, stable: bool, admitted: bool) -> float:
+    """Return the seconds until the next report: at most 0.5 in the 30 s after kubelet's start.
+
+    When kubelet starts, it may have lost the record of which GPUs running pods have. Until the
+    agent publishes this loss, the scheduler may bind new pods, which the agent then rejects. The
+    time is shorter while kubelet admits or releases a pod for which the next pod must wait.
+
+    Args:
+        usual: seconds between two reports at other times.
+        stable: whether kubelet has admitted all bound pods and released all others.
+        admitted: whether kubelet has had enough time to admit its pods again after its start.
+    """
+    if not stable:
+        return _UNSTABLE_SECONDS
+    return usual if admitted else min(usual, _AFTER_START_SECONDS)
+
+
 @dataclass(frozen=True, slots=True)
 class ReportSources:
     """The parts of the agent from which the reporter takes its data."""
@@ -141,17 +158,9 @@ class StatusReporter:
         return published
 
     def _pause_seconds(self) -> float:
-        """Return the seconds until the next report: at most 0.5 in the 30 s after kubelet's start.
-
-        When kubelet starts, it may have lost the record of which GPUs running pods have. Until the
-        agent publishes this loss, the scheduler may bind new pods, which the agent then rejects.
-        The time is shorter while kubelet admits or releases a pod for which the next pod must wait.
-        """
-        if not self._stable:
-            return _UNSTABLE_SECONDS
-        usual = self._settings.observe_seconds
         admitted = self._kubelet.watched_seconds >= ADMITTED_SECONDS
-        return usual if admitted else min(usual, _AFTER_START_SECONDS)
+        usual = self._settings.observe_seconds
+        return pause_seconds(usual, stable=self._stable, admitted=admitted)
 
     async def _report(self, hardware: NodeHardware) -> bool:
         """Observe the node, offer GPUs and publish. Return whether the status was written."""

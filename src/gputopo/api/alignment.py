@@ -1,8 +1,8 @@
 """pydantic models of ``GPUTopology.status.alignment``: how kubelet takes NUMA nodes."""
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from gputopo.alignment.model import ManagerPolicy, ManagerScope
 from gputopo.api.model import ApiModel, NumaNodeId, PodUid
@@ -23,15 +23,6 @@ class NumaCpus(ApiModel):
     total: _Count
     allocatable: _Count
     free: _Count
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not self.free <= self.allocatable <= self.total:
-            raise ValueError(
-                f"free {self.free}, allocatable {self.allocatable}, total {self.total}: "
-                "must not decrease"
-            )
-        return self
 
 
 class KubeletAlignment(ApiModel):

@@ -35,8 +35,9 @@ class RawKubelet:
 def raw_kubelet(path: Path) -> Iterator[RawKubelet]:
     """Serve the socket ``path`` in a thread."""
     kubelet = RawKubelet()
+    method = grpc.unary_unary_rpc_method_handler(kubelet._list)
     handler = grpc.method_handlers_generic_handler(
-        SERVICE, {"List": grpc.unary_unary_rpc_method_handler(kubelet._list)}
+        SERVICE, {"List": method, "GetAllocatableResources": method}
     )
     options = (("grpc.max_send_message_length", -1), ("grpc.max_metadata_size", 2**20))
     server = grpc.server(ThreadPoolExecutor(1), handlers=[handler], options=options)

@@ -43,6 +43,19 @@ def test_parts_of_a_request_without_annotations_are_defaults() -> None:
     ]
 
 
+@pytest.mark.parametrize(("usable", "allowed"), [({"usable": [4, 5]}, "4 5"), ({}, None)])
+def test_gpus_that_kubelet_would_take_are_a_part_of_the_request(
+    usable: dict[str, list[int]], allowed: str | None
+) -> None:
+    replayed = {"topologyManagerPolicy": "restricted", **usable}
+    found = explained(altered(PAIR, replay=replayed))
+    record = found.recorded.record
+    assert record is not None
+    gpus = allowed or " ".join(map(str, record.free))
+    source = "kubelet's topologyManagerPolicy restricted"
+    assert found.request[-1] == RequestPart("allowed GPUs", gpus, source)
+
+
 def test_parts_of_a_request_name_their_annotations_and_the_gpujob() -> None:
     document = placed_pod(
         containers=[container("a", 2), container("b", 1)],

@@ -3,6 +3,9 @@
 import json
 
 from gputopo.api.names import PLACEMENT_ANNOTATION
+from gputopo.api.utility import UtilityFigures
+from gputopo.api.v1alpha1 import JobPlacement
+from gputopo_operator.decision.placements import describe
 from gputopo_operator.model import ReconcilePlan
 from support.builders.gpujobs import GPUS, exited
 from support.operator.gpujob_states import running, started
@@ -109,3 +112,17 @@ def test_placement_without_figures_has_no_bandwidths() -> None:
     assert event.note == "pod train-1 on node n1: GPUs GPU-4, GPU-5, GPU-7"
     case.pods[0]["metadata"]["annotations"][PLACEMENT_ANNOTATION] = "{"
     assert case.plan() == ReconcilePlan()
+
+
+def test_placement_by_utility_is_described_with_its_utility() -> None:
+    figures = UtilityFigures(
+        utility=700,
+        job_utility=800,
+        communication=1000,
+        interference=500,
+        suffered=600,
+        fragmentation=600,
+    )
+    place = JobPlacement(pod="p", pod_uid="u", node="n1", intended=["GPU-1"], utility=figures)
+    assert describe(place) == f"pod p on node n1: GPUs GPU-1; utility {figures}"
+    assert describe(place.model_copy(update={"utility": None})) == "pod p on node n1: GPUs GPU-1"

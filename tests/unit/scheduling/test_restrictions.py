@@ -1,5 +1,6 @@
 """Which free GPUs a pod may not use because of pods that it avoids."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.placement.model import Match
 from gputopo.topology.model import GpuMask, mask_of
 from gputopo_kube.document import ObjectKey
+from gputopo_scheduling.claims import Claim, claimants
 from gputopo_scheduling.evaluation import (
     BESIDE_AVOIDED,
     BESIDE_STOPPING,
@@ -18,7 +20,7 @@ from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
 from gputopo_scheduling.topologies import GpuNode, parse_node
-from gputopo_scheduling.usage import NodeUsage, node_usage
+from gputopo_scheduling.usage import NodeUsage, Restriction, RestrictionKind, node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, avoiding, pod, topology_object
 from support.builders.requests import pod_view, request_of
@@ -132,3 +134,31 @@ def test_preserved_bandwidth_counts_gpus_that_only_this_pod_may_not_use() -> Non
     assert set(match.gpus) <= {4, 5, 6, 7}
     stay_free = GpuMask(here.free & ~mask_of(match.gpus))
     assert match.preserved_mb_per_s == preserved_mb_per_s(DGX, stay_free)
+
+
+def test_two_claims_of_a_pod_are_one_occupant() -> None:
+    node = parse_node(topology_object("n1", DGX))
+    assert isinstance(node, GpuNode)
+    uuids = [gpu.uuid for gpu in DGX.gpus]
+    claims = [
+        Claim(
+            uid="u",
+            namespace="default",
+            name="claimant",
+            version=str(version),
+            node=where,
+            gpus=(uuids[version],),
+        )
+        for version, where in enumerate(("n1", "n1", "n2"))
+    ]
+    (found,) = claimants(claims, node, lambda _: None)
+    assert found == Occupant("u", ObjectKey("default", "claimant"), gpus(0, 1))
+
+
+def test_gpus_that_kubelet_would_take_may_be_beside_pods_to_avoid() -> None:
+    state = usage(NOISY).state
+    beside = Restriction(RestrictionKind.AVOID, FIRST, FIRST)
+    taken = Restriction(RestrictionKind.NUMA, SECOND, SECOND)
+    found = match_on(replace(state, restrictions=(beside, taken)), request_of(2))
+    reason = "the GPUs that kubelet would take are beside pods to avoid"
+    assert found == Misfit(MisfitKind.NUMA_BUSY, reason)
