@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from gputopo.api.avoid import AvoidRule, Labels, known_avoid
 from gputopo.topology.model import GpuMask, NodeTopology
-from gputopo.utility.communication import sockets
+from gputopo.utility.communication import sockets, sockets_of
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.numa_limits import limit_to_numa
 from gputopo_scheduling.occupants import Occupant
@@ -117,4 +117,4 @@ def _barred(topology: NodeTopology, occupant: Occupant, pod: AvoidingPod) -> int
         return topology.mask
     if not levels:
         return 0
-    return sum(socket for socket in sockets(topology) if socket & occupant.gpus)
+    return sockets_of(occupant.gpus, sockets(topology))

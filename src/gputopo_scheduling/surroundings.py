@@ -27,7 +27,7 @@ from gputopo.api.names import SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfileSpec, LinkFact, NeighbourFact
 from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT, Sensitivity
 from gputopo.topology.model import GpuMask, NodeTopology
-from gputopo.utility.communication import sockets
+from gputopo.utility.communication import sockets, sockets_of
 from gputopo.utility.interference import RunningNeighbour, SlowdownTable, WorkloadKind
 from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView
@@ -241,13 +241,7 @@ def _slowdown(percent: int) -> float:
 
 def _whole_sockets(occupant: Occupant, on_sockets: Sequence[GpuMask], all_gpus: GpuMask) -> GpuMask:
     """Return all GPUs of the sockets that a pod uses; all GPUs if some of its GPUs are unknown."""
-    if occupant.unknown:
-        return all_gpus
-    used = 0
-    for socket in on_sockets:
-        if socket & occupant.gpus:
-            used |= socket
-    return GpuMask(used)
+    return all_gpus if occupant.unknown else sockets_of(occupant.gpus, on_sockets)
 
 
 def _order(neighbour: RunningNeighbour) -> tuple[Any, ...]:

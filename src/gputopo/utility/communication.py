@@ -5,7 +5,7 @@ level is longer, so a path is as long as the levels that it passes. Lengths are 
 rank placements, and are no times.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -55,6 +55,15 @@ GpuDistances = Mapping[tuple[GpuIndex, GpuIndex], int]
 def sockets(topology: NodeTopology) -> tuple[GpuMask, ...]:
     """Return the GPUs of each socket (NUMA node), ordered by their lowest GPU."""
     return _sockets(FingerprintKey(topology))
+
+
+def sockets_of(gpus: GpuMask, of_node: Iterable[GpuMask]) -> GpuMask:
+    """Return all GPUs of the sockets that ``gpus`` uses; ``of_node`` are the sockets of the node.
+
+    >>> bin(sockets_of(GpuMask(0b0001), (GpuMask(0b0011), GpuMask(0b1100))))
+    '0b11'
+    """
+    return GpuMask(sum(socket for socket in of_node if socket & gpus))
 
 
 @lru_cache(_CACHED_SOCKETS)

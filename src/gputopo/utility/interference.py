@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from gputopo.topology.model import GpuMask
+from gputopo.utility.communication import sockets_of
 from gputopo.utility.cost import Cost, UtilityError
 
 
@@ -176,7 +177,16 @@ def _rounded(values: Mapping[tuple[str, str], float], own: str) -> dict[tuple[st
 
 
 def _in_percent(slowdown: float) -> float:
-    return 1 + round(100 * (slowdown - 1)) / 100
+    return 1 + to_percent(slowdown) / 100
+
+
+def to_percent(slowdown: float) -> int:
+    """Return how much longer a job runs, in whole percent, if its time grows by this factor.
+
+    >>> to_percent(1.24)
+    24
+    """
+    return round(100 * (slowdown - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +205,7 @@ def beside(
     gpus: GpuMask, neighbours: Iterable[RunningNeighbour], sockets: Sequence[GpuMask]
 ) -> tuple[WorkloadKind, ...]:
     """Return the workloads of the neighbours that share a socket with ``gpus``."""
-    near = _near(gpus, sockets)
+    near = sockets_of(gpus, sockets)
     return tuple(neighbour.workload for neighbour in neighbours if neighbour.gpus & near)
 
 
@@ -211,16 +221,8 @@ def on_other_sockets(
     """
     if not table.crosses_sockets:
         return ()
-    near = _near(gpus, sockets)
+    near = sockets_of(gpus, sockets)
     return tuple(neighbour.workload for neighbour in neighbours if not neighbour.gpus & near)
-
-
-def _near(gpus: GpuMask, sockets: Sequence[GpuMask]) -> int:
-    near = 0
-    for socket in sockets:
-        if socket & gpus:
-            near |= socket
-    return near
 
 
 def interference_costs(

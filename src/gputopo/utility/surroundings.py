@@ -17,6 +17,7 @@ from gputopo.utility.interference import (
     SlowdownSource,
     SlowdownTable,
     WorkloadKind,
+    to_percent,
 )
 from gputopo.utility.utility import UtilityWeights
 
@@ -134,12 +135,3 @@ def job_surroundings(
     kinds = {topology.fingerprint: topology for topology in topologies}
     keys = tuple(FingerprintKey(kinds[fingerprint]) for fingerprint in sorted(kinds))
     return JobSurroundings(workload, slowdowns, keys, weights)
-
-
-def to_percent(slowdown: float) -> int:
-    """Return how much longer a job runs, in whole percent, if its time grows by this factor.
-
-    >>> to_percent(1.24)
-    24
-    """
-    return round(100 * (slowdown - 1))

@@ -6,7 +6,7 @@ from typing import Final
 
 from gputopo.placement.model import Match
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
-from gputopo.utility.communication import sockets
+from gputopo.utility.communication import sockets, sockets_of
 from gputopo.utility.cost import Cost
 from gputopo.utility.interference import SlowdownSource
 from gputopo.utility.surroundings import INSTALLATION_WEIGHTS, NodeNeighbour
@@ -141,10 +141,7 @@ def _text(what: str, cost: Cost, unit: str) -> str:
 def _beside(
     topology: NodeTopology, gpus: GpuMask, neighbours: Iterable[NodeNeighbour]
 ) -> Iterator[BesideJob]:
-    near = 0
-    for socket in sockets(topology):
-        if socket & gpus:
-            near |= socket
+    near = sockets_of(gpus, sockets(topology))
     for each in neighbours:
         name = each.workload or UNKNOWN_WORKLOAD
         if each.gpus & near:
