@@ -22,12 +22,13 @@ from localcluster import containers
 from sandbox import Sandbox
 from showcase import install
 from showcase.kubectl import Kubectl, Object, wait_for
+from support.property_settings import LONG
 
 pytestmark = pytest.mark.e2e
 
 AGENT = "gputopo-deviceplugin"
-PODS = 24
-ROUNDS = 4
+PODS = 200 if LONG else 24
+ROUNDS = 12 if LONG else 4
 
 
 @pytest.fixture(scope="module")
