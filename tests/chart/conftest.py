@@ -14,7 +14,7 @@ from localcluster.progress import Progress
 from localcluster.settings import current_paths
 from support.chart_values import EVERYTHING
 from support.control_plane import api_server
-from support.control_plane.api_server import ApiServer
+from support.control_plane.api_server import PODS, ApiServer
 from support.control_plane.scheduler_pairs import put_nodes
 from support.features import MUTATING_POLICIES, why_skipped
 from support.helm_chart import Helm, Object
@@ -58,7 +58,7 @@ def mutating_policies(server: ApiServer) -> ApiServer:
 
 
 @pytest.fixture(scope="session")
-def nodes(
+def server_with_nodes(
     kubernetes_binaries: Path, helm: Helm, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApiServer]:
     """Another API server with the chart, and with six nodes that schedulers can bind pods to."""
@@ -68,6 +68,15 @@ def nodes(
         api_server.wait_for_policies(server)
         put_nodes(server, 6)
         yield server
+
+
+@pytest.fixture
+def nodes(server_with_nodes: ApiServer) -> ApiServer:
+    """The server with six nodes, all GPUs free: no pod of an earlier test is left."""
+    for pod in server_with_nodes.get(PODS).body["items"]:
+        server_with_nodes.delete(f"{PODS}/{pod['metadata']['name']}")
+    assert not server_with_nodes.get(PODS).body["items"]
+    return server_with_nodes
 
 
 @pytest.fixture(scope="module")

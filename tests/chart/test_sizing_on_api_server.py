@@ -20,8 +20,11 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
 @pytest.fixture(scope="module")
-def operator(nodes: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with running_operator(nodes, tmp_path_factory.mktemp("operator"), resync_seconds=2.0) as log:
+def operator(
+    server_with_nodes: ApiServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("operator")
+    with running_operator(server_with_nodes, folder, resync_seconds=2.0) as log:
         yield log
     text = log.read_text()
     assert "Traceback" not in text
