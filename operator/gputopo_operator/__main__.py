@@ -53,6 +53,7 @@ async def operate(
     settings: OperatorSettings, connection: SyncApi, metrics: OperatorMetrics
 ) -> None:
     """Run the operator until a signal stops it."""
+    asyncio.get_running_loop().set_exception_handler(report_loop_error)
     # Requests to the API server block, so each reconciliation runs in a thread.
     workers = settings.workers + PROFILE_WORKERS + sum(each.WORKERS for each in _QUEUES)
     with ThreadPoolExecutor(workers, thread_name_prefix="reconcile") as threads:
@@ -66,6 +67,18 @@ async def operate(
             await _watch(registry, settings)
             for task in tasks:
                 task.cancel()
+
+
+def report_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report an error that no task has raised; errors of watches that are closed are expected.
+
+    The end of asyncio closes the generators of kopf's watches. One that a signal has just stopped
+    within a request answers with an error ("generator didn't stop after athrow()").
+    """
+    if "asyncgen" in context:
+        _log.debug("watch closed %s", fields(error=context.get("exception")))
+        return
+    loop.default_exception_handler(context)
 
 
 def _parts(

@@ -1,10 +1,11 @@
 """The program of the operator: settings, credentials, and kopf's watches in this process."""
 
 import asyncio
+import logging
 import os
 import runpy
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -61,6 +62,27 @@ def test_program_runs_with_its_settings(
     run(monkeypatch, "--workers", "2", "--metrics-port", "9999", "--probes-host", "127.0.0.1")
     assert found == [2, 1]
     assert started == [(9999, "127.0.0.1")]
+
+
+def test_watch_that_asyncio_cannot_close_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    async def watch() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            yield 2
+
+    async def stop() -> None:
+        asyncio.get_running_loop().set_exception_handler(program.report_loop_error)
+        assert await anext(watching) == 1
+        asyncio.get_running_loop().call_exception_handler({"message": "lost callback"})
+
+    caplog.set_level(logging.DEBUG)
+    watching = watch()
+    asyncio.run(stop())
+    found = [(each.levelname, each.getMessage().split(" ")[:2]) for each in caplog.records]
+    assert ("ERROR", ["lost", "callback"]) in found
+    assert ("DEBUG", ["watch", "closed"]) in found
+    assert [level for level, _ in found].count("ERROR") == 1
 
 
 @pytest.mark.usefixtures("started")
