@@ -1,7 +1,6 @@
 """A fake kubelet for a device plugin: its device manager on real sockets, with real gRPC."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,23 +22,21 @@ from support.kubelet.device_manager import DeviceManager
 
 
 class RateLimit:
-    """A token bucket, as in kubelet's pod-resources API for all clients together."""
+    """The rate limit of kubelet's pod-resources API while another client exhausts it.
 
-    def __init__(self, per_second: float = 100.0, burst: int = 10) -> None:
-        self._per_second = per_second
-        self._burst = float(burst)
-        self._tokens = float(burst)
-        self._filled = time.monotonic()
+    Kubelet allows 100 calls a second of all clients together, and each client gets a share of them
+    in proportion to its calls. The limit counts calls instead of seconds, so that a busy machine,
+    on which one client is late, does not change the share.
+    """
+
+    def __init__(self, calls_per_success: int) -> None:
+        self._calls_per_success = calls_per_success
+        self._calls = 0
 
     def allows(self) -> bool:
         """Return whether one more call is allowed, and count it."""
-        now = time.monotonic()
-        self._tokens = min(self._burst, self._tokens + (now - self._filled) * self._per_second)
-        self._filled = now
-        if self._tokens < 1.0:
-            return False
-        self._tokens -= 1.0
-        return True
+        self._calls += 1
+        return self._calls % self._calls_per_success == 0
 
 
 class FakeKubelet(DeviceManager):
