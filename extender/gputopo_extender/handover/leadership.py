@@ -32,9 +32,13 @@ class Leadership:
         if spec != self._seen:
             self._seen, self._changed_at = spec, now
 
-    def is_held(self, now: float) -> bool:
-        """Return whether this pod holds the Lease, and renewed it within the Lease's duration."""
-        spec = self._seen
-        if spec is None or leading_pod({"spec": spec}) != self._pod:
-            return False
-        return bool(now - self._changed_at < (spec.get("leaseDurationSeconds") or 0))
+    def is_held(self, now: float) -> bool | None:
+        """Return whether this pod holds the Lease, and renewed it within the Lease's duration.
+
+        None if no pod is known to hold it: it was not read yet, or its holder has not renewed it.
+        """
+        spec = self._seen or {}
+        holder = leading_pod({"spec": spec})
+        if not holder or now - self._changed_at >= (spec.get("leaseDurationSeconds") or 0):
+            return None
+        return holder == self._pod

@@ -61,8 +61,11 @@ class LeaseHandover:
         self._leadership = Leadership(candidate.pod)
         self._clock = clock
 
-    def leads(self) -> bool:
-        """Return whether the kube-scheduler of this pod holds the Lease and renews it."""
+    def leads(self) -> bool | None:
+        """Return whether the kube-scheduler of this pod holds the Lease and renews it.
+
+        None if no scheduler is known to do so, for example just after the start.
+        """
         return self._leadership.is_held(self._clock())
 
     async def run(self) -> None:

@@ -110,10 +110,10 @@ class Metrics:
         for outcome in BindOutcome:
             self._binds.labels(outcome)
 
-    def watch_leader(self, leads: Callable[[], bool]) -> None:
-        """Show whether the kube-scheduler of this pod leads; ``leads()`` returns it."""
+    def watch_leader(self, leads: Callable[[], bool | None]) -> None:
+        """Show whether the kube-scheduler of this pod leads; ``leads()`` is None if unknown."""
         name, text = "gputopo_scheduler_leader", "1 while the kube-scheduler of this pod leads."
-        Gauge(name, text, registry=self.registry).set_function(leads)
+        Gauge(name, text, registry=self.registry).set_function(lambda: leads() is True)
 
     def filtered(self, evaluation: Evaluation) -> None:
         """Count the nodes that did not fit, by the kind of misfit."""

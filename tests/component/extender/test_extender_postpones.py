@@ -11,14 +11,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gputopo.api.names import GPUS_ANNOTATION, POSTPONED_ANNOTATION, RETRY_ANNOTATION
+from gputopo.api.names import (
+    GPUS_ANNOTATION,
+    MIN_UTILITY_ANNOTATION,
+    POSTPONED_ANNOTATION,
+    RETRY_ANNOTATION,
+)
 from gputopo.api.waiting import PostponedAnnotation, parse_postponed
 from gputopo.placement.model import Match, PlacementRequest
+from gputopo_extender.handover import lease
 from gputopo_extender.verbs.postponement import postponer, watch
 from gputopo_scheduling.waiting import WaitRule
 from support.api.faults import Fault
 from support.api.server import ApiServer
-from support.api.store import PODS
+from support.api.store import LEASES, PODS
 from support.builders.objects import Document, pod
 from support.extender.ledgers import bound
 from support.extender.service import Extender, Start, before_binding, until
@@ -394,9 +400,51 @@ async def test_forbidden_write_is_not_repeated(api: ApiServer, start: Start) -> 
         assert (await extender.scheduler().filter(ring(), ["n1"])).fits == ["n1"]
 
 
-async def test_only_the_extender_of_the_leader_writes(api: ApiServer, start: Start) -> None:
+def hold_lease(api: ApiServer, scheduler: str) -> None:
+    """Let the kube-scheduler of a pod hold the Lease."""
+    identity = {"holderIdentity": f"{scheduler}_5a7e", "leaseDurationSeconds": 600}
+    name = {"name": "gputopo-scheduler", "namespace": "gputopo-system"}
+    api.put(LEASES, {"metadata": name, "spec": identity})
+
+
+async def test_waits_are_kept_until_it_is_known_which_scheduler_leads(
+    api: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "_POLL_SECONDS", 0.05)
     api.put(PODS, busy())
-    async with start(pod="standby") as extender:
+    async with start(pod="own", namespace="gputopo-system") as extender:
+        await postponed(extender, ring())
+        await annotated(api, "ring", POSTPONED_ANNOTATION)
+
+        async def lease_was_read_and_pods_looked_at() -> bool:
+            return api.count("GET", "/leases/") >= 10
+
+        await until(lease_was_read_and_pods_looked_at)
+        assert await extender.metric("gputopo_postponed_pods ") == 1
+        hold_lease(api, "own")
+        api.delete(PODS, "busy")
+        await annotated(api, "ring", RETRY_ANNOTATION)
+
+
+async def test_pod_is_tried_again_if_the_earlier_process_could_not_write_its_wait(
+    api: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "UNKNOWN_SECONDS", 0.2)
+    for name, least in (("ring", {MIN_UTILITY_ANNOTATION: "70"}), ("other", {})):
+        api.put(PODS, ring(name, annotations=least))
+    async with start():
+        await annotated(api, "ring", RETRY_ANNOTATION)
+    assert api.count("PATCH", "/ring/status") == 1
+    assert api.count("PATCH", "/other/status") == 0
+
+
+async def test_only_the_extender_of_the_leader_writes(
+    api: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "_POLL_SECONDS", 0.05)
+    api.put(PODS, busy())
+    hold_lease(api, "other")
+    async with start(pod="standby", namespace="gputopo-system") as extender:
         await postponed(extender, ring())
 
         async def is_forgotten() -> bool:

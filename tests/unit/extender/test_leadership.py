@@ -19,12 +19,12 @@ def test_lease_without_the_identity_of_a_scheduler_has_no_leader(found: Any) -> 
     assert leading_pod(found) == ""
     leadership = Leadership("own")
     leadership.record(found, 5)
-    assert not leadership.is_held(5)
+    assert leadership.is_held(5) is None
 
 
 def test_leader_leads_until_it_has_not_renewed_its_lease_for_its_duration() -> None:
     leadership = Leadership("own")
-    assert not leadership.is_held(0)
+    assert leadership.is_held(0) is None, "not read yet"
     leadership.record(lease(), 5)
     leadership.record(lease(), 12)
     assert leadership.is_held(14.9)
@@ -36,15 +36,17 @@ def test_leader_leads_until_it_has_not_renewed_its_lease_for_its_duration() -> N
 def test_lease_of_another_scheduler_or_without_a_duration_is_not_held() -> None:
     leadership = Leadership("own")
     leadership.record(lease("other_5a7e"), 0)
-    assert not leadership.is_held(1)
+    assert leadership.is_held(1) is False
+    assert leadership.is_held(10) is None, "the other one has not renewed it"
     leadership.record({"spec": {"holderIdentity": "own_5a7e"}}, 1)
-    assert not leadership.is_held(1)
+    assert leadership.is_held(1) is None
 
 
 def test_metric_is_served_once_there_is_a_scheduler() -> None:
-    metrics, leads = Metrics(Ledger(), []), [True]
+    metrics, leads = Metrics(Ledger(), []), list[bool | None]([True])
     assert metrics.registry.get_sample_value("gputopo_scheduler_leader") is None
     metrics.watch_leader(lambda: leads[0])
     assert metrics.registry.get_sample_value("gputopo_scheduler_leader") == 1
-    leads[0] = False
-    assert metrics.registry.get_sample_value("gputopo_scheduler_leader") == 0
+    for value in (False, None):
+        leads[0] = value
+        assert metrics.registry.get_sample_value("gputopo_scheduler_leader") == 0

@@ -39,7 +39,7 @@ def assemble(
     registry: CollectorRegistry,
     *,
     default_seconds: int,
-    leads: Callable[[], bool],
+    leads: Callable[[], bool | None],
 ) -> Postponement:
     """Return the parts of postponement.
 
@@ -50,7 +50,7 @@ def assemble(
         api: writes to pods.
         registry: gets the metrics.
         default_seconds: longest wait of pods that do not set it.
-        leads: returns whether the kube-scheduler of this extender leads.
+        leads: returns whether the kube-scheduler of this extender leads; None if unknown.
     """
     clock = time.time
     pods = PostponedPods(ledger, clock)

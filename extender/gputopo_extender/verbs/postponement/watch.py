@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from gputopo.api.names import POSTPONED_ANNOTATION
+from gputopo.api.names import MIN_UTILITY_ANNOTATION, POSTPONED_ANNOTATION
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.postponement.metrics import PostponementMetrics
 from gputopo_extender.verbs.postponement.postponer import PostponementParts
@@ -20,7 +20,7 @@ _LOOK_FOR_UNKNOWN_SECONDS: Final = 1.0
 """A look at all pods of a large cluster takes a millisecond."""
 
 UNKNOWN_SECONDS: Final = 3.0
-"""After this time, a pod that an earlier process has postponed is tried again.
+"""After this time, a pod that an earlier process may have postponed is tried again.
 
 kube-scheduler tries all pods after its own start. It does not do so if only the extender restarts.
 """
@@ -34,25 +34,31 @@ class PostponementWatch:
         ledger: Ledger,
         parts: PostponementParts,
         metrics: PostponementMetrics,
-        leads: Callable[[], bool],
+        leads: Callable[[], bool | None],
         clock: Callable[[], float],
     ) -> None:
-        """``leads`` returns whether that kube-scheduler leads; ``clock`` returns Unix time."""
+        """Look while ``leads()`` is True, and forget all pods if it is False.
+
+        None means that no leader is known, for example just after the start. Only the leader calls
+        filter, so pods that filter has postponed meanwhile are kept. ``clock`` returns Unix time.
+        """
         self._ledger = ledger
         self._parts = parts
         self._metrics = metrics
         self._leads = leads
         self._clock = clock
         self._unknown: dict[str, float] = {}
+        self._at_start: frozenset[str] | None = None
         self._looked_at = 0.0
 
     async def run(self) -> None:
         """Watch until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            if self._leads():
+            leads = self._leads()
+            if leads:
                 await self.look()
-            else:
+            elif leads is False:
                 self._parts.pods.clear()
                 self._parts.writer.clear()
                 self._unknown.clear()
@@ -69,16 +75,21 @@ class PostponementWatch:
             writer.retry(uid)
 
     def _unknown_pods(self) -> list[str]:
-        """Return the pods that an earlier process has postponed, each only once."""
+        """Return the pods that an earlier process may have postponed, each only once.
+
+        These are the pods with the annotation of a wait. A process that ended before it wrote the
+        annotation may have postponed any pod with a least utility that was there at the start.
+        """
         now = self._clock()
         if abs(now - self._looked_at) < _LOOK_FOR_UNKNOWN_SECONDS:
             return []
         self._looked_at = now
-        marked = {
-            pod.uid
-            for pod in self._ledger.pending_with(POSTPONED_ANNOTATION)
-            if self._parts.pods.get(pod.uid) is None
-        }
+        with_least = {pod.uid for pod in self._ledger.pending_with(MIN_UTILITY_ANNOTATION)}
+        if self._at_start is None and self._ledger.pods_version:
+            self._at_start = frozenset(with_least)
+        marked = {pod.uid for pod in self._ledger.pending_with(POSTPONED_ANNOTATION)}
+        marked |= with_least & (self._at_start or set())
+        marked = {uid for uid in marked if self._parts.pods.get(uid) is None}
         self._unknown = {uid: self._unknown.get(uid, now) for uid in marked}
         found = [uid for uid, since in self._unknown.items() if now >= since + UNKNOWN_SECONDS]
         self._unknown.update(dict.fromkeys(found, float("inf")))
