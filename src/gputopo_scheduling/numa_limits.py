@@ -73,6 +73,17 @@ def limit_to_numa(state: NodeState, containers: tuple[AlignedContainer, ...]) ->
     return replace(state, obstacle=NumaObstacle(ObstacleKind.BUSY, now))
 
 
+def still_takes(state: NodeState, containers: tuple[AlignedContainer, ...], gpus: GpuMask) -> bool:
+    """Return whether kubelet would still give ``gpus``, chosen before, to a pod.
+
+    ``state`` is the state of the node without the pod.
+    """
+    if state.numa is None:
+        return True
+    now = limit_to_numa(state, containers)
+    return now.obstacle is None and not gpus & ~now.usable(now.free)
+
+
 def _restricted_to(state: NodeState, allowed: GpuMask) -> NodeState:
     barred = GpuMask(state.free & ~allowed)
     if not barred:

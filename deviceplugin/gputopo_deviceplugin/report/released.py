@@ -11,8 +11,16 @@ from typing import Final
 
 from gputopo.topology.model import GpuUuid
 
-QUIET_SECONDS: Final = 0.3
-"""Time without a waiting pod, after which each Binding of the node would be known."""
+QUIET_SECONDS: Final = 1.0
+"""Time without a waiting pod, after which each Binding of the node would be known.
+
+The extender compares its decision with the node once more before it sends a Binding. So a Binding
+that did not consider the end of a pod was sent at most a moment after this end.
+"""
+
+_LONGEST_STEP_SECONDS: Final = 0.25
+"""Most that one update counts as quiet. If the agent stood still for seconds, the watch of pods may
+have changes that are not processed yet. So the quiet time has at least four updates."""
 
 
 class ReleasedGpus:
@@ -25,7 +33,8 @@ class ReleasedGpus:
     def __init__(self) -> None:
         self.hidden: frozenset[GpuUuid] = frozenset()
         self._shown: frozenset[str] = frozenset()
-        self._quiet_since: float | None = None
+        self._quiet_seconds = 0.0
+        self._updated_at: float | None = None
 
     def update(
         self,
@@ -44,10 +53,12 @@ class ReleasedGpus:
         """
         waiting, gone = bound - admitted, self._shown - admitted
         if waiting or not gone:
-            self._quiet_since = None
-        elif self._quiet_since is None:
-            self._quiet_since = now
-        quiet = self._quiet_since is not None and now - self._quiet_since >= QUIET_SECONDS
+            self._quiet_seconds, self._updated_at = 0.0, None
+        else:
+            before = now if self._updated_at is None else self._updated_at
+            self._quiet_seconds += min(now - before, _LONGEST_STEP_SECONDS)
+            self._updated_at = now
+        quiet = self._quiet_seconds >= QUIET_SECONDS
         self._shown = admitted if quiet else self._shown | admitted
         self.hidden = used if quiet or (not gone and not waiting) else self.hidden | used
         return self._shown

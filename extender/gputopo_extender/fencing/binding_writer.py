@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.runtime.log import fields
+from gputopo.topology.model import mask_of
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.state.decision import Decision, is_unchanged
@@ -21,6 +22,8 @@ from gputopo_extender.state.reservations import BindingProgress
 from gputopo_kube.errors import ApiError, ConflictError, RejectedError, UnavailableError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.numa_limits import still_takes
+from gputopo_scheduling.usage import NodeState
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +82,7 @@ class BindingWriter:
             return self._fail(decision, f"the GPUs cannot be claimed: {error}")
         clock = asyncio.get_running_loop().time
         current, result = decision, pod
-        while claimed and current.is_current(self._ledger.usage(current.claim.node), result):
+        while claimed and self._is_current(current, result):
             written = await self._bind_once(current)
             if isinstance(written, BindResult):
                 return written
@@ -103,6 +106,19 @@ class BindingWriter:
         if isinstance(result, PodView):
             return self._fail(decision, "the API server did not bind the pod")
         return result
+
+    def _is_current(self, decision: Decision, pod: PodView) -> bool:
+        """Return whether the decision is still valid, after the time that the claim took.
+
+        On a node whose kubelet takes GPUs by NUMA node, another pod may have ended meanwhile.
+        kubelet could then take a lower NUMA node than predicted.
+        """
+        node = decision.claim.node
+        if not decision.is_current(self._ledger.usage(node), pod):
+            return False
+        state = self._ledger.state_without(node, {pod.uid}, pod)
+        gpus = mask_of(decision.match.gpus)
+        return not isinstance(state, NodeState) or still_takes(state, pod.aligned, gpus)
 
     async def _bind_once(self, decision: Decision) -> BindResult | PodView:
         try:

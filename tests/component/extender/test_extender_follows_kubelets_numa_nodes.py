@@ -8,7 +8,7 @@ from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 from support.builders.objects import Document, pod, topology_object
-from support.extender.service import Start, until, uuids_of
+from support.extender.service import Start, before_lease_write, until, uuids_of
 
 NODES = ["n1", "n2"]
 TOPOLOGY = named("dgx1-v100", node="n1")
@@ -86,6 +86,42 @@ async def test_the_next_pod_waits_until_the_agent_has_observed_the_former_one(
         await until(fits)
         assert await scheduler.bind(pod("b", 2), "n1") == ""
     assert {INDEX_OF[uuid] for name in "ab" for uuid in uuids_of(api.pod(name))} == {0, 1, 2, 3}
+
+
+async def test_no_binding_is_sent_if_a_pod_ends_while_the_claim_is_written(
+    start: Start, api: ApiServer
+) -> None:
+    """kubelet could take the lower NUMA node that has become free meanwhile."""
+    for name in ("a", "b"):
+        api.put(PODS, pod(name, 4))
+    async with start(api_timeout_seconds=30.0) as extender:
+        scheduler = extender.scheduler()
+        put_alignment(api, "best-effort")
+        assert await scheduler.schedule(pod("a", 4), ["n1"]) == "n1"
+        used = {INDEX_OF[uuid]: "uid-a" for uuid in uuids_of(api.pod("a"))}
+        put_alignment(api, "best-effort", "uid-a", used_by=used)
+
+        async def fits() -> bool:
+            return bool((await scheduler.filter(pod("b", 4), ["n1"])).fits)
+
+        async def end_is_known() -> bool:
+            return await extender.metric("gputopo_ledger_waiting_pods") == 2
+
+        async def a_ends() -> None:
+            ended = api.pod("a")
+            ended["status"]["phase"] = "Succeeded"
+            api.put(PODS, ended)
+            api.put(PODS, pod("later", 4))
+            await until(end_is_known)
+
+        await until(fits)
+        before_lease_write(api, a_ends)
+        assert "still admitting or releasing another pod" in await scheduler.bind(pod("b", 4), "n1")
+        assert len(api.bindings) == 1, "only the one of a"
+        put_alignment(api, "best-effort")
+        await until(fits)
+        assert await scheduler.bind(pod("b", 4), "n1") == ""
+    assert {INDEX_OF[uuid] for uuid in uuids_of(api.pod("b"))} == {0, 1, 2, 3}
 
 
 async def test_an_agent_that_reports_an_unknown_policy_makes_its_topology_invalid(
