@@ -35,10 +35,10 @@ class Leadership:
     def is_held(self, now: float) -> bool | None:
         """Return whether this pod holds the Lease, and renewed it within the Lease's duration.
 
-        None if no pod is known to hold it: it was not read yet, or its holder has not renewed it.
+        None if no pod is known to hold it: it was not read yet, or its leader has not renewed it.
         """
         spec = self._seen or {}
-        holder = leading_pod({"spec": spec})
-        if not holder or now - self._changed_at >= (spec.get("leaseDurationSeconds") or 0):
+        leader = leading_pod({"spec": spec})
+        if not leader or now - self._changed_at >= (spec.get("leaseDurationSeconds") or 0):
             return None
-        return holder == self._pod
+        return leader == self._pod
