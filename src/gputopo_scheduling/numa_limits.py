@@ -56,7 +56,7 @@ def limit_to_numa(state: NodeState, containers: tuple[AlignedContainer, ...]) ->
     if reason := _unsupported(rules, containers):
         return replace(state, obstacle=NumaObstacle(ObstacleKind.PERMANENT, reason))
     if not rules.stable or state.unknown or state.deleted:
-        return replace(state, obstacle=_WAITING)
+        return replace(state, obstacle=_permanent_obstacle(state, rules, containers) or _WAITING)
     cpus = _cpus(rules, free=True)
     # kubelet does not know the NUMA nodes of GPUs in use, and admits a pod on as few NUMA nodes as
     # the free GPUs allow. The policy wants as few as the hardware allows.
@@ -66,11 +66,17 @@ def limit_to_numa(state: NodeState, containers: tuple[AlignedContainer, ...]) ->
         now = _predict(rules, rules.free_pool(state.free), containers, cpus)
     if not isinstance(now, str):
         return _restricted_to(state, now)
-    every = state.structure.mask
-    idle = _predict(rules, rules.pool(every), containers, _cpus(rules, free=False))
-    if isinstance(idle, str):
-        return replace(state, obstacle=NumaObstacle(ObstacleKind.PERMANENT, idle))
-    return replace(state, obstacle=NumaObstacle(ObstacleKind.BUSY, now))
+    busy = NumaObstacle(ObstacleKind.BUSY, now)
+    return replace(state, obstacle=_permanent_obstacle(state, rules, containers) or busy)
+
+
+def _permanent_obstacle(
+    state: NodeState, rules: NumaRules, containers: Sequence[AlignedContainer]
+) -> NumaObstacle | None:
+    """Return why kubelet rejects the pod even if the node is idle; None if it does not."""
+    every = rules.pool(state.structure.mask)
+    idle = _predict(rules, every, containers, _cpus(rules, free=False))
+    return NumaObstacle(ObstacleKind.PERMANENT, idle) if isinstance(idle, str) else None
 
 
 def still_takes(state: NodeState, containers: tuple[AlignedContainer, ...], gpus: GpuMask) -> bool:

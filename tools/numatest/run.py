@@ -17,6 +17,9 @@ _TOPOLOGIES = "/apis/gputopo.io/v1alpha1/gputopologies"
 _LOOK_SECONDS = 0.2
 _PAUSE_SECONDS = 3.0
 _PLACED_SECONDS = 90.0
+_FIRST_AFTER_SECONDS = 20.0
+"""No pod is created while another one has waited for longer than this. Otherwise a pod with all
+GPUs of a node would starve behind small ones, as kube-scheduler reserves no node for it."""
 
 
 @dataclass(slots=True)
@@ -88,7 +91,7 @@ class Trials:
         done: list[Judged] = []
         while waiting or in_flight:
             while waiting and len(in_flight) < settings.at_once:
-                if self._is_second_with_cpus(waiting[0], in_flight):
+                if self._is_second_with_cpus(waiting[0], in_flight) or _has_late(in_flight):
                     break
                 pod = waiting.pop(0)
                 self._client.create(PODS, manifest(pod, self._image, self._node))
@@ -149,3 +152,8 @@ class Trials:
         message = "" if bound else "".join(messages)
         judged = judge.judge_pending(one.pod, message, policy)
         return judged or (judge.late(one.pod, message) if age > _PLACED_SECONDS else None)
+
+
+def _has_late(in_flight: Mapping[str, _InFlight]) -> bool:
+    latest = time.monotonic() - _FIRST_AFTER_SECONDS
+    return any(each.waited is None and each.since < latest for each in in_flight.values())

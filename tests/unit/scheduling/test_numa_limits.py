@@ -16,7 +16,7 @@ from gputopo_kube.aligned_containers import AlignedContainer
 from gputopo_kube.gpu_containers import ContainerKind
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on
-from gputopo_scheduling.numa_limits import limit_to_numa
+from gputopo_scheduling.numa_limits import limit_to_numa, still_takes
 from gputopo_scheduling.numa_rules import NumaCpuCounts, NumaRules
 from gputopo_scheduling.usage import NodeState, NumaObstacle, ObstacleKind
 from gputopo_topologies.catalogue import named
@@ -71,6 +71,21 @@ def test_gpus_follow_the_numa_node_with_free_cpus() -> None:
     busy = state(ManagerPolicy.RESTRICTED, cpus=(0, 4))
     assert allowed(limit_to_numa(busy, (one(2, 2),))) == HIGH
     assert allowed(limit_to_numa(busy, (one(2),))) == LOW
+
+
+def test_a_pod_that_never_fits_is_rejected_while_another_pod_is_admitted() -> None:
+    busy = state(ManagerPolicy.SINGLE_NUMA_NODE, stable=False)
+    assert obstacle(limit_to_numa(busy, (one(5),))).kind is ObstacleKind.PERMANENT
+    assert obstacle(limit_to_numa(busy, (one(4),))).kind is ObstacleKind.WAITING
+
+
+def test_chosen_gpus_are_still_taken_only_while_nothing_has_changed() -> None:
+    free, containers = state(ManagerPolicy.BEST_EFFORT), (one(2),)
+    assert still_takes(free, containers, GpuMask(0b11))
+    assert not still_takes(free, containers, GpuMask(0b11 << 4)), "kubelet takes NUMA node 0"
+    assert not still_takes(replace(free, free=GpuMask(0b1)), containers, GpuMask(0b11))
+    assert not still_takes(state(ManagerPolicy.BEST_EFFORT, stable=False), containers, GpuMask(3))
+    assert still_takes(replace(free, numa=None), containers, GpuMask(0b11 << 4))
 
 
 def test_a_node_without_rules_or_without_enough_gpus_is_unchanged() -> None:
