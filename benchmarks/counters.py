@@ -7,7 +7,7 @@ from typing import Final
 from benchmarks.options import Options
 from benchmarks.table import show
 from benchmarks.workloads.collectives import LAYOUTS
-from benchmarks.workloads.counted_job import Job
+from benchmarks.workloads.counted_job import Disturbance, Job
 from benchmarks.workloads.pattern_score import (
     CLASSES,
     OTHER,
@@ -25,6 +25,18 @@ LINKED: Final = "DGX-1 and Summit, every pair has NVLinks"
 NOT_LINKED: Final = "DGX-1 and Summit, some pairs have no NVLink"
 NO_PAIRS: Final = "NVSwitch (dgx-a100) and PCIe (pcie-8gpu)"
 MESHES: Final = "Meshes of 4 to 8 GPUs, every pair has NVLinks"
+
+DISTURBANCES: Final = (
+    (0, 0),
+    (0.1, 0.08),
+    (0.1, 0.15),
+    (0.1, 0.3),
+    (0.1, 0.5),
+    (0.2, 0.08),
+    (0.3, 0.08),
+    (0.3, 0.3),
+)
+"""Noise and stray traffic; with 0.1 and 0.08 as in the other tables."""
 
 _REAL: Final = 4
 """The largest server in which every pair has NVLinks."""
@@ -64,6 +76,25 @@ def run(options: Options) -> None:
         score = scored(jobs)
         _show_classes(title, score)
         _show_layouts(title, score)
+    _show_disturbances(max(1, count // 5), options.seed, sizes)
+
+
+def disturbed(count: int, seed: int, sizes: Sequence[int], how: Disturbance) -> Iterator[Job]:
+    """Yield jobs on sets in which every pair has NVLinks."""
+    small = [size for size in sizes if size <= _REAL]
+    servers = [(named("dgx1-v100"), small)]
+    servers += [(full_mesh(size, seed), [size]) for size in sizes if size > _REAL]
+    for server, each in servers:
+        yield from drawn_jobs(server, each, count, seed, linked=True, disturbance=how)
+
+
+def _show_disturbances(count: int, seed: int, sizes: Sequence[int]) -> None:
+    rows = []
+    for noise, stray in DISTURBANCES:
+        score = scored(disturbed(count, seed, sizes, Disturbance(noise, stray)))
+        shares = (f"{score.percent(result):.1f}" for result in RESULTS)
+        rows.append([f"{100 * noise:.0f} %", f"{100 * stray:.0f} %", *shares])
+    show("DGX-1 and meshes by noise and stray traffic, percent", ["noise", "stray", *RESULTS], rows)
 
 
 def _show_classes(title: str, score: PatternScore) -> None:

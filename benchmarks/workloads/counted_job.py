@@ -1,8 +1,7 @@
 """Simulates a job on a server, and what the counters of its GPUs show once a second.
 
-The job computes and then exchanges data in each step. Each pair has an error of 10 % for the whole
-run and another one for each second. Another container uses the rest of the server. Nothing here
-uses code of :mod:`gputopo.counters` but its types for input.
+The job computes and then exchanges data in each step. Another container uses the rest of the
+server. Nothing here uses code of :mod:`gputopo.counters` but its types for input.
 """
 
 from collections import Counter
@@ -12,19 +11,15 @@ from itertools import accumulate, combinations
 from operator import mul
 from random import Random
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
 from benchmarks.workloads.collectives import LAYOUTS, Links, Pair, Traffic
 from gputopo.counters.link_peers import LinkPeer, LinkPeers, OtherEnd
 from gputopo.counters.model import ByteCount, GpuCounters
 from gputopo.topology.model import GpuIndex, LinkKind, NodeTopology
 
-NOISE: Final = 0.1
-STRAY: Final = 0.08
-"""Most traffic of a pair that is not of the pattern, relative to the busiest pair."""
-
 STRAY_PAIRS: Final = 0.4
-"""Part of the pairs with such traffic."""
+"""Part of the pairs with traffic that does not belong to the pattern."""
 
 _PCIE: Final = -1
 _PCIE_MB_PER_S: Final = 12_000
@@ -55,6 +50,22 @@ def server_links(topology: NodeTopology, random: Random, *, host_links: bool) ->
     return LinkPeers(numbered, dict.fromkeys(ends, _PCIE_MB_PER_S))
 
 
+class Disturbance(NamedTuple):
+    """What makes the counters differ from the pattern of a job.
+
+    Attributes:
+        noise: relative standard deviation of the traffic of each pair, once for the whole run and
+            again in each second.
+        stray: most traffic of a pair that is not of the pattern, relative to the busiest pair.
+    """
+
+    noise: float = 0.1
+    stray: float = 0.08
+
+
+USUAL: Final = Disturbance()
+
+
 @dataclass(frozen=True)
 class Job:
     """A job on some GPUs of a server.
@@ -77,6 +88,7 @@ class Job:
     utilisation: float
     relayed: bool
     faults: bool
+    disturbance: Disturbance = USUAL
     seconds: int = 66
 
     def links(self) -> dict[Pair, int]:
@@ -136,8 +148,9 @@ class Exchange:
 
     def _factors_of(self, random: Random) -> list[float]:
         """Return an error for each second, and the error of the whole run in all of them."""
-        constant = _noise(random)
-        return [constant * _noise(random) for _ in range(self._job.seconds + 2)]
+        noise = self._job.disturbance.noise
+        constant = _noise(random, noise)
+        return [constant * _noise(random, noise) for _ in range(self._job.seconds + 2)]
 
     def _exchanges(self) -> Iterator[float]:
         """Yield the number of exchanges in each second."""
@@ -150,7 +163,7 @@ class Exchange:
         for way, amount in self._per_step.items():
             both[_pair(*way)] += int(amount / self._job.step_seconds)
         least = 0.003 * self._job.link_rate()
-        most = max(STRAY * max(both.values(), default=0) / 2, least)
+        most = max(self._job.disturbance.stray * max(both.values(), default=0) / 2, least)
         return {
             pair: random.random() * most
             for pair in sorted(self.links)
@@ -180,6 +193,7 @@ class CountedJob:
         self._outside: Final = {key: random.random() * 15e9 for key in keys}
         self._inputs: Final = random.uniform(0.05, 1) * 1e9
         self._reset_at: Final = random.uniform(10, 50) if job.faults else None
+        self._switched: dict[tuple[GpuIndex, float, int], float] = {}
         self._stopped: Final = (random.choice(job.gpus), random.uniform(10, 50))
 
     def readings(self) -> Iterator[tuple[dict[GpuIndex, GpuCounters], float]]:
@@ -214,14 +228,21 @@ class CountedJob:
             return inputs + self._without_link(gpu, at, end)
         peer = self._job.peers.of[gpu][number].peer
         if peer == OtherEnd.SWITCH:
-            everything = sum(self._between(gpu, other, at, end) for other in self._others(gpu))
-            return everything / len(self._job.peers.of[gpu])
+            return self._through_switch((gpu, at, end)) / len(self._job.peers.of[gpu])
         if peer == OtherEnd.HOST:
             return inputs / _HOST_LINKS
         if peer not in self._job.gpus:
             return self._outside[gpu, number] * at
         other = GpuIndex(int(peer))
         return self._between(gpu, other, at, end) / self._count_of_links(gpu, other)
+
+    def _through_switch(self, key: tuple[GpuIndex, float, int]) -> float:
+        """Return the bytes of a GPU until a time, which its links share equally."""
+        if key not in self._switched:
+            gpu, at, end = key
+            both = sum(self._between(gpu, other, at, end) for other in self._others(gpu))
+            self._switched = {**dict([*self._switched.items()][-3:]), key: both}
+        return self._switched[key]
 
     def _others(self, gpu: GpuIndex) -> list[GpuIndex]:
         return [other for other in self._job.gpus if other != gpu]
@@ -251,8 +272,9 @@ def _pair(a: int, b: int) -> Pair:
     return min(a, b), max(a, b)
 
 
-def _noise(random: Random) -> float:
-    return min(1 + 3 * NOISE, max(1 - 3 * NOISE, random.gauss(1, NOISE)))
+def _noise(random: Random, deviation: float) -> float:
+    """Return a factor of 1 on average, at most three standard deviations from it."""
+    return max(0.0, 1 + deviation * min(3.0, max(-3.0, random.gauss(0, 1))))
 
 
 def _carried(traffic: Traffic, links: Links, size: int, *, relayed: bool) -> Traffic:

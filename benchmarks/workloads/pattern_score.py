@@ -12,7 +12,7 @@ from typing import Final
 import networkx as nx
 
 from benchmarks.workloads.collectives import LAYOUTS, Traffic
-from benchmarks.workloads.counted_job import CountedJob, Job, server_links
+from benchmarks.workloads.counted_job import USUAL, CountedJob, Disturbance, Job, server_links
 from gputopo.counters.link_peers import LinkPeers
 from gputopo.counters.meter import TrafficMeter
 from gputopo.counters.model import Traffic as CountedTraffic
@@ -75,7 +75,13 @@ def measure(counted: CountedJob, job: Job) -> CountedTraffic | None:
 
 
 def drawn_jobs(
-    topology: NodeTopology, sizes: Sequence[int], count: int, seed: int, *, linked: bool | None
+    topology: NodeTopology,
+    sizes: Sequence[int],
+    count: int,
+    seed: int,
+    *,
+    linked: bool | None,
+    disturbance: Disturbance = USUAL,
 ) -> Iterator[Job]:
     """Yield ``count`` jobs of each layout and size on random GPU sets.
 
@@ -85,6 +91,7 @@ def drawn_jobs(
         count: number of jobs of each layout and size.
         seed: of everything that is random.
         linked: whether all pairs of the sets have NVLinks; None for all sets.
+        disturbance: noise and traffic that does not belong to the patterns.
     """
     random = Random(f"{seed} {topology.fingerprint} {linked}")  # noqa: S311 - repeatable
     host_links = len(topology.gpus) == 6  # noqa: PLR2004 - the processors of Summit have NVLinks
@@ -97,7 +104,9 @@ def drawn_jobs(
         ]
         for layout in LAYOUTS if sets else ():
             for _ in range(count):
-                yield _job(layout, random.choice(sets), peers, random)
+                yield replace(
+                    _job(layout, random.choice(sets), peers, random), disturbance=disturbance
+                )
 
 
 def _job(layout: str, gpus: tuple[GpuIndex, ...], peers: LinkPeers, random: Random) -> Job:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from gputopo.patterns.model import PatternKind, build
+from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternKind, build
 
 NAME_ORDER: Final = (
     PatternKind.RING,
@@ -43,6 +43,8 @@ def pattern_of(graph: Graph) -> PatternKind | None:
     >>> pattern_of(graph_of(4, [(0, 2), (2, 1), (1, 3), (3, 0)]))
     <PatternKind.RING: 'Ring'>
     """
+    if len(graph) > MAX_GPUS_PER_POD:
+        return None
     for kind in NAME_ORDER:
         if is_isomorphic(_pattern_graph(kind, len(graph)), graph):
             return kind

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from gputopo.counters.difference import MAX_INTERVAL_SECONDS, CounterHistory, Flow
 from gputopo.counters.link_peers import MAX_PCIE_MB_PER_S, LinkPeers
 from gputopo.counters.model import ByteCount, GpuCounters
+from gputopo.errors import InvalidInputError
 from gputopo.topology.model import GpuIndex
 
 WINDOW_SECONDS: Final = 6.0
@@ -88,7 +89,7 @@ class _OpenWindow:
 
     def made(self) -> float | None:
         """Return the number of steps in this window; None if it is unknown."""
-        if self.steps is None or self.first_steps is None:
+        if self.steps is None or self.first_steps is None or self.steps < self.first_steps:
             return None
         return self.steps - self.first_steps
 
@@ -100,6 +101,13 @@ class WindowCollector:
     """
 
     def __init__(self, gpus: tuple[GpuIndex, ...], peers: LinkPeers, window_seconds: float) -> None:
+        """Begin without a window.
+
+        Raises:
+            InvalidInputError: on a window that is not longer than 0 s.
+        """
+        if not window_seconds > 0:
+            raise InvalidInputError(f"window_seconds: {window_seconds}; must be above 0")
         self._gpus: Final = gpus
         self._window_seconds: Final = window_seconds
         self._history: Final = CounterHistory(counter_capacities(gpus, peers))
@@ -111,13 +119,13 @@ class WindowCollector:
     ) -> TrafficWindow | None:
         """Add what was read at one time; return the window that it completes, if any."""
         values = _values(self._gpus, readings)
-        if not values:
-            return None
-        # The median, because one counter may have stopped and another one may have a wrong time.
-        now_us = median_low(value.at_us for value in values.values())
-        known_steps = steps if steps is not None and isfinite(steps) else None
         flows = self._history.advance(values)
-        jumped = not 0 <= now_us - self._newest_us <= MAX_INTERVAL_SECONDS * 1e6
+        now_us = _now_us(values) if values else _load_us(self._gpus, readings)
+        if now_us is None:
+            return None
+        known_steps = steps if steps is not None and isfinite(steps) else None
+        most = MAX_INTERVAL_SECONDS if values else MAX_WINDOW_SECONDS
+        jumped = not 0 <= now_us - self._newest_us <= most * 1e6
         self._newest_us = now_us
         if self._open is None or jumped:
             self._open = _OpenWindow(now_us, known_steps, known_steps)
@@ -144,6 +152,17 @@ def counter_capacities(gpus: tuple[GpuIndex, ...], peers: LinkPeers) -> dict[Cou
         found[CounterKey(gpu, NVLINK_SUM)] = sum(link.mb_per_s for link in links.values())
         found[CounterKey(gpu, PCIE)] = peers.pcie_mb_per_s.get(gpu, MAX_PCIE_MB_PER_S)
     return found
+
+
+def _now_us(values: Mapping[CounterKey, ByteCount]) -> int:
+    """Return the median time: one counter may have stopped, and another may have a wrong time."""
+    return median_low(value.at_us for value in values.values())
+
+
+def _load_us(gpus: tuple[GpuIndex, ...], readings: Mapping[GpuIndex, GpuCounters]) -> int | None:
+    """Return the newest time of a load, for GPUs that have no counters of bytes."""
+    loads = (readings[gpu].load for gpu in gpus if gpu in readings)
+    return max((load.to_us for load in loads if load is not None), default=None)
 
 
 def _values(
