@@ -50,6 +50,36 @@ SampleCount = Annotated[int, Field(ge=0)]
 _Raw = TypeVar("_Raw")
 
 
+class SampleTraffic(ApiModel):
+    """``samples[].traffic``: what the counters showed of the communication between the GPUs.
+
+    :class:`gputopo.counters.model.Traffic` describes the values.
+
+    Attributes:
+        pattern: ``None`` if the GPUs do not communicate, ``Unknown`` if the counters do not show
+            the pattern.
+        confidence_permille: 0 if the pattern is unknown.
+        windows: number of windows from which the pattern was inferred.
+    """
+
+    source: Annotated[str, Field(max_length=32)]
+    bytes_per_step: Annotated[int, Field(ge=0, le=2**53 - 1)]
+    pattern: Annotated[str, Field(max_length=32)] = "Unknown"
+    confidence_permille: Annotated[int, Field(ge=0, le=1000)] = 0
+    windows: Annotated[int, Field(ge=0, le=10**6)] = 0
+
+
+class SampleLoad(ApiModel):
+    """``samples[].load``: load of the GPUs in one step, mean over the GPUs.
+
+    :class:`gputopo.counters.model.Load` describes the values.
+    """
+
+    source: Annotated[str, Field(max_length=32)]
+    occupancy_us: Annotated[int, Field(alias="occupancyMicroseconds", ge=0, le=2**53 - 1)]
+    dram_us: Annotated[int | None, Field(alias="dramMicroseconds", ge=0, le=2**53 - 1)] = None
+
+
 class Sample(ApiModel):
     """The speed of one container while its GPUs, limits and neighbours did not change.
 
@@ -74,6 +104,8 @@ class Sample(ApiModel):
         socket_neighbours: workloads of other pods with GPUs on the same NUMA nodes; a workload that
             has several pods occurs several times.
         node_neighbours: workloads of all other pods with GPUs on the node.
+        traffic: None if no counters could be read, or with one GPU.
+        load: None if no counters could be read, or another container used one of the GPUs.
     """
 
     pod_uid: Annotated[PodUid, Field(alias="podUID")]
@@ -95,6 +127,8 @@ class Sample(ApiModel):
     memory_bytes: Annotated[int | None, Field(ge=1)] = None
     socket_neighbours: Annotated[list[WorkloadName], Field(max_length=64)] = []
     node_neighbours: Annotated[list[WorkloadName], Field(max_length=64)] = []
+    traffic: SampleTraffic | None = None
+    load: SampleLoad | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:

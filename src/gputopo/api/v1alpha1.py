@@ -113,6 +113,22 @@ class SizedCapacity(ApiModel):
     gpus: Annotated[int, Field(ge=0, le=64)]
 
 
+class CounterStatus(ApiModel):
+    """``GPUTopology.status.counters[]``: what the agent reads hardware counters from.
+
+    Attributes:
+        kind: the key of the list.
+        source: where the values come from; ``None`` if no GPU of the node has this counter.
+        gpus: number of GPUs whose counters can be read.
+        message: why other GPUs or better sources cannot be read; empty if all can.
+    """
+
+    kind: Literal["NVLink", "PCIe", "Load"]
+    source: Annotated[str, Field(max_length=32)]
+    gpus: Annotated[int, Field(ge=0, le=64)]
+    message: Annotated[str, Field(max_length=512)] = ""
+
+
 class GPUTopologyStatus(ApiModel):
     """``GPUTopology.status``: the state that the agent observes.
 
@@ -121,6 +137,7 @@ class GPUTopologyStatus(ApiModel):
         alignment: None if the choice of GPUs does not depend on NUMA nodes.
         observed_pods_version: a resource version. The status includes all changes of the node's
             pods up to this version. None if the agent did not report a version.
+        counters: empty if the agent reads no counters.
     """
 
     observed_generation: Generation | None = None
@@ -132,6 +149,7 @@ class GPUTopologyStatus(ApiModel):
     alignment: KubeletAlignment | None = None
     measurements: Annotated[list[Measurement], Field(max_length=64)] = []
     samples: Annotated[list[NodeSample], Field(max_length=MAX_NODE_SAMPLES)] = []
+    counters: Annotated[list[CounterStatus], Field(max_length=3)] = []
 
 
 MAX_AVOID_RULES = 8

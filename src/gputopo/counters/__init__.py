@@ -1,0 +1,1 @@
+"""What hardware counters show of a job: who communicates, how much, and the load of its GPUs."""
