@@ -8,6 +8,15 @@ from pathlib import Path
 import pynvml
 
 from fakenvml.render import render
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.counters.faults import CounterError, FaultKind
+from gputopo_deviceplugin.counters.gpu_reader import GpuReading
+from gputopo_deviceplugin.counters.poller import readable
+from gputopo_deviceplugin.counters.session import CounterSession, ExporterState
+from gputopo_deviceplugin.gpus.discover import discover
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.gpus.link_ends import link_peers
+from gputopo_deviceplugin.gpus.nvml import Nvml
 from gputopo_topologies.catalogue import named
 
 SECOND_US = 1_000_000
@@ -68,3 +77,49 @@ def _look_at_files() -> None:
     """Let an open library read the files, which it does only during calls."""
     with suppress(pynvml.NVMLError):
         pynvml.nvmlDeviceGetUtilizationRates(pynvml.nvmlDeviceGetHandleByIndex(0))
+
+
+class CounterNode:
+    """A simulated node whose counters the agent's code reads, as fast as the test wants."""
+
+    def __init__(self, folder: Path, library_dir: Path, server: str = "dgx1-v100") -> None:
+        self.counters = SimulatedCounters(folder, server)
+        self.counters.use()
+        self.exporter: ExporterState = CounterError(FaultKind.UNSUPPORTED, "no exporter")
+        self.session = CounterSession(
+            library_dir,
+            clock_us=lambda: self.counters.at_us,
+            monotonic=lambda: self.counters.at_us / SECOND_US,
+        )
+        self._library_dir = library_dir
+        self.discover()
+
+    def discover(self) -> None:
+        """Read the topology."""
+        nvml = Nvml(self._library_dir)
+        try:
+            snapshot = nvml.read_gpus()
+        finally:
+            nvml.close()
+        topology = discover(snapshot, (), None)
+        health: dict[GpuUuid, str | None] = dict.fromkeys(gpu.uuid for gpu in topology.gpus)
+        peers = link_peers(topology, snapshot)
+        self.hardware = NodeHardware(topology, health, None, peers)
+
+    @property
+    def uuids(self) -> list[GpuUuid]:
+        """The GPUs by index."""
+        return [*self.hardware.gpus]
+
+    def read(self, seconds: float = 1.0) -> list[GpuReading]:
+        """Let time pass, and read all GPUs; return the readings by index."""
+        self.counters.wait(seconds)
+        return [*self.read_now().values()]
+
+    def read_now(self) -> dict[GpuUuid, GpuReading]:
+        """Read all GPUs."""
+        return self.session.read(readable(self.hardware), self.exporter)
+
+    def close(self) -> None:
+        """Close the session."""
+        self.session.close()
