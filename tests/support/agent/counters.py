@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 import pynvml
@@ -74,9 +73,15 @@ def replace(path: Path, lines: Iterable[str]) -> None:
 
 
 def _look_at_files() -> None:
-    """Let an open library read the files, which it does only during calls."""
-    with suppress(pynvml.NVMLError):
-        pynvml.nvmlDeviceGetUtilizationRates(pynvml.nvmlDeviceGetHandleByIndex(0))
+    """Let an open library read the files, which it does only during calls about counters."""
+    for index in range(16):
+        try:
+            pynvml.nvmlDeviceGetUtilizationRates(pynvml.nvmlDeviceGetHandleByIndex(index))
+        except pynvml.NVMLError_Uninitialized:
+            return
+        except pynvml.NVMLError:
+            continue  # a fault of this GPU
+        return
 
 
 class CounterNode:
