@@ -77,10 +77,8 @@ def _look_at_files() -> None:
     for index in range(16):
         try:
             pynvml.nvmlDeviceGetUtilizationRates(pynvml.nvmlDeviceGetHandleByIndex(index))
-        except pynvml.NVMLError_Uninitialized:
-            return
         except pynvml.NVMLError:
-            continue  # a fault of this GPU
+            continue  # a fault of this GPU, or no open library
         return
 
 
