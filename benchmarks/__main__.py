@@ -11,6 +11,7 @@ from typing import Final
 from benchmarks import (
     agent,
     compare_bandwidth_models,
+    counters,
     decisions,
     extender,
     facts,
@@ -42,6 +43,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "profiling": profiling.run,
     "steps": steps.run,
     "agent": agent.run,
+    "counters": counters.run,
     "facts": facts.run,
     "startup": startup.run,
     "web": web.run,

@@ -75,7 +75,8 @@ def test_the_agent_reads_counters_unless_it_must_not(helm: Helm, objects: list[O
         return args, [each for each in plugin["env"] if each["name"] == "HOST_IP"]
 
     def render(**counters: object) -> list[Object]:
-        return helm.render({"devicePlugin": {"counters": counters}})
+        policies = {"networkPolicy": {"enabled": True}}
+        return helm.render({"devicePlugin": {"counters": counters}, **policies})
 
     assert found(objects) == ([], [])
     assert found(render(enabled=False)) == (["--counters=Off"], [])
