@@ -148,6 +148,17 @@ def test_gpm_with_only_the_sum_of_the_links_gives_the_sum(
     assert second.counters.nvlink.sent - first.counters.nvlink.sent == 2 * 18 * 4 * MIB
 
 
+def test_gpm_has_other_numbers_for_links_from_18_on(build: Build) -> None:
+    node = build("dgx-h100")
+    node.counters.write_conf("nvlink 0 20 switch", "counter-fault 0 nvlink 3")
+    node.discover()
+    node.counters.set_rates(f"nvlink 0 20 {4 * MIB} {2 * MIB}")
+    node.read()
+    first, second = node.read()[0].counters.links[20], node.read()[0].counters.links[20]
+    assert second.sent - first.sent == 4 * MIB
+    assert second.received - first.received == 2 * MIB
+
+
 def test_the_exporter_of_dcgm_is_used_where_nvml_measures_no_load(build: Build) -> None:
     node = build("dgx1-v100")
     node.counters.write_conf("counter-fault 0 nvlink 3")
