@@ -11,6 +11,7 @@ from typing import Final
 from benchmarks import (
     agent,
     compare_bandwidth_models,
+    counter_reads,
     counters,
     decisions,
     extender,
@@ -43,6 +44,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "profiling": profiling.run,
     "steps": steps.run,
     "agent": agent.run,
+    "counter-reads": counter_reads.run,
     "facts": facts.run,
     "counters": counters.run,
     "startup": startup.run,

@@ -18,6 +18,7 @@ from gputopo_deviceplugin.apiserver.node_api import NodeApi
 from gputopo_deviceplugin.apiserver.node_pods import NodePods
 from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.counters.build import create_poller
 from gputopo_deviceplugin.gpus.numa import read_numa_nodes
 from gputopo_deviceplugin.gpus.session import NvmlSession
 from gputopo_deviceplugin.gpus.state import GpuState
@@ -101,7 +102,10 @@ class Agent:
     def _create_measurer(self) -> Measurer:
         settings, metrics = self._settings, self._metrics
         self._sockets = StepsSockets(settings.state_dir / "steps", metrics.count_failure)
-        sources = MeasureSources(self._state, self.connection, self._tracker, self._sockets)
+        self._counters = create_poller(settings, self._state, metrics, self._changes)
+        sources = MeasureSources(
+            self._state, self.connection, self._tracker, self._sockets, self._counters
+        )
         measurer = Measurer(settings, sources, self._recorder, metrics, self._changes)
         endpoints = EndpointClient(timeout_seconds=RESPONSE_SECONDS, max_bytes=MAX_EXPOSITION_BYTES)
         self._scraper = MetricsScraper(endpoints, measurer, metrics)
@@ -176,6 +180,7 @@ class Agent:
             measurer=self._measurer,
             numa=self._numa,
             nri=self._nri,
+            counters=self._counters,
         )
         return StatusReporter(
             settings,
@@ -227,6 +232,8 @@ class Agent:
             measuring = [self._measurer.run, self._scraper.run]
             if (logs := self._settings.pod_logs_dir) is not None:
                 measuring.append(LogReader(self._measurer, logs).run)
+            if self._counters is not None:
+                measuring.append(self._counters.run)
             for run in measuring:
                 loops.create_task(run_isolated(run, self._metrics.count_failure))
 

@@ -31,6 +31,9 @@ the limit."""
 MESSAGE_FAULTS: Final = ("Malformed", "TooLarge", "NotMeasured", "Unreadable")
 """Why a report of steps is ignored, before the meter sees it."""
 
+COUNTER_READS: Final = ("read", "failed", "hanging")
+"""How a read of the hardware counters of all GPUs ended."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -111,6 +114,31 @@ class AgentMetrics:
         self._samples = Counter(
             "gputopo_agent_samples", "Samples of steady rates", registry=registry
         )
+        self._counter_reads = Counter(
+            "gputopo_agent_counter_reads",
+            "Reads of the hardware counters of all GPUs",
+            ["result"],
+            registry=registry,
+        )
+        self._nvlink = Counter(
+            "gputopo_agent_nvlink_bytes",
+            "Bytes over all NVLinks of a GPU while the agent ran, without headers",
+            ["gpu", "direction"],
+            registry=registry,
+        )
+        self._occupancy = Gauge(
+            "gputopo_agent_gpu_occupancy_ratio",
+            "Mean SM occupancy since the last read; with the source Utilization, time with kernels",
+            ["gpu", "source"],
+            registry=registry,
+        )
+        self._dram = Gauge(
+            "gputopo_agent_gpu_dram_active_ratio",
+            "Share of time in which the DRAM of a GPU transferred data, since the last read",
+            ["gpu", "source"],
+            registry=registry,
+        )
+        self._loads: Mapping[tuple[str, str], tuple[float, float | None]] = {}
         self._rated: frozenset[tuple[str, str, str]] = frozenset()
         build = Info("gputopo_build", "Version of gputopo.", registry=registry)
         build.info({"version": version("gputopo"), "component": "deviceplugin"})
@@ -120,6 +148,8 @@ class AgentMetrics:
             self._allocations.labels(result)
         for result in CPUSET_RESULTS:
             self._cpusets.labels(result)
+        for result in COUNTER_READS:
+            self._counter_reads.labels(result)
         for operation in OPERATIONS:
             self._failures.labels(operation)
         for reason in (*MESSAGE_FAULTS, *DropReason):
@@ -175,6 +205,28 @@ class AgentMetrics:
     def count_sample(self) -> None:
         """Count one finished sample of a container's steps per second."""
         self._samples.inc()
+
+    def count_counter_read(self, result: str) -> None:
+        """Count a read of the hardware counters, with one of ``COUNTER_READS``."""
+        self._counter_reads.labels(result).inc()
+
+    def count_nvlink_bytes(self, gpu: str, sent: int, received: int) -> None:
+        """Count bytes over all NVLinks of a GPU."""
+        self._nvlink.labels(gpu, "sent").inc(sent)
+        self._nvlink.labels(gpu, "received").inc(received)
+
+    def set_gpu_loads(self, loads: Mapping[tuple[str, str], tuple[float, float | None]]) -> None:
+        """Set occupancy and DRAM activity of each (GPU, source). Remove all others."""
+        for labels, (_, dram) in self._loads.items():
+            if labels not in loads:
+                self._occupancy.remove(*labels)
+            if dram is not None and loads.get(labels, (0, None))[1] is None:
+                self._dram.remove(*labels)
+        for labels, (occupancy, dram) in loads.items():
+            self._occupancy.labels(*labels).set(occupancy)
+            if dram is not None:
+                self._dram.labels(*labels).set(dram)
+        self._loads = loads
 
     def record_failure(self, operation: str, error: Exception) -> None:
         """Log and count a failed read or write. The caller repeats the operation."""

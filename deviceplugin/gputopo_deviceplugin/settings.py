@@ -10,6 +10,8 @@ from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 from gputopo.throughput.phases import DEFAULT_RULES, PhaseRules
 from gputopo_kube.kubelet_config import SERVICE_ACCOUNT, KubeletCredentials
 
+_PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+
 
 class AgentSettings(ProgramSettings):
     """The agent's settings. Only ``node`` has no default. Port 0 means any free port."""
@@ -149,6 +151,19 @@ class AgentSettings(ProgramSettings):
             "logs; by default the agent reads no logs"
         ),
     ] = None
+
+    counters: Annotated[
+        Literal["On", "Off"],
+        Field(description="whether the agent reads the hardware counters of the GPUs"),
+    ] = "On"
+    dcgm_exporter: Annotated[
+        str,
+        Field(
+            pattern=r"^(http://[A-Za-z0-9.:\[\]-]{1,253}:" + _PORT + r"/[!-~]{0,256})?$",
+            description="URL of DCGM's exporter on this node, for GPUs whose load NVML does not "
+            "measure; by default the agent reads no exporter",
+        ),
+    ] = ""
 
     @property
     def phase_rules(self) -> PhaseRules:

@@ -68,6 +68,29 @@ def test_the_agent_sees_logs_of_containers_only_on_request(
     )
 
 
+def test_the_agent_reads_counters_unless_it_must_not(helm: Helm, objects: list[Object]) -> None:
+    def found(rendered: list[Object]) -> tuple[list[str], list[Object]]:
+        plugin = container(find(rendered, "DaemonSet", "gputopo-deviceplugin"), "deviceplugin")
+        args = [each for each in plugin["args"] if "counters" in each or "dcgm" in each]
+        return args, [each for each in plugin["env"] if each["name"] == "HOST_IP"]
+
+    def render(**counters: object) -> list[Object]:
+        policies = {"networkPolicy": {"enabled": True}}
+        return helm.render({"devicePlugin": {"counters": counters}, **policies})
+
+    assert found(objects) == ([], [])
+    assert found(render(enabled=False)) == (["--counters=Off"], [])
+    by_name = "http://dcgm-exporter.monitoring:9400/metrics"
+    assert found(render(dcgmExporter=by_name)) == ([f"--dcgm-exporter={by_name}"], [])
+    by_node = render(dcgmExporter="http://$(HOST_IP):9400/metrics")
+    assert found(by_node) == (
+        ["--dcgm-exporter=http://$(HOST_IP):9400/metrics"],
+        [{"name": "HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}],
+    )
+    policy = find(by_node, "NetworkPolicy", "gputopo-deviceplugin")
+    assert {"ports": [{"protocol": "TCP", "port": 9400}]} in policy["spec"]["egress"]
+
+
 def test_only_the_agent_may_connect_to_pods(everything: list[Object]) -> None:
     to_pods: Object = {"to": [{"namespaceSelector": {}}]}
     policies = [each for each in everything if each["kind"] == "NetworkPolicy"]

@@ -59,7 +59,11 @@ NOTHING: dict[str, Any] = {
 QUEUE_AND_SERVICES: dict[str, Any] = {
     "operator": {"queue": {"order": "FTF"}},
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
-    "devicePlugin": {"measuring": {"podLogs": True}, "maxUnavailable": "25%"},
+    "devicePlugin": {
+        "measuring": {"podLogs": True},
+        "counters": {"dcgmExporter": "http://$(HOST_IP):9400/metrics"},
+        "maxUnavailable": "25%",
+    },
     "admissionPolicies": {"environmentActions": ["Warn", "Audit"]},
     "web": {"enabled": True, "allowedPeers": [], "nodeSelector": None, "resources": {}},
 }

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final
 
 SONAME: Final = "libnvidia-ml.so.1"
-SOURCE: Final = Path(__file__).with_name("fakenvml.c")
+_FOLDER: Final = Path(__file__).parent
+SOURCES: Final = (_FOLDER / "fakenvml.c", _FOLDER / "counters.c")
 _FLAGS: Final = (
     *("-std=c11", "-Wall", "-Wextra", "-Werror", "-O2"),
     *("-fPIC", "-shared", "-pthread", f"-Wl,-soname,{SONAME}"),
@@ -20,7 +21,7 @@ def build_library(directory: Path) -> Path:
     """
     directory.mkdir(parents=True, exist_ok=True)
     library = directory / SONAME
-    command = ["cc", *_FLAGS, "-o", str(library), str(SOURCE)]
+    command = ["cc", *_FLAGS, "-o", str(library), *map(str, SOURCES)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")

@@ -1,9 +1,9 @@
 /*
  * A stand-in for libnvidia-ml.so.1: the part of NVML that the node agent uses, answered from a
- * text file. Build:
+ * text file. counters.c has the hardware counters. Build:
  *
  *   cc -std=c11 -Wall -Wextra -Werror -O2 -fPIC -shared -pthread \
- *      -Wl,-soname,libnvidia-ml.so.1 -o libnvidia-ml.so.1 fakenvml.c
+ *      -Wl,-soname,libnvidia-ml.so.1 -o libnvidia-ml.so.1 fakenvml.c counters.c
  *
  * The file is topology.conf beside the library, or what FAKE_NVML_TOPOLOGY names. Lines:
  *
@@ -19,6 +19,15 @@
  *   recovery <gpu> NONE|GPU_RESET|NODE_REBOOT|DRAIN_P2P|DRAIN_AND_RESET
  *                                    the recovery action; without this line: not supported
  *   hang                             every call blocks until the line is gone
+ *   architecture <gpu> pascal|volta|ampere|hopper|blackwell
+ *                                    which counters the GPU has; default: from the model's name
+ *   counter-fault <gpu> nvlink|pcie|gpm|utilization|all <nvml-return-code>
+ *                                    reading these counters of the GPU returns the code
+ *   counter-wrap <gpu> <bits>        the counters have so many bits; with 32 or fewer, their type is
+ *                                    an unsigned int
+ *   counter-reset <gpu>              once when the line appears: the counters begin at 0 again
+ *   counter-stall <gpu>              counters and their time stamps stop
+ *   counter-hang                     calls that read counters block; other calls do not
  *
  * '#' starts a comment line. GPUs come in order of index, before the lines that name them. A NUMA
  * node of -1 and an NVLink generation of 0 mean: none. Two GPUs without a 'common' line meet at
@@ -26,11 +35,12 @@
  * that cannot be read is told on stderr and the last good state stays.
  */
 #define _GNU_SOURCE
+#include "fakenvml.h"
+
 #include <dlfcn.h>
 #include <libgen.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,20 +48,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_GPUS = 64, MAX_LINKS = 36, MAX_XIDS = 256, POLL_MS = 20 };
-enum { TO_NOTHING = -1, TO_SWITCH = -2 }; /* else the index of the peer */
 enum { TYPE_GPU = 0, TYPE_SWITCH = 2 };
 enum { TOPOLOGY_SYSTEM = 50 };
 enum { EVENT_XID = 8 };
-enum { FIELD_RECOVERY_ACTION = 230, VALUE_UNSIGNED_INT = 1, RECOVERY_NOT_SUPPORTED = -1 };
-
-typedef enum {
-    SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3,
-    INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, TIMEOUT = 10, UNKNOWN = 999
-} nvmlReturn_t;
-
-typedef struct nvmlDevice_st { unsigned index; } *nvmlDevice_t;
-
+enum { FIELD_RECOVERY_ACTION = 230, RECOVERY_NOT_SUPPORTED = -1 };
 typedef struct {
     char busIdLegacy[16];
     unsigned domain, bus, device, pciDeviceId, pciSubSystemId;
@@ -66,40 +66,13 @@ typedef struct {
     unsigned gpuInstanceId, computeInstanceId;
 } nvmlEventData_t;
 
-typedef struct {
-    unsigned fieldId, scopeId;
-    long long timestamp, latencyUsec;
-    int valueType;
-    nvmlReturn_t nvmlReturn;
-    union { unsigned uiVal; unsigned long long ullVal; } value;
-} nvmlFieldValue_t;
-
 typedef struct nvmlEventSet_st {
     uint64_t gpus;  /* registered, bit i for GPU i */
     unsigned seen;  /* how many of the XIDs that ever appeared were looked at */
 } *nvmlEventSet_t;
 
-struct gpu {
-    char uuid[64], bus_id[32], model[96];
-    unsigned minor, pcie_generation, pcie_lanes, nvlink_generation;
-    unsigned long long memory_bytes;
-    int numa_node, fault, mig, recovery;
-    int link[MAX_LINKS];
-};
-
-struct xid { unsigned gpu, code; };
-
-struct state {
-    char driver[80];
-    unsigned gpus, xids;
-    int hang;
-    struct gpu gpu[MAX_GPUS];
-    unsigned common[MAX_GPUS][MAX_GPUS];
-    struct xid xid[MAX_XIDS];
-};
-
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct state now;
+HIDDEN struct state now;
 static struct stat read_of;                    /* the file as it was when it was read last */
 static struct nvmlDevice_st handles[MAX_GPUS]; /* stay valid when the file is read again */
 static struct xid appeared[MAX_XIDS];          /* a ring of the latest */
@@ -118,6 +91,7 @@ static int parse_gpu(struct state *s, const char *line) {
         g.link[link] = TO_NOTHING;
     for (unsigned other = 0; other < index; other++)
         s->common[index][other] = s->common[other][index] = TOPOLOGY_SYSTEM;
+    g.architecture = architecture_of_model(g.model);
     s->gpu[s->gpus++] = g;
     return 1;
 }
@@ -192,7 +166,7 @@ static int parse_line(struct state *s, const char *line) {
         return 1;
     }
     return parse_gpu(s, line) || parse_nvlink(s, line) || parse_common(s, line) ||
-           parse_recovery(s, line);
+           parse_recovery(s, line) || parse_counter_line(s, line);
 }
 
 static int parse(FILE *file, const char *path, struct state *s) {
@@ -205,7 +179,7 @@ static int parse(FILE *file, const char *path, struct state *s) {
     return 1;
 }
 
-static const char *conf_path(void) {
+const char *conf_path(void) {
     static char path[PATH_MAX];
     Dl_info self;
     const char *named = getenv("FAKE_NVML_TOPOLOGY");
@@ -254,8 +228,12 @@ static int refresh(void) {
     fclose(file);
     read_of = st;
     if (good) {
-        if (now.driver[0]) /* what stood there before the first reading is history */
+        if (now.driver[0]) { /* what stood there before the first reading is history */
             queue_new_xids(&next);
+            for (unsigned i = 0; i < next.gpus; i++)
+                if (next.gpu[i].counter_reset && !now.gpu[i].counter_reset)
+                    reset_counters(i);
+        }
         now = next;
     }
     return now.driver[0] != '\0';
@@ -274,19 +252,32 @@ static void wait_while_hanging(void) {
     }
 }
 
-static nvmlReturn_t enter(void) {
+void wait_for_counters(void) {
+    const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
+    refresh();
+    while (now.counter_hang && access(conf_path(), F_OK) == 0) {
+        pthread_mutex_unlock(&mutex);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&mutex);
+        refresh();
+    }
+}
+
+unsigned index_of(const struct gpu *gpu) { return (unsigned)(gpu - now.gpu); }
+
+nvmlReturn_t enter(void) {
     pthread_mutex_lock(&mutex);
     wait_while_hanging();
     return users ? SUCCESS : UNINITIALIZED;
 }
 
-static nvmlReturn_t leave(nvmlReturn_t result) {
+nvmlReturn_t leave(nvmlReturn_t result) {
     pthread_mutex_unlock(&mutex);
     return result;
 }
 
 /* Enter, and find the GPU of a handle. */
-static nvmlReturn_t enter_gpu(nvmlDevice_t device, struct gpu **gpu) {
+nvmlReturn_t enter_gpu(nvmlDevice_t device, struct gpu **gpu) {
     nvmlReturn_t result = enter();
     if (result != SUCCESS)
         return result;
@@ -312,16 +303,6 @@ static nvmlReturn_t give(char *buffer, unsigned length, const char *text) {
     return SUCCESS;
 }
 
-/* Define a call on one GPU, or on one of its links: `body` runs where the GPU answers. */
-#define CALL(name, parameters, enter, body)                                                        \
-    nvmlReturn_t name parameters {                                                                 \
-        struct gpu *gpu;                                                                           \
-        nvmlReturn_t result = enter;                                                               \
-        if (result == SUCCESS)                                                                     \
-            body;                                                                                  \
-        return leave(result);                                                                      \
-    }
-#define GPU_CALL(name, parameters, body) CALL(name, parameters, enter_gpu(device, &gpu), body)
 #define LINK_CALL(name, parameters, body)                                                          \
     CALL(name, parameters, enter_link(device, link, &gpu), body)
 
@@ -331,6 +312,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
     if (!users) { /* a new session knows nothing of the last one */
         memset(&now, 0, sizeof now);
         memset(&read_of, 0, sizeof read_of);
+        forget_counters();
     }
     wait_while_hanging();
     if (!now.driver[0])
@@ -386,7 +368,7 @@ GPU_CALL(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, nvmlMemory_t *memory),
 GPU_CALL(nvmlDeviceGetMigMode, (nvmlDevice_t device, unsigned *current, unsigned *pending),
          *current = *pending = (unsigned)gpu->mig)
 
-static void fill_value(nvmlFieldValue_t *value, const struct gpu *gpu) {
+static void fill_recovery(nvmlFieldValue_t *value, const struct gpu *gpu) {
     if (value->fieldId != FIELD_RECOVERY_ACTION || gpu->recovery == RECOVERY_NOT_SUPPORTED) {
         value->nvmlReturn = NOT_SUPPORTED;
         return;
@@ -397,8 +379,18 @@ static void fill_value(nvmlFieldValue_t *value, const struct gpu *gpu) {
     value->value.uiVal = (unsigned)gpu->recovery;
 }
 
+static nvmlReturn_t fill_values(struct gpu *gpu, int count, nvmlFieldValue_t *values) {
+    int counters = 0;
+    for (int i = 0; i < count; i++)
+        if (is_counter(values[i].fieldId))
+            counters++;
+        else
+            fill_recovery(&values[i], gpu);
+    return counters ? fill_counters(gpu, count, values) : SUCCESS;
+}
+
 GPU_CALL(nvmlDeviceGetFieldValues, (nvmlDevice_t device, int count, nvmlFieldValue_t *values),
-         for (int i = 0; i < count; i++) fill_value(&values[i], gpu))
+         result = fill_values(gpu, count, values))
 
 static void fill_pci(nvmlPciInfo_t *pci, const char *bus_id) {
     memset(pci, 0, sizeof *pci);

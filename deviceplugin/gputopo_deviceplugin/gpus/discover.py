@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Final
 
+from gputopo.counters.link_peers import OtherEnd
 from gputopo.topology.model import (
     Ancestor,
     Gpu,
@@ -117,16 +118,16 @@ def _nvlinks_between(a: NvmlGpu, b: NvmlGpu, ancestor: Ancestor) -> Iterator[Lin
 
 
 def _links_to(gpu: NvmlGpu, peer: NvmlGpu) -> list[NvmlLink]:
-    bus = _comparable_bus_id(peer.pci_bus_id)
+    bus = comparable_bus_id(peer.pci_bus_id)
     return [
         link
         for link in gpu.nvlinks
-        if link.peer_bus_id is not None and _comparable_bus_id(link.peer_bus_id) == bus
+        if not isinstance(link.peer, OtherEnd) and comparable_bus_id(link.peer) == bus
     ]
 
 
 def _links_to_switch(gpu: NvmlGpu) -> list[NvmlLink]:
-    return [link for link in gpu.nvlinks if link.peer_bus_id is None]
+    return [link for link in gpu.nvlinks if link.peer is OtherEnd.SWITCH]
 
 
 def _pcie_between(a: NvmlGpu, b: NvmlGpu, ancestor: Ancestor) -> Link:
@@ -141,6 +142,6 @@ def _pcie(a: GpuIndex, b: GpuIndex, ancestor: Ancestor, generation: int, lanes: 
     return Link(a, b, LinkKind.PCIE, version, lanes, ancestor, rate)
 
 
-def _comparable_bus_id(pci_bus_id: str) -> str:
+def comparable_bus_id(pci_bus_id: str) -> str:
     """Normalise a bus ID. Drivers write its domain with 4 or 8 digits, in upper or lower case."""
     return pci_bus_id.lower().lstrip("0")

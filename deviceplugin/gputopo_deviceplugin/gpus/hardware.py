@@ -1,9 +1,13 @@
 """The node's GPUs and their health, as the agent knows them at one time."""
 
 from dataclasses import dataclass
+from typing import Final
 
+from gputopo.counters.link_peers import LinkPeers
 from gputopo.topology.model import Gpu, GpuUuid, NodeTopology
 from gputopo_deviceplugin.gpus.health import Health
+
+NO_LINKS: Final = LinkPeers({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +17,13 @@ class NodeHardware:
     Attributes:
         topology: None if no GPU was ever found on the node.
         fault: the reason why NVML is unavailable; None while NVML is available.
+        peers: where the NVLinks end. Without the links of GPUs that NVML cannot read now.
     """
 
     topology: NodeTopology | None
     health: Health
     fault: str | None
+    peers: LinkPeers = NO_LINKS
 
     @property
     def gpus(self) -> dict[GpuUuid, Gpu]:

@@ -1,6 +1,6 @@
 """Calls NVML through pynvml. An error of one GPU does not affect the other GPUs.
 
-No other module calls NVML. All methods block, so callers run them in threads.
+Only ``counters`` calls NVML too. All methods block, so callers run them in threads.
 """
 
 import ctypes
@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import pynvml
 
+from gputopo.counters.link_peers import OtherEnd
 from gputopo.errors import GputopoError
 from gputopo_deviceplugin.gpus.snapshot import NvmlGpu, NvmlLink, NvmlSnapshot, XidEvent
 
@@ -20,6 +21,11 @@ _NUMA_WORDS: Final = 16
 _WORD_BITS: Final = 64
 _GENERATION_OF_VERSION: Final = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 5}
 """NVLink generation by ``NVML_NVLINK_VERSION_*``, which numbers 2.2 and 3.1 separately."""
+
+_OTHER_ENDS: Final = {
+    pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH: OtherEnd.SWITCH,
+    pynvml.NVML_NVLINK_DEVICE_TYPE_IBMNPU: OtherEnd.HOST,
+}
 
 _UNSUPPORTED: Final = frozenset(
     {
@@ -163,11 +169,11 @@ def _nvlinks(handle: Any) -> Iterator[NvmlLink]:  # noqa: ANN401 - a ctypes poin
         )
         version = _supported(partial(pynvml.nvmlDeviceGetNvLinkVersion, handle, link), 1)
         generation = _GENERATION_OF_VERSION.get(version, max(_GENERATION_OF_VERSION.values()))
-        if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
-            yield NvmlLink(generation, None)
-        elif kind == pynvml.NVML_NVLINK_DEVICE_TYPE_GPU:
+        if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_GPU:
             peer = pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link)
-            yield NvmlLink(generation, _text(peer.busId))
+            yield NvmlLink(link, generation, _text(peer.busId))
+        else:
+            yield NvmlLink(link, generation, _OTHER_ENDS.get(kind, OtherEnd.UNKNOWN))
 
 
 def _nearest_numa_node(handle: Any) -> int | None:  # noqa: ANN401 - a ctypes pointer

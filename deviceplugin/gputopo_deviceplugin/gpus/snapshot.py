@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from gputopo.counters.link_peers import OtherEnd
+
 RECOVERY_NONE: Final = 0
 """``NVML_GPU_RECOVERY_ACTION_NONE``."""
 
@@ -13,12 +15,15 @@ class NvmlLink:
     """One active NVLink of a GPU.
 
     Attributes:
+        number: the driver's number of the link, which counters of the link have too. Inactive
+            links leave gaps.
         generation: generation of NVLink, 1 to 5. For example, NVLink 2.2 has generation 2.
-        peer_bus_id: PCI bus ID of the GPU at the other end; None for an NVSwitch.
+        peer: PCI bus ID of the GPU at the other end, or what else is there.
     """
 
+    number: int
     generation: int
-    peer_bus_id: str | None
+    peer: str | OtherEnd
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from gputopo.topology.model import NodeTopology
 from gputopo_deviceplugin.gpus.daemon_thread import call_in_daemon_thread, finished
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import all_unhealthy, evaluate_health
+from gputopo_deviceplugin.gpus.link_ends import link_peers
 from gputopo_deviceplugin.gpus.nvml import NvmlError
 from gputopo_deviceplugin.gpus.session import NvmlSession
 from gputopo_deviceplugin.gpus.snapshot import NvmlSnapshot
@@ -131,7 +132,7 @@ class HardwareWatch:
         marks = self._marks.update(snapshot)
         quiet = self._settings.xid_quiet_seconds
         health = evaluate_health(topology, snapshot, marks, xid_quiet_seconds=quiet)
-        return NodeHardware(topology, health, None)
+        return NodeHardware(topology, health, None, link_peers(topology, snapshot))
 
     def _unavailable(self, reason: str) -> NodeHardware:
         known = self._known

@@ -1,14 +1,33 @@
 """Computes one container's training speed, and samples of this speed, from counts of steps."""
 
-from typing import TypeAlias
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
+from gputopo.counters.model import Load, Traffic
 from gputopo.throughput.message import StepMessage
-from gputopo.throughput.meter import CurrentRate, DropReason, StepMeter
-from gputopo.throughput.phases import PhaseRules, PhaseSample, PhaseTracker
+from gputopo.throughput.meter import CurrentRate, DropReason, RateState, StepMeter
+from gputopo.throughput.phases import PhaseRules, PhaseSample, PhaseTracker, SteadyRate
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.counters.gpu_reader import GpuReading
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.measure.container_counters import ContainerCounters
 from gputopo_deviceplugin.measure.environment import Environment
 
-FoundSample: TypeAlias = PhaseSample[Environment | None]
-"""A steady rate, and its environment. Without an environment, the rate is not used."""
+
+@dataclass(frozen=True, slots=True)
+class FoundSample:
+    """A steady rate, and what was measured in the same time.
+
+    Attributes:
+        environment: where it was measured. Without an environment, the rate is not used.
+        traffic: None if it is unknown.
+        load: None if it is unknown.
+    """
+
+    environment: Environment | None
+    rate: SteadyRate
+    traffic: Traffic | None = None
+    load: Load | None = None
 
 
 class ContainerMeter:
@@ -22,7 +41,11 @@ class ContainerMeter:
         self.newly_dropped: frozenset[DropReason] = frozenset()
         self._meter = StepMeter()
         self._phases = PhaseTracker[Environment | None](None, rules)
+        self._counters = ContainerCounters()
+        self._environment: Environment | None = None
         self._limits: tuple[int | None, int | None] | None = None
+        self._steps: int | None = None
+        self._state = RateState.NO_DATA
 
     def enter(self, environment: Environment | None, at: float) -> FoundSample | None:
         """Set the environment. If it has changed, return the last sample of the former environment.
@@ -38,20 +61,54 @@ class ContainerMeter:
             if self._limits not in {None, limits}:
                 self._meter.begin_rate(at)
             self._limits = limits
-        found = self._phases.enter(environment, at)
+        found = self._complete(self._phases.enter(environment, at))
+        if environment != self._environment:
+            self._environment = environment
+            self._counters.reset()
         return None if environment is None else found
 
     def add(self, message: StepMessage, received: float) -> FoundSample | None:
         """Add a count of steps; return the sample that the count completes, if any."""
         before = self._meter.dropped.copy()
         block = self._meter.add(message, received)
+        self._steps = message.steps
         self.newly_dropped = frozenset(self._meter.dropped - before)
-        return self._phases.add(block) if block is not None else None
+        if block is None:
+            return None
+        warm = self._phases.warm
+        found = self._complete(self._phases.add(block))
+        if self._phases.warm and not warm:
+            self._counters.reset()  # the steps of the warm-up may be slower
+        return found
+
+    def add_counters(
+        self,
+        readings: Mapping[GpuUuid, GpuReading],
+        gpus: Collection[GpuUuid],
+        hardware: NodeHardware,
+    ) -> None:
+        """Add what was read from the counters of all GPUs of the node.
+
+        Args:
+            readings: the readings by GPU.
+            gpus: the GPUs of the container.
+            hardware: the GPUs of the node and their NVLinks.
+        """
+        if self._environment is not None and self._phases.warm:
+            several = self._state is RateState.SEVERAL_SENDERS
+            self._counters.add(readings, gpus, hardware, None if several else self._steps)
 
     def finish(self, at: float) -> FoundSample | None:
         """End the measurement, because the container has ended; return the last sample."""
-        return self._phases.finish(at)
+        return self._complete(self._phases.finish(at))
 
     def current(self, now: float) -> CurrentRate:
         """Return the state and the current rate of the container."""
-        return self._meter.current(now)
+        found = self._meter.current(now)
+        self._state = found.state
+        return found
+
+    def _complete(self, found: PhaseSample[Environment | None] | None) -> FoundSample | None:
+        if found is None:
+            return None
+        return FoundSample(found.environment, found.rate, *self._counters.take())

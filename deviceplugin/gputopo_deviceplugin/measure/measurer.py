@@ -11,6 +11,7 @@ from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.counters.poller import CounterPoller
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.measure.containers import (
@@ -39,6 +40,7 @@ class MeasureSources:
     connection: ApiConnection
     tracker: UsageTracker
     sockets: StepsSockets
+    counters: CounterPoller | None = None
 
 
 class Measurer:
@@ -61,6 +63,7 @@ class Measurer:
         self._connection = sources.connection
         self._tracker = sources.tracker
         self._sockets = sources.sockets
+        self._counters = sources.counters
         self._recorder = recorder
         self._metrics = metrics
         self._changes = changes
@@ -87,6 +90,7 @@ class Measurer:
         self._update_containers(now)
         for datagram in self._sockets.receive():
             self._add_datagram(datagram, now)
+        self._add_counters()
         self._publish(now)
         self._remove_sockets()
 
@@ -131,6 +135,14 @@ class Measurer:
                 self._meters.add(key, parse_message(data), now)
             except StepMessageError:
                 self._metrics.count_dropped_steps("Malformed")
+
+    def _add_counters(self) -> None:
+        """Add the counters that were read since the last call."""
+        if self._counters is None:
+            return
+        self._counters.active = bool(self.containers)
+        for reading in self._counters.take():
+            self._meters.add_counters(reading.gpus, self._state.hardware or _UNKNOWN)
 
     def _publish(self, now: float) -> None:
         """Set the metrics. Update ``published`` if enough time has passed since the last update."""

@@ -9,6 +9,9 @@ from gputopo.api.profile import MAX_NODE_SAMPLES, Measurement, NodeSample
 from gputopo.runtime.log import fields
 from gputopo.throughput.message import StepMessage
 from gputopo.throughput.phases import PhaseRules
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.counters.gpu_reader import GpuReading
+from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.measure.container_meter import ContainerMeter, FoundSample
 from gputopo_deviceplugin.measure.containers import ContainerKey, MeasuredContainer
 from gputopo_deviceplugin.measure.environment import Environment
@@ -58,6 +61,11 @@ class NodeMeters:
         for reason in meter.newly_dropped:
             self._metrics.count_dropped_steps(reason.value)
 
+    def add_counters(self, readings: Mapping[GpuUuid, GpuReading], hardware: NodeHardware) -> None:
+        """Add what was read from the counters of all GPUs."""
+        for key, container in self.containers.items():
+            self._meters[key].add_counters(readings, container.gpus, hardware)
+
     def measurements(self, now: float) -> tuple[Measurement, ...]:
         """Return the current rate of each container, sorted by namespace, pod and container."""
         found = [
@@ -82,5 +90,7 @@ class NodeMeters:
                 steps_per_second=rate,
                 ci_permille=sample.ci_permille,
                 seconds=sample.seconds,
+                traffic=sample.traffic.pattern if sample.traffic else None,
+                load=sample.load.source if sample.load else None,
             ),
         )

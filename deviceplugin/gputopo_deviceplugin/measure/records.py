@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gputopo.api.profile import MAX_NODE_SAMPLES, Measurement, NodeSample
+from gputopo.api.profile import (
+    MAX_NODE_SAMPLES,
+    Measurement,
+    NodeSample,
+    SampleLoad,
+    SampleTraffic,
+)
+from gputopo.counters.model import Load, Traffic
 from gputopo.throughput.meter import CurrentRate, RateState
 from gputopo_deviceplugin.measure.container_meter import FoundSample
 from gputopo_deviceplugin.measure.containers import MeasuredContainer
@@ -92,7 +99,26 @@ def to_sample(container: MeasuredContainer, found: FoundSample, time: str) -> No
         memory_bytes=runtime.memory_bytes,
         socket_neighbours=on_socket,
         node_neighbours=on_node,
+        traffic=_traffic(found.traffic),
+        load=_load(found.load),
     )
+
+
+def _traffic(traffic: Traffic | None) -> SampleTraffic | None:
+    if traffic is None or traffic.bytes_per_step is None:
+        return None
+    shown: dict[str, Any] = {}
+    if (found := traffic.pattern) is not None:
+        shown["pattern"] = found.kind.value if found.kind is not None else "None"
+        shown["confidence_permille"] = found.confidence_permille
+        shown["windows"] = found.windows
+    return SampleTraffic(source=traffic.source, bytes_per_step=traffic.bytes_per_step, **shown)
+
+
+def _load(load: Load | None) -> SampleLoad | None:
+    if load is None:
+        return None
+    return SampleLoad(source=load.source, occupancy_us=load.occupancy_us, dram_us=load.dram_us)
 
 
 def _bandwidths(bandwidth: LinkBandwidth | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
 
+from gputopo.api.profile import NodeSample
 from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.runtime.log import fields
@@ -17,7 +18,7 @@ from gputopo_deviceplugin.report.status import NodeObservation, build_status, st
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError, RejectedError
 
-_MEASURED: Final = ("measurements", "samples")
+_MEASURED: Final = ("measurements", "samples", "counters")
 _INVALID: Final = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 _log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ class TopologyPublisher:
         return after != before
 
     async def _write_status(self, status: Document) -> Document:
-        """Write a status; if the API server rejects its rates and samples, write it without them.
+        """Write a status; if the API server rejects what was measured, write it without that.
 
         Rates and samples come from programs of users, so they may be invalid. The health of the
         GPUs must be published nevertheless.
@@ -126,7 +127,7 @@ class TopologyPublisher:
         except RejectedError as error:
             if error.status not in _INVALID:
                 raise
-            _log.error("rates and samples not published %s", fields(reason=error))
+            _log.error("rates, samples and counters not published %s", fields(reason=error))
             rest = {name: value for name, value in status.items() if name not in _MEASURED}
             return await self._store.patch_topology_status(rest)
 
@@ -196,12 +197,20 @@ def _changes(after: GPUTopologyStatus, before: GPUTopologyStatus) -> Document:
 
 def _unstored(sent: GPUTopologyStatus, stored: GPUTopologyStatus) -> frozenset[str]:
     """Return the fields of ``NodeObservation`` that an older schema of the API server drops."""
+    counted, uncounted = _uncounted(sent), _uncounted(stored)
     differing = {
-        "measured": (sent.measurements, sent.samples) != (stored.measurements, stored.samples),
+        "measured": (sent.measurements, counted) != (stored.measurements, uncounted),
+        "counted_samples": counted == uncounted and sent.samples != stored.samples,
+        "counters": sent.counters != stored.counters,
         "sized_capacity": sent.sized_capacity != stored.sized_capacity,
         "alignment": sent.alignment != stored.alignment,
     }
     return frozenset(name for name, differs in differing.items() if differs)
+
+
+def _uncounted(status: GPUTopologyStatus) -> list[NodeSample]:
+    """Return the samples without what an older schema drops from them."""
+    return [each.model_copy(update={"traffic": None, "load": None}) for each in status.samples]
 
 
 def _parse_status(document: Document) -> GPUTopologyStatus:

@@ -13,6 +13,7 @@ from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.counters.poller import CounterPoller
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.numa import read_local_cpus
 from gputopo_deviceplugin.gpus.state import GpuState
@@ -78,6 +79,7 @@ class ReportSources:
     measurer: Measurer
     numa: NumaReporter | None
     nri: NriConnector | None
+    counters: CounterPoller | None = None
 
 
 class StatusReporter:
@@ -104,6 +106,7 @@ class StatusReporter:
         self._measurer = sources.measurer
         self._numa = sources.numa
         self._nri = sources.nri
+        self._counters = sources.counters
         self._publisher = publisher
         self._file = file
         self._metrics = metrics
@@ -204,6 +207,7 @@ class StatusReporter:
             cpus_bound=self._nri.condition if self._nri else None,
             alignment=self._alignment(hardware),
             measured=self._measurer.published,
+            counters=self._counters.status if self._counters else None,
             sized_capacity=self._capacity.update(
                 sized_capacity(
                     self._node.document, self._tracker.pods.values(), self._settings.resource

@@ -7,7 +7,8 @@ from typing import Any, Final
 from gputopo.api.alignment import KubeletAlignment
 from gputopo.api.model import Condition, ConditionStatus
 from gputopo.api.names import READY_CONDITION
-from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu, SizedCapacity
+from gputopo.api.profile import NodeSample
+from gputopo.api.v1alpha1 import CounterStatus, GPUTopologyStatus, ObservedGpu, SizedCapacity
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
@@ -36,6 +37,8 @@ class NodeObservation:
             not do that.
         alignment: how kubelet takes NUMA nodes; None if this limits no choice of GPUs.
         measured: rates and samples; None until the agent has measured for some time.
+        counters: what the agent reads counters from; None if it reads none.
+        counted_samples: whether samples have traffic and load; None if they must not.
         sized_capacity: CPUs, memory and GPUs for pods that gputopo sizes; None if unknown.
     """
 
@@ -50,6 +53,8 @@ class NodeObservation:
     alignment: KubeletAlignment | None = None
     measured: NodeMeasurements | None = None
     sized_capacity: SizedCapacity | None = None
+    counters: Sequence[CounterStatus] | None = None
+    counted_samples: bool | None = True
 
 
 STOPPING: Final = not_ready(
@@ -108,7 +113,8 @@ def build_status(
         sized_capacity=observation.sized_capacity,
         alignment=observation.alignment,
         measurements=[*measured.measurements],
-        samples=merge_samples(before.samples, measured.samples),
+        samples=merge_samples(before.samples, _samples(observation, measured)),
+        counters=[*(observation.counters or ())],
     )
     if version is None or _of_gpus(status) == _of_gpus(before):
         # Another version of the pods would make the extender evaluate the node again.
@@ -116,9 +122,21 @@ def build_status(
     return status.model_copy(update={"observed_pods_version": str(version.newest)})
 
 
+def _samples(observation: NodeObservation, measured: NodeMeasurements) -> Sequence[NodeSample]:
+    if observation.counted_samples:
+        return measured.samples
+    uncounted = {"traffic": None, "load": None}
+    return [sample.model_copy(update=uncounted) for sample in measured.samples]
+
+
 def _of_gpus(status: GPUTopologyStatus) -> GPUTopologyStatus:
     """Return the part of the status that decides which pods may get which GPUs."""
-    others: dict[str, Any] = {"measurements": [], "samples": [], "sized_capacity": None}
+    others: dict[str, Any] = {
+        "measurements": [],
+        "samples": [],
+        "sized_capacity": None,
+        "counters": [],
+    }
     return status.model_copy(update=others)
 
 

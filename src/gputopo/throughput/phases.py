@@ -87,6 +87,9 @@ class PhaseTracker(Generic[Environment]):
     """Collects the blocks of one container and takes samples. Its memory is bounded.
 
     All times are seconds of the agent's monotonic clock.
+
+    Attributes:
+        warm: whether the warm-up of the current phase and process is over.
     """
 
     def __init__(self, environment: Environment, rules: PhaseRules = DEFAULT_RULES) -> None:
@@ -98,6 +101,7 @@ class PhaseTracker(Generic[Environment]):
         self._segment = 0
         self._taken = 0  # samples of this phase
         self._warm_at: float | None = None
+        self.warm = False
         self._collect(rules.sample_seconds)
 
     def add(self, block: Block) -> PhaseSample[Environment] | None:
@@ -112,6 +116,7 @@ class PhaseTracker(Generic[Environment]):
             self._warm_at = block.began + self._rules.warm_up_seconds
         if block.began < self._warm_at:
             return sample
+        self.warm = True
         self._fresh.append(block)
         self._confirm(block.ended)
         return sample or self._look()
@@ -133,6 +138,7 @@ class PhaseTracker(Generic[Environment]):
         long_enough = sum(block.seconds for block in self._window) >= self._rules.sample_seconds
         sample = self._sample(steady_interval(self._window)) if long_enough else None
         self._warm_at = None
+        self.warm = False
         self._taken = 0
         self._fresh.clear()
         self._collect(self._rules.sample_seconds)

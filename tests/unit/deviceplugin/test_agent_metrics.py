@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.metrics import COUNTER_READS, AgentMetrics
 
 PACKAGE = Path(__file__).parents[3] / "deviceplugin" / "gputopo_deviceplugin"
 
@@ -22,5 +22,26 @@ def test_every_counted_reason_is_0_at_the_start_so_that_its_first_increase_is_se
         assert shown("gputopo_agent_failures_total", {"of": operation}) == 0
     for result in ("set", "repaired", "released"):
         assert shown("gputopo_agent_cpusets_total", {"result": result}) == 0
+    for result in COUNTER_READS:
+        assert shown("gputopo_agent_counter_reads_total", {"result": result}) == 0
     for result in ("allocated", "rejected"):
         assert shown("gputopo_agent_allocations_total", {"result": result}) == 0
+
+
+def test_the_load_of_a_gpu_that_is_no_longer_known_is_not_shown() -> None:
+    metrics = AgentMetrics()
+    names = "gputopo_agent_gpu_occupancy_ratio", "gputopo_agent_gpu_dram_active_ratio"
+
+    def shown(source: str) -> list[float | None]:
+        labels = {"gpu": "GPU-0", "source": source}
+        return [metrics.registry.get_sample_value(name, labels) for name in names]
+
+    metrics.set_gpu_loads({("GPU-0", "GPM"): (0.25, 0.5)})
+    assert shown("GPM") == [0.25, 0.5]
+    metrics.set_gpu_loads({("GPU-0", "GPM"): (0.75, None)})
+    assert shown("GPM") == [0.75, None]
+    metrics.set_gpu_loads({("GPU-0", "Utilization"): (1, None)})
+    assert shown("GPM") == [None, None]
+    assert shown("Utilization") == [1, None]
+    metrics.set_gpu_loads({})
+    assert shown("Utilization") == [None, None]

@@ -26,6 +26,19 @@ def test_a_cdi_kind_is_vendor_and_class(kind: str) -> None:
         AgentSettings.load([f"--cdi-kind={kind}"], NODE)
 
 
+@pytest.mark.parametrize("url", ["http://10.0.0.1:9400/metrics", "http://[fd00::1]:80/", ""])
+def test_the_exporter_of_dcgm_is_a_url(url: str) -> None:
+    assert AgentSettings.load([f"--dcgm-exporter={url}"], NODE).dcgm_exporter == url
+
+
+@pytest.mark.parametrize(
+    "url", ["10.0.0.1:9400", "https://a:9400/metrics", "http://a/metrics", "http://a:65536/", "/"]
+)
+def test_another_text_than_a_url_is_rejected(url: str) -> None:
+    with pytest.raises(SettingsError, match="--dcgm-exporter"):
+        AgentSettings.load([f"--dcgm-exporter={url}"], NODE)
+
+
 def test_competing_allocators_are_separated_by_commas() -> None:
     flags = ["--competing-resources=nvidia.com/mig-*, amd.com/gpu,", "--competing-drivers= a,b"]
     settings = AgentSettings.load(flags, NODE)

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from gputopo.counters.link_peers import OtherEnd
 from gputopo.topology.model import Ancestor, LinkKind, NumaNode
 from gputopo_deviceplugin.gpus.discover import discover
 from gputopo_deviceplugin.gpus.snapshot import NvmlGpu, NvmlLink, NvmlSnapshot
@@ -22,10 +23,10 @@ def nvml_gpu(index: int, *nvlinks: NvmlLink, generation: int = 3, lanes: int = 1
 
 def to(index: int, generation: int = 2) -> NvmlLink:
     # Some drivers write the remote domain with four digits and in lower case.
-    return NvmlLink(generation, f"0000:0{index}:00.0")
+    return NvmlLink(0, generation, f"0000:0{index}:00.0")
 
 
-SWITCH = NvmlLink(3, None)
+SWITCH = NvmlLink(0, 3, OtherEnd.SWITCH)
 
 
 def only_link(*gpus: NvmlGpu, level: int | None = 10) -> tuple[LinkKind, int, int, Ancestor, int]:
@@ -112,5 +113,5 @@ def test_an_exchanged_gpu_and_a_failing_one_have_the_assumed_link() -> None:
 
 
 def test_an_invalid_bus_id_makes_no_link() -> None:
-    link = only_link(nvml_gpu(0, NvmlLink(2, "no bus:")), nvml_gpu(1, NvmlLink(2, "")))
+    link = only_link(nvml_gpu(0, NvmlLink(0, 2, "no bus:")), nvml_gpu(1, NvmlLink(0, 2, "")))
     assert link == (LinkKind.PCIE, 3, 16, Ancestor.PIX, 12_000)

@@ -6,8 +6,9 @@ import pytest
 from gputopo.api.measuring import MeasuringRequest
 from gputopo.api.profile import MAX_SAMPLES, Measurement, NodeSample
 from gputopo.throughput.meter import CurrentRate, RateState
-from gputopo.throughput.phases import PhaseSample, SteadyRate
+from gputopo.throughput.phases import SteadyRate
 from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.measure.container_meter import FoundSample
 from gputopo_deviceplugin.measure.containers import MeasuredContainer
 from gputopo_deviceplugin.measure.environment import Environment, LinkBandwidth, Neighbour
 from gputopo_deviceplugin.measure.records import (
@@ -48,7 +49,7 @@ def container(**request: Any) -> MeasuredContainer:
 def sample(time: str = "2026-01-01T00:00:00Z", **changes: Any) -> NodeSample | None:
     rate = SteadyRate(changes.pop("rate", 12.5), ci_permille=20, seconds=60.4)
     environment = replace(ENVIRONMENT, **changes)
-    return to_sample(container(profile="other"), PhaseSample(environment, rate), time)
+    return to_sample(container(profile="other"), FoundSample(environment, rate), time)
 
 
 def present(time: str) -> NodeSample:
@@ -115,7 +116,7 @@ def test_without_a_profile_an_environment_or_a_rate_there_is_no_sample() -> None
     assert sample(profile=None) is None
     assert sample(rate=1e-7) is None
     environment: Environment | None = None
-    unknown = PhaseSample(environment, SteadyRate(12.5, 20, 60.0))
+    unknown = FoundSample(environment, SteadyRate(12.5, 20, 60.0))
     assert to_sample(container(profile="bert"), unknown, "2026-01-01T00:00:00Z") is None
 
 

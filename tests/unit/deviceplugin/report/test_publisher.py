@@ -1,13 +1,13 @@
 """The agent reads and writes the GPUTopology of its node."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
 
-from gputopo.api.profile import Measurement
-from gputopo.api.v1alpha1 import SizedCapacity
+from gputopo.api.profile import Measurement, NodeSample, SampleLoad, SampleTraffic
+from gputopo.api.v1alpha1 import CounterStatus, SizedCapacity
 from gputopo_deviceplugin.conditions import not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.measure.records import NodeMeasurements
@@ -126,8 +126,43 @@ class StrictStore:
         return self.object
 
 
+class StoreWithoutCounters(StrictStore):
+    """An API server with the schema of a release that had no counters."""
+
+    def __init__(self) -> None:
+        super().__init__(None, newer=["counters"])
+
+    async def patch_topology_status(self, status: Document, version: str | None = None) -> Document:
+        dropped = {"traffic", "load"}
+        samples = [
+            {name: value for name, value in sample.items() if name not in dropped}
+            for sample in status["samples"]
+        ]
+        return await super().patch_topology_status({**status, "samples": samples}, version)
+
+
+SAMPLE = NodeSample(
+    namespace="default",
+    profile="bert",
+    pod_uid="uid-a",
+    container="main",
+    time="2026-01-01T00:00:00Z",
+    seconds=60,
+    source="SDK",
+    micro_steps_per_second=1_000_000,
+    ci_permille=10,
+    gpu_model="Tesla V100",
+    gpus=2,
+    traffic=SampleTraffic(source="NVLinkPairs", bytes_per_step=10**9, pattern="Ring"),
+    load=SampleLoad(source="GPM", occupancy_us=1000),
+)
+
+
 async def publish_with(
-    publisher: TopologyPublisher, measurement: Measurement = MEASUREMENT
+    publisher: TopologyPublisher,
+    measurement: Measurement = MEASUREMENT,
+    *samples: NodeSample,
+    counters: Sequence[CounterStatus] | None = None,
 ) -> bool:
     topology = named("dgx1-v100", node="n1")
     health = dict.fromkeys(gpu.uuid for gpu in topology.gpus)
@@ -138,7 +173,8 @@ async def publish_with(
         differing=(),
         pods_version=None,
         processes_visible=True,
-        measured=NodeMeasurements((measurement,)),
+        measured=NodeMeasurements((measurement,), samples),
+        counters=counters,
         sized_capacity=SizedCapacity(milli_cpu=8000, memory=2**30, gpus=8),
     )
     return await publisher.publish({"metadata": {"name": "n1", "uid": "u"}}, observation)
@@ -182,3 +218,30 @@ async def test_other_rejections_fail() -> None:
     with pytest.raises(RejectedError):
         await publish_with(TopologyPublisher(store))
     assert store.written == []
+
+
+COUNTERS = [CounterStatus(kind="NVLink", source="NVLinkFields", gpus=8)]
+
+
+async def test_counters_are_published_and_withdrawn() -> None:
+    store = StrictStore(None, newer=())
+    publisher = TopologyPublisher(store)
+    assert await publish_with(publisher, MEASUREMENT, SAMPLE, counters=COUNTERS)
+    assert not await publish_with(publisher, MEASUREMENT, SAMPLE, counters=COUNTERS)
+    assert store.written[-1]["counters"] == [
+        {"kind": "NVLink", "source": "NVLinkFields", "gpus": 8, "message": ""}
+    ]
+    assert store.written[-1]["samples"][0]["traffic"]["pattern"] == "Ring"
+    assert await publish_with(publisher, MEASUREMENT, SAMPLE)
+    assert store.written[-1]["counters"] == []
+
+
+async def test_samples_are_published_even_if_the_schema_has_no_counters() -> None:
+    store = StoreWithoutCounters()
+    publisher = TopologyPublisher(store)
+    for second in range(3):
+        sample = SAMPLE.model_copy(update={"time": f"2026-01-01T00:00:0{second}Z"})
+        assert await publish_with(publisher, MEASUREMENT, sample, counters=COUNTERS)
+        assert not await publish_with(publisher, MEASUREMENT, sample, counters=COUNTERS)
+        assert store.written[-1]["samples"][-1]["time"] == sample.time
+    assert store.requests == 3
