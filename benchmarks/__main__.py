@@ -11,6 +11,7 @@ from typing import Final
 from benchmarks import (
     agent,
     compare_bandwidth_models,
+    counters,
     decisions,
     extender,
     facts,
@@ -43,6 +44,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "steps": steps.run,
     "agent": agent.run,
     "facts": facts.run,
+    "counters": counters.run,
     "startup": startup.run,
     "web": web.run,
 }

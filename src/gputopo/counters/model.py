@@ -78,9 +78,10 @@ class TrafficSource(StrEnum):
     """What is known of the traffic of a container.
 
     ``NVLINK_PAIRS``: every two of its GPUs have NVLinks, and each link ends at a GPU, so the bytes
-    between any two GPUs are known. ``NVLINK_TOTALS``: the links end at a switch, so only the bytes
-    of each GPU are known. ``PARTIAL``: some pairs have no NVLink, so their traffic is in the PCIe
-    bytes, together with input data.
+    between any two GPUs are known. ``NVLINK_TOTALS``: the links end at a switch or at something
+    that the driver does not report, or only their sums can be read, so only the bytes of each GPU
+    are known. ``PARTIAL``: some pairs have no NVLink, so their traffic is in the PCIe bytes,
+    together with input data.
     """
 
     NVLINK_PAIRS = "NVLinkPairs"

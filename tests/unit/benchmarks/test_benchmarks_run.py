@@ -51,6 +51,7 @@ def everything(picture: Path) -> str:
         "SC '17's simulator: 50 jobs on 5 machines",
         "Sensitive to links or not; 1 fleets, seed 1",
         "Class when users report low rates",
+        "Meshes of 4 to 8 GPUs, every pair has NVLinks: results by traffic of the job, percent",
         "mean at 10 steps/s, one of which sends",
         "8 containers, 1 message/s each",
         "gputopo --help",
