@@ -93,7 +93,8 @@ class FactsAnnotation(JsonAnnotation):
 
     Attributes:
         profile: name of the GPUProfile.
-        source: ``Declared`` by the user in ``GPUProfile.spec``, or ``Measured``.
+        source: source of the slowdowns: ``Declared`` by the user in ``GPUProfile.spec``,
+            ``Measured`` on different links, or ``Counters`` if all are upper bounds by counters.
         links: slowdown on slow links, by the number of GPUs of a job. Key 0 is any number of GPUs.
         patterns: communication pattern, by the number of GPUs of a job.
     """
