@@ -267,6 +267,8 @@ class CommunicationFact(ApiModel):
             or if samples contradict each other.
         confidence_permille: share of the windows of all samples that showed ``pattern``; 0 if the
             pattern is unknown.
+        share_high_percent: at most this share of a step is communication, on the links of the
+            samples. None if the bytes do not limit it.
         slowdown_high_percent: upper end of the slowdown on the worst links, if no communication
             overlaps with computing. None if the bytes do not limit it.
     """
@@ -280,6 +282,7 @@ class CommunicationFact(ApiModel):
     pattern: Annotated[str, Field(max_length=32)] = "Unknown"
     confidence_permille: Annotated[int, Field(ge=0, le=1000)] = 0
     windows: Amount = 0
+    share_high_percent: Annotated[int, Field(ge=0, le=100)] | None = None
     slowdown_high_percent: Percent | None = None
 
 

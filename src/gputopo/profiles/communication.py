@@ -9,7 +9,7 @@ from gputopo.counters.model import TrafficSource
 from gputopo.counters.votes import LEAST_PERMILLE, LEAST_QUIET_PERMILLE
 from gputopo.profiles.amounts import mean_amount
 from gputopo.profiles.comparable import UNKNOWN, Demands, by_gpus
-from gputopo.profiles.hidden import most_slowdown
+from gputopo.profiles.hidden import limits
 
 NO_PATTERN: Final = "None"
 """Pattern of GPUs that do not communicate."""
@@ -62,6 +62,7 @@ def _fact(gpus: int, samples: Sequence[Sample], demand: int | None) -> Communica
         return None
     sent = mean_amount([it.traffic.bytes_per_step for it in used if it.traffic])
     pattern = _pattern([it.traffic for it in samples if it.traffic])
+    limit = limits(used, sent.high, pattern.kind, demand)
     return CommunicationFact(
         gpus=gpus,
         source=source,
@@ -72,7 +73,8 @@ def _fact(gpus: int, samples: Sequence[Sample], demand: int | None) -> Communica
         pattern=pattern.kind,
         confidence_permille=pattern.permille,
         windows=pattern.windows,
-        slowdown_high_percent=most_slowdown(used, sent.high, pattern.kind, demand),
+        share_high_percent=limit.share if limit else None,
+        slowdown_high_percent=limit.slowdown if limit else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Limits the slowdown on slow links by the bytes of a step (:mod:`gputopo.counters.share`).
+"""Limits the effect of slow links by the bytes of a step (:mod:`gputopo.counters.share`).
 
 Two things are unknown: how much of the communication is hidden behind computation, and often the
 pattern. So each step is assumed to wait for all of its communication, and the bytes are those that
@@ -20,24 +20,43 @@ step is at most 4 / 12 - 4 / 48 = 0.25 s longer there.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from math import ceil
+from typing import Final, NamedTuple
 
 from gputopo.api.profile import Sample
-from gputopo.counters.share import StepTraffic, busiest_gpu_bytes, most_slowdown_percent
+from gputopo.counters.share import (
+    StepTraffic,
+    busiest_gpu_bytes,
+    communication_share,
+    most_slowdown_percent,
+)
 from gputopo.patterns.model import PatternKind, build
 from gputopo.profiles.comparable import with_enough_cpus
 
 MOST_PERCENT: Final = 100_000
 """Largest slowdown that the API can state."""
 
+_ROUNDING: Final = 1e-9  # 20.000000000000004 is 20
 _ALL_REDUCE: Final = {PatternKind.RING.value, PatternKind.TREE.value, PatternKind.RING_TREE.value}
 _KINDS: Final = {kind.value: kind for kind in PatternKind if kind is not PatternKind.CUSTOM}
 
 
-def most_slowdown(
+class Limits(NamedTuple):
+    """Upper bounds in percent.
+
+    Attributes:
+        share: share of a step in which the GPUs communicate.
+        slowdown: how much longer a step is on the worst links than on the best.
+    """
+
+    share: int
+    slowdown: int
+
+
+def limits(
     samples: Sequence[Sample], mean_bytes: int, pattern: str, demand: int | None
-) -> int | None:
-    """Return by how many percent steps are longer at most on the worst links than on the best.
+) -> Limits | None:
+    """Return the upper bounds that hold for all samples with enough CPUs.
 
     Args:
         samples: samples of one number of GPUs above 1.
@@ -46,24 +65,29 @@ def most_slowdown(
         demand: CPUs that the workload needs, in thousandths of a CPU; None if unknown.
 
     Returns:
-        The largest limit of all samples with enough CPUs, because all nodes and neighbours count.
         None if no sample limits the slowdown, or the limit is above ``MOST_PERCENT``.
     """
-    limits = (
-        _of_sample(sample, mean_bytes, pattern) for sample in with_enough_cpus(samples, demand)
-    )
-    most = max((limit for limit in limits if limit is not None), default=None)
-    return None if most is None or most > MOST_PERCENT else most
+    found = [
+        limit
+        for sample in with_enough_cpus(samples, demand)
+        if (limit := _of_sample(sample, mean_bytes, pattern))
+    ]
+    if not found:
+        return None
+    most = Limits(max(limit.share for limit in found), max(limit.slowdown for limit in found))
+    return most if most.slowdown <= MOST_PERCENT else None
 
 
-def _of_sample(sample: Sample, mean_bytes: int, pattern: str) -> int | None:
+def _of_sample(sample: Sample, mean_bytes: int, pattern: str) -> Limits | None:
     sent = _carried_bytes(sample.gpus, mean_bytes, pattern, sample.pattern or "")
     best, worst, used = sample.best_mb_per_s, sample.worst_mb_per_s, sample.effective_mb_per_s
     if sent is None or not (best and worst and used and worst <= used <= best):
         return None
     # The shortest step of the 95 % interval: the shorter it is, the more the communication counts.
     seconds = 1 / (sample.steps_per_second * (1 + sample.ci_permille / 1000))
-    return most_slowdown_percent(StepTraffic(sent, used, seconds), best, worst)
+    traffic = StepTraffic(sent, used, seconds)
+    share = ceil(100 * communication_share(traffic) - _ROUNDING)
+    return Limits(share, most_slowdown_percent(traffic, best, worst))
 
 
 def _carried_bytes(gpus: int, mean_bytes: int, shown: str, assumed: str) -> float | None:

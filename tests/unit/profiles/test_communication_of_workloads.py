@@ -145,6 +145,14 @@ def test_slowdown_is_limited_by_the_bytes_that_links_carry_at_most(
     assert (fact.slowdown_high_percent or 0) >= expected
 
 
+def test_share_of_a_step_is_limited_too() -> None:
+    # 1 GB takes 0.021 s of the 0.1 s of a step.
+    fact = only_fact(*(seen(n) for n in range(3)))
+    share = 100 * fact.high_bytes_per_step / 1e6 / BEST * RATE
+    assert fact.share_high_percent == pytest.approx(share, abs=1)
+    assert only_fact(seen(1, 10**12)).share_high_percent == 100
+
+
 def test_slowdown_never_exceeds_the_ratio_of_the_bandwidths() -> None:
     assert only_fact(seen(1, 10**12)).slowdown_high_percent == 300
 
@@ -170,7 +178,8 @@ def test_time_on_the_best_links_is_at_most_the_measured_time() -> None:
     ],
 )
 def test_bandwidths_that_do_not_fit_limit_nothing(fields: dict[str, Any]) -> None:
-    assert only_fact(seen(1, **fields)).slowdown_high_percent is None
+    fact = only_fact(seen(1, **fields))
+    assert (fact.slowdown_high_percent, fact.share_high_percent) == (None, None)
 
 
 def test_largest_limit_of_all_samples_counts() -> None:
