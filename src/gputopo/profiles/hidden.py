@@ -1,4 +1,4 @@
-"""Limits the effect of slow links by the bytes of a step (:mod:`gputopo.counters.share`).
+"""TrafficLimits the effect of slow links by the bytes of a step (:mod:`gputopo.counters.share`).
 
 Two things are unknown: how much of the communication is hidden behind computation, and often the
 pattern. So each step is assumed to wait for all of its communication, and the bytes are those that
@@ -41,7 +41,7 @@ _ALL_REDUCE: Final = {PatternKind.RING.value, PatternKind.TREE.value, PatternKin
 _KINDS: Final = {kind.value: kind for kind in PatternKind if kind is not PatternKind.CUSTOM}
 
 
-class Limits(NamedTuple):
+class TrafficLimits(NamedTuple):
     """Upper bounds in percent.
 
     Attributes:
@@ -55,7 +55,7 @@ class Limits(NamedTuple):
 
 def limits(
     samples: Sequence[Sample], mean_bytes: int, pattern: str, demand: int | None
-) -> Limits | None:
+) -> TrafficLimits | None:
     """Return the upper bounds that hold for all samples with enough CPUs.
 
     Args:
@@ -74,11 +74,13 @@ def limits(
     ]
     if not found:
         return None
-    most = Limits(max(limit.share for limit in found), max(limit.slowdown for limit in found))
+    most = TrafficLimits(
+        max(limit.share for limit in found), max(limit.slowdown for limit in found)
+    )
     return most if most.slowdown <= MOST_PERCENT else None
 
 
-def _of_sample(sample: Sample, mean_bytes: int, pattern: str) -> Limits | None:
+def _of_sample(sample: Sample, mean_bytes: int, pattern: str) -> TrafficLimits | None:
     sent = _carried_bytes(sample.gpus, mean_bytes, pattern, sample.pattern or "")
     best, worst, used = sample.best_mb_per_s, sample.worst_mb_per_s, sample.effective_mb_per_s
     if sent is None or not (best and worst and used and worst <= used <= best):
@@ -87,7 +89,7 @@ def _of_sample(sample: Sample, mean_bytes: int, pattern: str) -> Limits | None:
     seconds = 1 / (sample.steps_per_second * (1 + sample.ci_permille / 1000))
     traffic = StepTraffic(sent, used, seconds)
     share = ceil(100 * communication_share(traffic) - _ROUNDING)
-    return Limits(share, most_slowdown_percent(traffic, best, worst))
+    return TrafficLimits(share, most_slowdown_percent(traffic, best, worst))
 
 
 def _carried_bytes(gpus: int, mean_bytes: int, shown: str, assumed: str) -> float | None:
