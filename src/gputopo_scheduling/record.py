@@ -10,12 +10,13 @@ from typing import Final
 
 from gputopo.api.annotations import PlacementAnnotation
 from gputopo.api.known_facts import FactsAnnotation, parse_known_facts
-from gputopo.api.names import PATTERN_ANNOTATION, POLICY_ANNOTATION
+from gputopo.api.names import POLICY_ANNOTATION
 from gputopo.api.replay import RecordedFact, RecordedNodes, RecordedUtility, ReplayRecord
 from gputopo.api.request import parse_request
 from gputopo.api.utility import UtilityFigures
 from gputopo.bandwidth.effective import effective_table
 from gputopo.bandwidth.models import PHYSICAL
+from gputopo.patterns.declared import DeclaredPattern
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.sensitivity.resolve import Sensitivity
@@ -24,12 +25,17 @@ from gputopo.utility.surroundings import Surroundings
 
 FROM_ANNOTATION: Final = "Annotation"
 FROM_DEFAULT: Final = "Default"
+FROM_PROFILE: Final = "Profile"
 FROM_INSTALLATION: Final = "Installation"
 
 
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
-    """Where the parts of a pod's request came from; see :class:`ReplayRecord`."""
+    """Where the parts of a pod's request came from; see :class:`ReplayRecord`.
+
+    If the pod declares no pattern, ``pattern_from`` is ``Default``; the request itself has the fact
+    that was used instead.
+    """
 
     pattern_from: str
     policy_from: str
@@ -43,11 +49,13 @@ def request_origin(annotations: Mapping[str, str]) -> RequestOrigin:
     Raises:
         AnnotationError: on a value that is not allowed.
     """
+    request, facts = parse_request(annotations), parse_known_facts(annotations)
+    declares_pattern = request.pattern is not DeclaredPattern.AUTO
     return RequestOrigin(
-        FROM_ANNOTATION if PATTERN_ANNOTATION in annotations else FROM_DEFAULT,
+        FROM_ANNOTATION if declares_pattern else FROM_DEFAULT,
         FROM_ANNOTATION if POLICY_ANNOTATION in annotations else FROM_INSTALLATION,
-        parse_request(annotations).sensitivity,
-        parse_known_facts(annotations),
+        request.sensitivity,
+        facts,
     )
 
 
@@ -62,6 +70,7 @@ def placement_figures(
         sensitive=request.sensitive,
         reason=request.sensitivity_reason,
         fact=request.fact,
+        pattern_fact=request.pattern_fact,
         model=match.model,
         effective_mb_per_s=match.effective_mb_per_s,
         physical_mb_per_s=match.common_mb_per_s,
@@ -106,7 +115,7 @@ def replay_record(
         usable=None if usable is None else list(indices_of(usable)),
         gpus=list(match.gpus),
         edges=[(a, b, weight) for a, b, weight in request.pattern.edges] if custom else [],
-        pattern_from=origin.pattern_from,
+        pattern_from=origin.pattern_from if request.pattern_fact is None else FROM_PROFILE,
         policy_from=origin.policy_from,
         declared=origin.declared.value,
         fact=None if facts is None else RecordedFact.of(facts, request.size),

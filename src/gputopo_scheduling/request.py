@@ -4,11 +4,12 @@ Every verb calls this module. A pod with an invalid request is rejected with the
 """
 
 from gputopo.api.annotations import AnnotationError
-from gputopo.api.known_facts import parse_known_facts
+from gputopo.api.known_facts import FactsAnnotation, parse_known_facts
 from gputopo.api.measuring import parse_measuring
 from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION
 from gputopo.api.request import RequestAnnotations, parse_request, require_utility
 from gputopo.api.waiting import parse_max_wait
+from gputopo.patterns.declared import resolve_pattern
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.sensitivity.resolve import resolve_sensitivity
@@ -32,17 +33,17 @@ def placement_request(
             MisfitKind.REJECTED,
             f"{resource}: {size} in one pod; request 1..{MAX_GPUS_PER_POD}",
         )
+    facts = parse_known_facts(pod.annotations)
     try:
         annotated = parse_request(pod.annotations)
         # Parse these too, so that a pod with a wrong value is rejected here.
         parse_measuring(pod.annotations)
         parse_max_wait(pod.annotations)
-        pattern = _pattern(annotated, size)
+        pattern, pattern_fact = _pattern(annotated, facts, size)
         if annotated.min_utility_percent is not None:
             require_utility(annotated.policy or default_policy)
     except AnnotationError as error:
         return Misfit(MisfitKind.REJECTED, str(error))
-    facts = parse_known_facts(pod.annotations)
     if facts is None:
         resolved, fact = resolve_sensitivity(annotated.sensitivity, gpus=size), None
     else:
@@ -53,6 +54,7 @@ def placement_request(
         annotated.policy or default_policy,
         sensitivity_reason=resolved.reason,
         fact=fact,
+        pattern_fact=pattern_fact,
         min_utility_percent=annotated.min_utility_percent,
     )
 
@@ -78,11 +80,17 @@ def _unusable_containers(pod: PodView, resource: str) -> str | None:
     return None
 
 
-def _pattern(annotated: RequestAnnotations, size: int) -> Pattern:
+def _pattern(
+    annotated: RequestAnnotations, facts: FactsAnnotation | None, size: int
+) -> tuple[Pattern, str | None]:
+    """Return the pattern and, as text, the fact from which it was derived."""
+    resolved, fact = resolve_pattern(annotated.pattern), None
+    if facts is not None:
+        resolved, fact = facts.resolve_pattern(annotated.pattern, size)
     try:
-        return build(annotated.pattern, size, annotated.edges)
+        return build(resolved.kind, size, annotated.edges), fact
     except PatternError as error:
-        custom = annotated.pattern is PatternKind.CUSTOM
+        custom = resolved.kind is PatternKind.CUSTOM
         raise AnnotationError(
             f"{EDGES_ANNOTATION if custom else PATTERN_ANNOTATION}: {error}"
         ) from None

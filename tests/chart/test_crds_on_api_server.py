@@ -11,7 +11,7 @@ import yaml
 from gputopo.api.profile import GPUProfileSpec
 from gputopo.api.topology import to_spec
 from gputopo.api.v1alpha1 import GPUJobSpec
-from gputopo.patterns.model import PatternKind
+from gputopo.patterns.declared import DeclaredPattern
 from gputopo.placement.model import PolicyName
 from gputopo_topologies.catalogue import named, names
 from support.control_plane.api_server import JOBS, PROFILES, TOPOLOGIES, ApiServer
@@ -43,7 +43,8 @@ REJECTED = {
         {"communication": {"pattern": "Donut"}},
         (
             'spec.communication.pattern: Unsupported value: "Donut": '
-            'supported values: "Ring", "Tree", "RingTree", "Chain", "Star", "AllToAll", "Custom"'
+            'supported values: "Ring", "Tree", "RingTree", "Chain", "Star", "AllToAll", "Custom", '
+            '"Auto"'
         ),
     ),
     "a least utility with another policy": (
@@ -80,6 +81,10 @@ REJECTED = {
     "an edge that weighs too much": (
         {"communication": {"pattern": "Custom", "edges": [{"from": 0, "to": 1, "weight": 1001}]}},
         "spec.communication.edges[0].weight: Invalid value: 1001",
+    ),
+    "edges without a pattern": (
+        {"communication": {"edges": [{"from": 0, "to": 1}]}},
+        "communication.edges: allowed with pattern Custom only, not with pattern Auto",
     ),
     "edges with a pattern that has its own": (
         {"communication": {"pattern": "Star", "edges": [{"from": 0, "to": 1}]}},
@@ -200,9 +205,9 @@ def test_every_example_of_a_gpujob_is_accepted(server: ApiServer, path: Path) ->
 
 
 @pytest.mark.parametrize("policy", list(PolicyName))
-@pytest.mark.parametrize("pattern", [kind for kind in PatternKind if kind != "Custom"])
+@pytest.mark.parametrize("pattern", [each for each in DeclaredPattern if each != "Custom"])
 def test_every_pattern_and_policy_is_accepted(
-    server: ApiServer, pattern: PatternKind, policy: PolicyName
+    server: ApiServer, pattern: DeclaredPattern, policy: PolicyName
 ) -> None:
     spec = {"communication": {"pattern": pattern}, "placement": {"policy": policy}}
     response = server.create(JOBS, gpu_job(spec))
@@ -234,10 +239,8 @@ def test_minimal_gpujob_gets_the_defaults_of_the_models(server: ApiServer) -> No
     assert GPUJobSpec.model_validate(response.body["spec"]) == GPUJobSpec(
         gpus_per_replica=3, template=TEMPLATE
     )
-    assert response.body["spec"]["communication"] == {
-        "pattern": "Ring",
-        "bandwidthSensitivity": "Auto",
-    }
+    # No pattern is stored: an older operator rejects the value Auto, but not a missing value.
+    assert response.body["spec"]["communication"] == {"bandwidthSensitivity": "Auto"}
 
 
 AUTO = {"mode": "Auto", "min": {"cpu": 1, "memory": "4Gi"}, "max": {"cpu": "2500m"}}
@@ -390,6 +393,19 @@ def test_every_topology_of_the_catalogue_is_accepted(server: ApiServer, name: st
     response = server.create(TOPOLOGIES, topology_object(spec, name))
     assert response.accepted, response.message
     assert response.body["spec"] == spec
+
+
+def test_status_names_each_kind_of_counters_once(server: ApiServer) -> None:
+    name = "counters"
+    assert server.create(TOPOLOGIES, topology_object({}, name)).accepted
+    path = f"{TOPOLOGIES}/{name}/status"
+    nvlink = {"kind": "NVLink", "source": "Fields", "gpus": 8, "message": "GPM: not supported"}
+    load = {"kind": "Load", "source": "None", "gpus": 0}
+    written = server.merge(path, {"status": {"counters": [nvlink, load]}})
+    assert written.accepted, written.message
+    assert written.body["status"]["counters"] == [nvlink, {**load, "message": ""}]
+    doubled = server.merge(path, {"status": {"counters": [nvlink, nvlink]}})
+    assert "status.counters[1]: Duplicate value" in doubled.message
 
 
 def test_topology_that_contradicts_itself_is_rejected(server: ApiServer) -> None:

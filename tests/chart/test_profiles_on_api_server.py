@@ -10,7 +10,7 @@ import pytest
 from gputopo.api.known_facts import parse_facts
 from gputopo.api.names import PROFILE_ANNOTATION
 from support.builders.node_reports import measurement, node_sample, reporting
-from support.builders.samples import WORST
+from support.builders.samples import BEST, WORST
 from support.control_plane.api_server import (
     PODS,
     PROFILES,
@@ -72,6 +72,38 @@ def test_pod_of_a_measured_workload_gets_the_facts_of_all_its_runs(server: ApiSe
     events = server.get("/apis/events.k8s.io/v1/namespaces/default/events").body["items"]
     [note] = [each["note"] for each in events if each["reason"] == "SensitivityMeasured"]
     assert note.startswith("2 GPUs: Sensitive (was Unknown): ")
+
+
+@pytest.mark.usefixtures("mutating_policies")
+def test_pod_gets_what_counters_showed_of_one_run(server: ApiServer) -> None:
+    traffic = {
+        "source": "NVLinkPairs",
+        "bytesPerStep": 10**6,
+        "pattern": "AllToAll",
+        "confidencePermille": 960,
+        "windows": 20,
+    }
+    load = {"source": "GPM", "occupancyMicroseconds": 50_000, "dramMicroseconds": 20_000}
+    report = runs_of("counted")
+    for sample in report["samples"]:
+        sample |= {"effectiveMBps": BEST, "microStepsPerSecond": 10_000_000}
+        sample |= {"traffic": traffic, "load": load}
+    publish(server, **report)
+    status = wait_status(server, "counted")
+    assert status["facts"].get("links", []) == []
+    [seen] = status["facts"]["communication"]
+    assert (seen["pattern"], seen["confidencePermille"], seen["windows"]) == ("AllToAll", 960, 120)
+    assert status["facts"]["load"] == [{"gpus": 2, "samples": 6, **load}]
+    parsed = parse_facts({"gputopo.io/facts": created_facts(server, "counted")})
+    assert parsed is not None
+    assert (parsed.source, str(parsed.patterns[2])) == (
+        "Counters",
+        "AllToAll, seen in 96 % of 120 windows",
+    )
+    assert parsed.links[2].source == "Counters"
+    events = server.get("/apis/events.k8s.io/v1/namespaces/default/events").body["items"]
+    [note] = [each["note"] for each in events if each["reason"] == "PatternMeasured"]
+    assert note == "2 GPUs: AllToAll, seen in 96 % of 120 windows (was Unknown)"
 
 
 def wait_status(server: ApiServer, profile: str) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from gputopo.api.profile import (
     GPUProfileSpec,
     GPUProfileStatus,
     Sample,
+    SampleLoad,
+    SampleTraffic,
     ScalingFact,
     WorkloadFacts,
 )
@@ -32,6 +34,22 @@ times = st.integers(0, 200_000).map(
     lambda minutes: (START + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
 ) | st.sampled_from(["0000-00-00T00:00:00Z", "2026-02-31T25:61:61Z"])
 
+bytes_per_step = st.sampled_from([0, 1, 10**6, 10**9, 1_020_000_000, 2**53 - 1])
+traffic = st.builds(
+    SampleTraffic,
+    source=st.sampled_from(["NVLinkPairs", "NVLinkPairs", "NVLinkTotals", "Partial", "Newer"]),
+    bytes_per_step=bytes_per_step,
+    pattern=st.sampled_from(["Ring", "AllToAll", "Star", "None", "Unknown", "Custom", "Torus"]),
+    confidence_permille=st.integers(0, 1000),
+    windows=st.integers(0, 10**6),
+)
+load = st.builds(
+    SampleLoad,
+    source=st.sampled_from(["GPM", "DCGM", "Utilization", "Newer"]),
+    occupancy_us=bytes_per_step,
+    dram_us=st.none() | bytes_per_step,
+)
+
 any_sample = st.builds(
     Sample,
     pod_uid=st.sampled_from([f"run-{number}" for number in range(9)]),
@@ -45,6 +63,9 @@ any_sample = st.builds(
     gpus=st.sampled_from([1, 2, 2, 2, 3, 16]),
     image_digest=st.sampled_from([""] * 9 + ["sha256:1"]),
     model=st.sampled_from(["eq2", "eq2", "physical", None]),
+    pattern=st.sampled_from(["Ring", "Ring", "Star", None]),
+    traffic=st.none() | traffic,
+    load=st.none() | load,
     effective_mb_per_s=bandwidths,
     best_mb_per_s=bandwidths,
     worst_mb_per_s=bandwidths,
@@ -87,6 +108,11 @@ def test_status_of_any_samples_is_valid(samples: list[Sample], declared: int | N
     if status.facts:
         for link in status.facts.links:
             assert link.low_percent <= link.percent <= link.high_percent
+        for sent in status.facts.communication:
+            assert sent.low_bytes_per_step <= sent.bytes_per_step <= sent.high_bytes_per_step
+            assert (sent.slowdown_high_percent or 0) >= 0
+            assert (sent.confidence_permille == 0) == (sent.pattern == "Unknown")
+        assert status.pod_annotation is None or len(status.pod_annotation) <= 4096
         points = [point for fact in status.facts.cpus for point in fact.points]
         rates: list[CpuPoint | ScalingFact] = [*points, *status.facts.scaling]
         for rate in rates:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from gputopo.api.model import Condition
 from gputopo.api.v1alpha1 import GPUJobSpec, JobFailures, JobPlacement
+from gputopo.patterns.declared import DeclaredPattern
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.podstatus import ContainerStatus
 from gputopo_operator.decision.conditions import (
@@ -59,7 +60,7 @@ def unchanged(previous: Sequence[Condition]) -> list[ConditionUpdate]:
 
 
 def accepted(spec: GPUJobSpec, child: ChildJob) -> ConditionUpdate:
-    """Return the condition Accepted; its message states the job's bandwidth sensitivity."""
+    """Return the condition Accepted; its message states the sensitivity and a learnt pattern."""
     declared = spec.communication.bandwidth_sensitivity
     fact = None
     if child.facts is not None:
@@ -75,7 +76,17 @@ def accepted(spec: GPUJobSpec, child: ChildJob) -> ConditionUpdate:
         sensitivity = "Insensitive (SingleGpu)"
     else:
         sensitivity = "Sensitive (SensitivityUnknown: no GPUProfile has a value)"
-    return ConditionUpdate(ACCEPTED, True, "JobCreated", f"bandwidth sensitivity: {sensitivity}")
+    message = f"bandwidth sensitivity: {sensitivity}{_learnt_pattern(spec, child)}"
+    return ConditionUpdate(ACCEPTED, True, "JobCreated", message)
+
+
+def _learnt_pattern(spec: GPUJobSpec, child: ChildJob) -> str:
+    """Return the pattern that the facts about the workload give the job; empty if they do not."""
+    if child.facts is None:
+        return ""
+    declared = spec.communication.pattern or DeclaredPattern.AUTO
+    resolved, fact = child.facts.resolve_pattern(declared, spec.gpus_per_replica)
+    return "" if fact is None else f"; communication pattern: {resolved.kind} ({fact})"
 
 
 def profile_ready(state: GpuJobState, name: str | None) -> list[ConditionUpdate]:

@@ -122,7 +122,9 @@ def _measuring_links(
     plan = _status_plan(state, updates)
     plan = replace(plan, recheck_after_seconds=links.recheck_after_seconds)
     if links.create is not None:
-        run = link_run_job(state.job, spec, state.profile, defaults, links.create, links.node)
+        run = link_run_job(
+            *(state.job, spec, state.profile, defaults, links.create, links.node, links.pattern)
+        )
         note = f"created Job {run['metadata']['name']}: a short run that measures the job's links"
         created = ObjectEvent("Normal", "LinkRunCreated", note)
         plan = replace(plan, create_link_run=run, events=(*plan.events, created))

@@ -7,6 +7,8 @@ from gputopo.api.link_runs import LinkRunResult
 from gputopo.api.names import LINK_RESULT_ANNOTATION, LINK_RUN_LABEL
 from gputopo.api.profile import GPUProfile
 from gputopo.api.v1alpha1 import GPUJobSpec
+from gputopo.patterns.declared import DeclaredPattern
+from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.document import Document
@@ -41,15 +43,18 @@ def link_run_job(
     defaults: PodDefaults,
     kind: LinkSet,
     node: str | None,
+    pattern: str | None = None,
 ) -> Document:
     """Return the Job of a run. Kubernetes ends it at its time limit, even if no operator runs.
 
-    The pod has no priority class, so that it preempts no other pod.
+    The pod has no priority class, so that it preempts no other pod. If the GPUJob declares no
+    communication pattern, the run gets ``pattern``, that of the first run: the first run may have
+    shown another pattern meanwhile, and bandwidths of two patterns cannot be compared.
 
     Raises:
         SpecError: the template contradicts the spec of the GPUJob.
     """
-    run = child_job(job, _spec_of_run(spec, kind), profile, defaults)
+    run = child_job(job, _spec_of_run(spec, kind, pattern), profile, defaults)
     run["metadata"]["name"] = link_run_name(job.key.name, kind)
     run["metadata"]["labels"][LINK_RUN_LABEL] = kind.value
     run["spec"] |= {"backoffLimit": 0, "activeDeadlineSeconds": spec.profiling.max_seconds}
@@ -78,18 +83,20 @@ def ended_patch(run: LinkRun, result: LinkRunResult) -> Document:
     return {"metadata": {**identity, "annotations": annotations}, "spec": spec}
 
 
-def _spec_of_run(spec: GPUJobSpec, kind: LinkSet) -> GPUJobSpec:
+def _spec_of_run(spec: GPUJobSpec, kind: LinkSet, pattern: str | None) -> GPUJobSpec:
     """Return the GPUJob's spec with a policy that chooses GPUs with the best or the worst links.
 
     The operator does not size a run: it has the CPU and memory of the template all the time. With
     ``resources.min``, a program could wait for CPUs and so be equally slow on all links.
     """
+    communication: dict[str, Any] = {"bandwidth_sensitivity": Sensitivity.SENSITIVE}
+    declared = spec.communication.pattern or DeclaredPattern.AUTO
+    if declared is DeclaredPattern.AUTO and pattern in list(PatternKind):
+        communication["pattern"] = DeclaredPattern(pattern)
     changes: dict[str, Any] = {
         "priority_class_name": None,
         "placement": spec.placement.model_copy(update={"policy": _POLICIES[kind]}),
-        "communication": spec.communication.model_copy(
-            update={"bandwidth_sensitivity": Sensitivity.SENSITIVE}
-        ),
+        "communication": spec.communication.model_copy(update=communication),
         "profiling": spec.profiling.model_copy(update={"measure": []}),
         "resources": spec.resources.model_copy(update={"mode": "Fixed"}),
     }

@@ -43,6 +43,7 @@ class LinkPlan:
     Attributes:
         create: the run to start.
         node: the node of this run; None if the scheduler chooses it.
+        pattern: communication pattern of the first run, for the second; None if it is unknown.
         result: the final result, after which the job itself starts; None while links are measured.
         stop: the run to end, and its result.
         waiting: what the measurement waits for, as text for users.
@@ -51,6 +52,7 @@ class LinkPlan:
 
     create: LinkSet | None = None
     node: str | None = None
+    pattern: str | None = None
     result: LinksResult | None = None
     stop: tuple[LinkRun, LinkRunResult] | None = None
     waiting: str = ""
@@ -114,11 +116,11 @@ def _second(state: GpuJobState, spec: GPUJobSpec, best: LinkRun, first: LinkRunR
     if any(pod.job_uid == best.uid and pod.view.live for pod in state.pods):
         waiting = f"waiting until the pod of Job {best.name} has ended"
         return LinkPlan(waiting=waiting, recheck_after_seconds=left)
-    return _create(LinkSet.WORST, first.node)
+    return _create(LinkSet.WORST, first.node, first.pattern)
 
 
-def _create(kind: LinkSet, node: str | None) -> LinkPlan:
-    return LinkPlan(kind, node, recheck_after_seconds=PLACE_SECONDS)
+def _create(kind: LinkSet, node: str | None, pattern: str | None = None) -> LinkPlan:
+    return LinkPlan(kind, node, pattern, recheck_after_seconds=PLACE_SECONDS)
 
 
 def _both(
@@ -200,6 +202,7 @@ def _run_result(state: GpuJobState, result: RunResult, pod: JobPod | None) -> Li
         pod_uid=pod.view.uid if pod else None,
         physical_mb_per_s=placement.physical_mb_per_s if placement else None,
         micro_steps_per_second=sample.micro_steps_per_second if sample else None,
+        pattern=placement.pattern[:64] if placement else None,
     )
 
 

@@ -41,6 +41,8 @@ def job_placement(
         aggregate_mb_per_s=figures.aggregate_mb_per_s if figures else None,
         preserved_mb_per_s=figures.preserved_mb_per_s if figures else None,
         sensitivity=_sensitivity(figures) if figures else None,
+        pattern=figures.pattern[:64] if figures else None,
+        pattern_fact=figures.pattern_fact if figures else None,
         utility=figures.utility if figures else None,
     )
 
@@ -70,6 +72,8 @@ def describe(place: JobPlacement) -> str:
         text += f"; effective {place.effective_mb_per_s / 1000:g} GB/s ({place.model})"
     if place.aggregate_mb_per_s is not None:
         text += f"; aggregate {place.aggregate_mb_per_s / 1000:g} GB/s"
+    if place.pattern_fact is not None:
+        text += f"; pattern {place.pattern} ({place.pattern_fact})"
     if place.sensitivity is not None:
         text += f"; placed as {place.sensitivity}"
     return text

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 from gputopo.api.annotations import AnnotationError
-from gputopo.api.known_facts import FactsAnnotation
+from gputopo.api.known_facts import FactsAnnotation, parse_known_facts
 from gputopo.api.measuring import MeasuringRequest, format_measuring, parse_metrics_endpoint
 from gputopo.api.names import (
     CUDA_VISIBLE_DEVICES,
@@ -62,11 +62,14 @@ def _facts(profile: GPUProfile | None, name: str | None) -> dict[str, str]:
     """Return the annotation with facts about the workload, declared by the user or measured."""
     if profile is None or name is None:
         return {}
-    percent = profile.spec.bandwidth_sensitivity_percent
-    if percent is not None:
-        return {FACTS_ANNOTATION: FactsAnnotation.declared(name, percent).dump()}
-    known = profile.status.pod_annotation
-    return {} if known is None else {FACTS_ANNOTATION: known}
+    percent, known = profile.spec.bandwidth_sensitivity_percent, profile.status.pod_annotation
+    measured = {} if known is None else {FACTS_ANNOTATION: known}
+    if percent is None:
+        return measured
+    # The status may be older than the declared value. The patterns do not depend on this value.
+    facts = parse_known_facts(measured)
+    declared = FactsAnnotation.declared(name, percent, facts.patterns if facts else {})
+    return {FACTS_ANNOTATION: declared.dump()}
 
 
 def _measuring(spec: GPUJobSpec) -> MeasuringRequest:

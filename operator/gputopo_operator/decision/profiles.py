@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 
-from gputopo.api.known_facts import KnownSlowdown
-from gputopo.api.profile import GPUProfileStatus, LinkFact, Sample
+from gputopo.api.profile import GPUProfileStatus, Sample, WorkloadFacts
+from gputopo.profiles.known import is_insensitive, known_patterns, known_slowdowns
 from gputopo.profiles.update import updated_status
 from gputopo_operator.decision.conditions import truncated
 from gputopo_operator.model import ObjectEvent
 from gputopo_operator.workloads import ProfileEvidence, ProfileState, ProfileUpdate
 
 _DECIDED = {"Sensitive", "Insensitive"}
+_UNKNOWN = "Unknown"
 
 
 def profile_update(
@@ -35,18 +36,37 @@ def profile_update(
 
 
 def profile_events(before: GPUProfileStatus, after: GPUProfileStatus) -> Iterator[ObjectEvent]:
-    """Yield an event for each number of GPUs whose sensitivity has changed."""
-    old, new = _links(before), _links(after)
+    """Yield an event for each number of GPUs whose sensitivity or pattern has changed."""
+    yield from _sensitivity_events(before.facts, after.facts)
+    yield from _pattern_events(before.facts, after.facts)
+
+
+def _sensitivity_events(
+    before: WorkloadFacts | None, after: WorkloadFacts | None
+) -> Iterator[ObjectEvent]:
+    old, new = _sensitivities(before), _sensitivities(after)
+    known = known_slowdowns(after)
     for gpus in sorted(old | new):
-        was, fact = _sensitivity(old.get(gpus)), new.get(gpus)
-        now = _sensitivity(fact)
+        was, now = old.get(gpus, _UNKNOWN), new.get(gpus, _UNKNOWN)
         if was == now:
             continue
-        figures = "too few samples" if fact is None else str(KnownSlowdown.measured(fact))
+        figures = known.get(gpus, "too few samples")
         corrected = {was, now} == _DECIDED
         reason = "SensitivityCorrected" if corrected else "SensitivityMeasured"
         note = f"{gpus} GPUs: {now} (was {was}): {figures}"
         yield ObjectEvent("Normal", reason, truncated(note))
+
+
+def _pattern_events(
+    before: WorkloadFacts | None, after: WorkloadFacts | None
+) -> Iterator[ObjectEvent]:
+    old, new = known_patterns(before), known_patterns(after)
+    for gpus in sorted(old | new):
+        was, fact = old.get(gpus), new.get(gpus)
+        kind_before, kind = (each.kind if each else _UNKNOWN for each in (was, fact))
+        if kind_before != kind:
+            note = f"{gpus} GPUs: {fact or kind} (was {kind_before})"
+            yield ObjectEvent("Normal", "PatternMeasured", truncated(note))
 
 
 def _counted(profile: ProfileState, evidence: ProfileEvidence) -> list[Sample]:
@@ -63,9 +83,8 @@ def _counted(profile: ProfileState, evidence: ProfileEvidence) -> list[Sample]:
     ]
 
 
-def _links(status: GPUProfileStatus) -> dict[int, LinkFact]:
-    return {fact.gpus: fact for fact in status.facts.links} if status.facts else {}
-
-
-def _sensitivity(fact: LinkFact | None) -> str:
-    return "Unknown" if fact is None else fact.sensitivity
+def _sensitivities(facts: WorkloadFacts | None) -> dict[int, str]:
+    if facts is None:
+        return {}
+    limited = {fact.gpus: "Insensitive" for fact in facts.communication if is_insensitive(fact)}
+    return limited | {fact.gpus: fact.sensitivity for fact in facts.links}

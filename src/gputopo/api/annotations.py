@@ -51,6 +51,8 @@ class PlacementAnnotation(JsonAnnotation):
         sensitive: whether the extender treated the pod as bandwidth-sensitive; ``reason`` is why.
         fact: the slowdown from which the extender derived ``sensitive``, as text. None if the
             extender did not use a GPUProfile.
+        pattern_fact: the fact of the GPUProfile from which the extender derived ``pattern``, as
+            text. None if the pod declares its pattern, or if nothing is known.
         physical_mb_per_s: effective bandwidth of the chosen GPUs by the physical model.
         physical_worst_mb_per_s, physical_best_mb_per_s: lowest and highest effective bandwidth of
             all GPU sets of this size on the node, by the physical model.
@@ -68,6 +70,7 @@ class PlacementAnnotation(JsonAnnotation):
     sensitive: bool
     reason: str
     fact: Annotated[str | None, Field(max_length=512)] = None
+    pattern_fact: Annotated[str | None, Field(max_length=512)] = None
     model: str | None = None
     effective_mb_per_s: Annotated[int | None, Field(alias="effectiveMBps")] = None
     physical_mb_per_s: Annotated[int | None, Field(alias="physicalMBps")] = None

@@ -43,6 +43,8 @@ class LinkRunResult(_LinkAnnotation):
         node: the node of the run; None if the run was not placed.
         physical_mb_per_s: effective bandwidth of the run's GPUs by the physical model.
         micro_steps_per_second: the measured speed, only with the result ``Measured``.
+        pattern: communication pattern for which the GPUs were chosen; None if the run was not
+            placed, or an older operator ended it.
     """
 
     result: RunResult
@@ -51,6 +53,7 @@ class LinkRunResult(_LinkAnnotation):
     pod_uid: Annotated[PodUid | None, Field(alias="podUID")] = None
     physical_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="physicalMBps")] = None
     micro_steps_per_second: Annotated[int | None, Field(ge=1)] = None
+    pattern: Annotated[str, Field(max_length=64)] | None = None
 
 
 class LinksResult(_LinkAnnotation):

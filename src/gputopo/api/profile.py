@@ -46,6 +46,7 @@ CiPermille = Annotated[int, Field(ge=0)]
 MilliCpu = Annotated[int, Field(alias="milliCPU", ge=1)]
 Percent = Annotated[int, Field(ge=-100, le=100000)]
 SampleCount = Annotated[int, Field(ge=0)]
+Amount = Annotated[int, Field(ge=0, le=2**53 - 1)]
 
 _Raw = TypeVar("_Raw")
 
@@ -254,6 +255,54 @@ class ScalingFact(ApiModel):
     extrapolated: bool
 
 
+class CommunicationFact(ApiModel):
+    """``GPUProfile.status.facts.communication[]``: what counters showed with ``gpus`` GPUs.
+
+    Attributes:
+        source: source of the bytes, as in :class:`SampleTraffic`; the best of all samples.
+        samples: number of samples with this source.
+        low_bytes_per_step: lower end of the 95 % confidence interval.
+        high_bytes_per_step: upper end of the 95 % confidence interval.
+        pattern: ``None`` if the GPUs do not communicate. ``Unknown`` if no sample shows a pattern,
+            or if samples contradict each other.
+        confidence_permille: share of the windows of all samples that showed ``pattern``; 0 if the
+            pattern is unknown.
+        share_high_percent: at most this share of a step is communication, on the links of the
+            samples. None if the bytes do not limit it.
+        slowdown_high_percent: upper end of the slowdown on the worst links, if no communication
+            overlaps with computing. None if the bytes do not limit it.
+    """
+
+    gpus: Gpus
+    source: Annotated[str, Field(max_length=32)]
+    samples: SampleCount
+    bytes_per_step: Amount
+    low_bytes_per_step: Amount
+    high_bytes_per_step: Amount
+    pattern: Annotated[str, Field(max_length=32)] = "Unknown"
+    confidence_permille: Annotated[int, Field(ge=0, le=1000)] = 0
+    windows: Amount = 0
+    share_high_percent: Annotated[int, Field(ge=0, le=100)] | None = None
+    slowdown_high_percent: Percent | None = None
+
+
+class LoadFact(ApiModel):
+    """``GPUProfile.status.facts.load[]``: load of one GPU in one step, with ``gpus`` GPUs.
+
+    Attributes:
+        source: as in :class:`SampleLoad`; the best of all samples. Values of two sources differ in
+            meaning, so they are never mixed.
+        samples: number of samples with this source.
+        dram_us: None if no sample of the source has it.
+    """
+
+    gpus: Gpus
+    source: Annotated[str, Field(max_length=32)]
+    samples: SampleCount
+    occupancy_us: Annotated[int, Field(alias="occupancyMicroseconds", ge=0, le=2**53 - 1)]
+    dram_us: Annotated[int | None, Field(alias="dramMicroseconds", ge=0, le=2**53 - 1)] = None
+
+
 class WorkloadFacts(ApiModel):
     """``GPUProfile.status.facts``: facts from samples; a fact is missing if it needs more samples.
 
@@ -268,6 +317,8 @@ class WorkloadFacts(ApiModel):
     cpus: Annotated[list[CpuFact], Field(max_length=MAX_GPUS_PER_POD)] = []
     neighbours: Annotated[list[NeighbourFact], Field(max_length=64)] = []
     scaling: Annotated[list[ScalingFact], Field(max_length=MAX_GPUS_PER_POD)] = []
+    communication: Annotated[list[CommunicationFact], Field(max_length=MAX_GPUS_PER_POD)] = []
+    load: Annotated[list[LoadFact], Field(max_length=MAX_GPUS_PER_POD)] = []
 
 
 class DatasetSpec(ApiModel):

@@ -41,7 +41,7 @@ class RecordedFact(ApiModel):
 
     Attributes:
         profile: name of the GPUProfile.
-        source: ``Declared`` or ``Measured``.
+        source: ``Declared``, ``Measured`` or ``Counters``.
     """
 
     profile: Annotated[str, Field(min_length=1, max_length=253)]
@@ -54,7 +54,8 @@ class RecordedFact(ApiModel):
         slowdown = facts.slowdown(gpus)
         if slowdown is None:
             return None
-        return cls(profile=facts.profile, source=facts.source[:64], slowdown=slowdown)
+        source = slowdown.source or facts.source[:64]
+        return cls(profile=facts.profile, source=source, slowdown=slowdown)
 
 
 class RecordedNodes(ApiModel):
@@ -175,7 +176,8 @@ class ReplayRecord(ApiModel):
             allowed to use all free GPUs.
         gpus: indices of the chosen GPUs, in rank order.
         edges: edges of a Custom pattern: rank, rank, weight.
-        pattern_from: ``Annotation`` of the pod, or ``Default``.
+        pattern_from: ``Annotation`` of the pod, ``Profile`` (the facts of its GPUProfile), or
+            ``Default``.
         policy_from: ``Annotation`` of the pod, or ``Installation``.
         declared: bandwidth sensitivity that the pod declared; ``Auto`` if it declared none.
         fact: None if nothing was known of the workload's slowdown on slow links.

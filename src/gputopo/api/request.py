@@ -19,7 +19,8 @@ from gputopo.api.names import (
     SENSITIVITY_ANNOTATION,
 )
 from gputopo.api.v1alpha1 import Edge, GPUJobSpec
-from gputopo.patterns.model import PatternEdge, PatternKind
+from gputopo.patterns.declared import DeclaredPattern
+from gputopo.patterns.model import PatternEdge
 from gputopo.placement.model import PolicyName
 from gputopo.runtime.messages import first_error, quoted
 from gputopo.sensitivity.resolve import Sensitivity
@@ -39,7 +40,7 @@ class RequestAnnotations:
             None if it accepts any. Only the policy Utility has it.
     """
 
-    pattern: PatternKind = PatternKind.RING
+    pattern: DeclaredPattern = DeclaredPattern.AUTO
     edges: tuple[PatternEdge, ...] = ()
     sensitivity: Sensitivity = Sensitivity.AUTO
     policy: PolicyName | None = None
@@ -50,7 +51,7 @@ class RequestAnnotations:
     def of_job(cls, spec: GPUJobSpec) -> Self:
         """Return the request of a GPUJob for each of its pods."""
         return cls(
-            pattern=spec.communication.pattern,
+            pattern=spec.communication.pattern or DeclaredPattern.AUTO,
             edges=tuple(edge.to_pattern_edge() for edge in spec.communication.edges),
             sensitivity=spec.communication.bandwidth_sensitivity,
             policy=spec.placement.policy,
@@ -65,7 +66,7 @@ def parse_request(annotations: Mapping[str, str]) -> RequestAnnotations:
     Raises:
         AnnotationError: on a value that is not allowed.
     """
-    pattern = _choice(annotations, PATTERN_ANNOTATION, PatternKind) or PatternKind.RING
+    pattern = _choice(annotations, PATTERN_ANNOTATION, DeclaredPattern) or DeclaredPattern.AUTO
     policy = _choice(annotations, POLICY_ANNOTATION, PolicyName)
     return RequestAnnotations(
         pattern=pattern,
@@ -78,11 +79,13 @@ def parse_request(annotations: Mapping[str, str]) -> RequestAnnotations:
 
 
 def format_request(request: RequestAnnotations) -> dict[str, str]:
-    """Return the annotations of a request; the inverse of :func:`parse_request`."""
-    annotations = {
-        PATTERN_ANNOTATION: request.pattern.value,
-        SENSITIVITY_ANNOTATION: request.sensitivity.value,
-    }
+    """Return the annotations of a request; the inverse of :func:`parse_request`.
+
+    The pattern Auto is left out: it is the default, and an older extender does not know it.
+    """
+    annotations = {SENSITIVITY_ANNOTATION: request.sensitivity.value}
+    if request.pattern is not DeclaredPattern.AUTO:
+        annotations[PATTERN_ANNOTATION] = request.pattern.value
     if request.edges:
         edges = [{"from": edge.a, "to": edge.b, "weight": edge.weight} for edge in request.edges]
         annotations[EDGES_ANNOTATION] = json.dumps(edges, separators=(",", ":"))
@@ -104,9 +107,9 @@ def _choice(annotations: Mapping[str, str], name: str, allowed: type[_Enum]) -> 
         raise AnnotationError(f"{name}: {quoted(value)} is not one of {values}") from None
 
 
-def _edges(annotations: Mapping[str, str], pattern: PatternKind) -> tuple[PatternEdge, ...]:
+def _edges(annotations: Mapping[str, str], pattern: DeclaredPattern) -> tuple[PatternEdge, ...]:
     text = annotations.get(EDGES_ANNOTATION)
-    if pattern is not PatternKind.CUSTOM:
+    if pattern is not DeclaredPattern.CUSTOM:
         if text is not None:
             raise AnnotationError(
                 f"{EDGES_ANNOTATION}: allowed with {PATTERN_ANNOTATION}=Custom only, not {pattern}"

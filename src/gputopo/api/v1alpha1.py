@@ -36,7 +36,8 @@ from gputopo.api.profile import (
     StepsSource,
 )
 from gputopo.api.utility import UtilityFigures, UtilityPercent
-from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge, PatternKind
+from gputopo.patterns.declared import DeclaredPattern
+from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo.topology.model import Ancestor, LinkKind
@@ -175,9 +176,14 @@ class Edge(ApiModel):
 
 
 class Communication(ApiModel):
-    """``GPUJob.spec.communication``: which ranks communicate, and how much bandwidth matters."""
+    """``GPUJob.spec.communication``: which ranks communicate, and how much bandwidth matters.
 
-    pattern: PatternKind = PatternKind.RING
+    Attributes:
+        pattern: None has the same meaning as Auto. The API server stores no default, because
+            an older operator rejects the value Auto, but not a missing value.
+    """
+
+    pattern: DeclaredPattern | None = None
     edges: Annotated[list[Edge], Field(max_length=120)] = []
     bandwidth_sensitivity: Sensitivity = Sensitivity.AUTO
 
@@ -274,6 +280,9 @@ class JobPlacement(ApiModel):
 
     Attributes:
         sensitivity: whether the extender treated the pod as bandwidth-sensitive, and why.
+        pattern: communication pattern for which the extender chose the GPUs.
+        pattern_fact: the fact of the GPUProfile from which the extender derived ``pattern``, as
+            text. None if the job declares its pattern, or if the pattern is unknown.
         utility: None for all policies except Utility.
     """
 
@@ -288,6 +297,8 @@ class JobPlacement(ApiModel):
     aggregate_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="aggregateMBps")] = None
     preserved_mb_per_s: Annotated[MegabytesPerSecond | None, Field(alias="preservedMBps")] = None
     sensitivity: Annotated[str, Field(max_length=1024)] | None = None
+    pattern: Annotated[str, Field(max_length=64)] | None = None
+    pattern_fact: Annotated[str, Field(max_length=512)] | None = None
     utility: UtilityFigures | None = None
 
 

@@ -59,6 +59,8 @@ class PlacementRequest:
             Utility, or if no other job runs and all nodes are like the one that is evaluated.
         fact: the slowdown in a GPUProfile from which ``sensitive`` was derived, in words. None if
             no GPUProfile was used. Equality ignores this field.
+        pattern_fact: the fact in a GPUProfile from which ``pattern`` was derived, in words. None if
+            the pod declares its pattern, or if it is unknown. Equality ignores this field.
     """
 
     pattern: Pattern
@@ -66,6 +68,7 @@ class PlacementRequest:
     policy: PolicyName = PolicyName.PRESERVE
     sensitivity_reason: str = field(default="", compare=False)
     fact: str | None = field(default=None, compare=False)
+    pattern_fact: str | None = field(default=None, compare=False)
     min_utility_percent: int | None = field(default=None, compare=False)
     surroundings: JobSurroundings | None = None
 

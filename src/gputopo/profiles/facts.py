@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 
 from gputopo.api.profile import Sample, WorkloadFacts
+from gputopo.profiles.communication import communication_facts
 from gputopo.profiles.cpus import cpu_facts
 from gputopo.profiles.links import link_facts
+from gputopo.profiles.loads import load_facts
 from gputopo.profiles.neighbours import neighbour_facts
 from gputopo.profiles.ratefit import rate_fits
 from gputopo.profiles.retention import current
@@ -26,4 +28,6 @@ def workload_facts(samples: Iterable[Sample]) -> WorkloadFacts | None:
         cpus=cpus,
         neighbours=neighbour_facts(fits),
         scaling=scaling_facts(fits),
+        communication=communication_facts(used, demands),
+        load=load_facts(used),
     )

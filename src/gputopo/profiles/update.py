@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.model import Condition
 from gputopo.api.names import PROFILE_ANNOTATION
 from gputopo.api.profile import (
@@ -15,6 +14,7 @@ from gputopo.api.profile import (
     WorkloadFacts,
 )
 from gputopo.profiles.facts import workload_facts
+from gputopo.profiles.known import facts_annotation
 from gputopo.profiles.retention import current, retain
 from gputopo.profiles.words import known_and_missing, sensitivity, summary, with_gpus
 from gputopo.runtime.times import TIME_FORMAT, timestamp
@@ -65,6 +65,7 @@ def updated_status(
     facts = workload_facts(samples)
     links = facts.links if facts else []
     declared = spec.bandwidth_sensitivity_percent
+    annotation = facts_annotation(name, declared, facts)
     states = {
         MEASURED: _measured(facts, samples),
         SPEC_CONTRADICTED: _contradicted(declared, links),
@@ -72,9 +73,9 @@ def updated_status(
     return GPUProfileStatus(
         observed_generation=generation,
         conditions=_conditions(status.conditions, states, generation, now),
-        pod_annotation=_annotation(name, declared, links),
+        pod_annotation=annotation.dump() if annotation else None,
         sample_count=len(samples),
-        summary=summary(declared, links),
+        summary=summary(declared, links, facts.communication if facts else ()),
         facts=facts,
         samples=samples,
     )
@@ -138,12 +139,3 @@ def _conditions(
             observed_generation=generation,
         )
     return list(former.values())
-
-
-def _annotation(name: str, declared: int | None, links: Sequence[LinkFact]) -> str | None:
-    if declared is not None:
-        return FactsAnnotation.declared(name, declared).dump()
-    if not links:
-        return None
-    measured = {fact.gpus: KnownSlowdown.measured(fact) for fact in links}
-    return FactsAnnotation(profile=name, source="Measured", links=measured).dump()

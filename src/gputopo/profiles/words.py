@@ -3,26 +3,34 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gputopo.api.profile import LinkFact, Sample, WorkloadFacts
+from gputopo.api.profile import CommunicationFact, LinkFact, Sample, WorkloadFacts
 from gputopo.profiles.comparable import by_gpus
+from gputopo.profiles.known import is_insensitive
 from gputopo.profiles.links import shortage
 from gputopo.profiles.ratefit import counted
 
 _MAX_SUMMARY: Final = 256
 
 
-def summary(declared_percent: int | None, links: Sequence[LinkFact]) -> str:
+def summary(
+    declared_percent: int | None,
+    links: Sequence[LinkFact],
+    communication: Sequence[CommunicationFact] = (),
+) -> str:
     """Describe the sensitivity of a workload. A value that the user declares has priority.
 
-    Examples: ``45 % (40..50)``, ``insensitive, 3 % (0..8)``, ``unknown``.
+    Examples: ``45 % (40..50)``, ``insensitive, 3 % (0..8)``, ``insensitive, at most 4 % by
+    counters``, ``unknown``.
     """
     if declared_percent is not None:
         return f"{declared_percent} % (declared)"
-    if not links:
-        return "unknown"
-    if len(links) == 1:
-        return sensitivity(links[0])
-    text = "; ".join(with_gpus(fact.gpus, sensitivity(fact)) for fact in links)
+    known = {
+        fact.gpus: f"insensitive, {limit(fact)}" for fact in filter(is_insensitive, communication)
+    }
+    known |= {fact.gpus: sensitivity(fact) for fact in links}
+    if len(known) <= 1:
+        return next(iter(known.values()), "unknown")
+    text = "; ".join(with_gpus(*each) for each in sorted(known.items()))
     return text if len(text) <= _MAX_SUMMARY else text[: _MAX_SUMMARY - 3] + "..."
 
 
@@ -32,6 +40,11 @@ def sensitivity(fact: LinkFact) -> str:
     if fact.sensitivity == "Sensitive":
         return slowdown
     return f"{fact.sensitivity.lower()}, {slowdown}"
+
+
+def limit(fact: CommunicationFact) -> str:
+    """Describe the upper bound of a slowdown, for example ``at most 4 % by counters``."""
+    return f"at most {fact.slowdown_high_percent} % by counters"
 
 
 def with_gpus(gpus: int, text: str) -> str:
@@ -45,13 +58,18 @@ def known_and_missing(facts: WorkloadFacts, samples: Iterable[Sample]) -> str:
     ``facts`` are derived from ``samples``. Jobs with one GPU are left out: they use no links.
     """
     links = {fact.gpus: fact for fact in facts.links}
+    limits = {
+        fact.gpus: f"{limit(fact)}; "
+        for fact in facts.communication
+        if fact.slowdown_high_percent is not None
+    }
     demands = {fact.gpus: fact.demand_milli_cpu for fact in facts.cpus}
     return "; ".join(
         with_gpus(
             gpus,
             sensitivity(links[gpus])
             if gpus in links
-            else shortage(counted(group, demands.get(gpus))),
+            else limits.get(gpus, "") + shortage(counted(group, demands.get(gpus))),
         )
         for gpus, group in by_gpus(samples).items()
         if gpus > 1

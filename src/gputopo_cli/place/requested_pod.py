@@ -6,7 +6,7 @@ from typing import Any, Final
 import yaml
 
 from gputopo.api.request import RequestAnnotations, format_request
-from gputopo.patterns.model import PatternKind
+from gputopo.patterns.declared import DeclaredPattern
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_cli.place.options import PlaceOptions
 from gputopo_cli.place.place import parse_edges
@@ -34,7 +34,7 @@ def pod_of_options(options: PlaceOptions, objects: ClusterObjects) -> Document:
         raise InputError("gpus: is required without --filename")
     edges = parse_edges(options.edges)
     request = RequestAnnotations(
-        pattern=options.pattern or (PatternKind.CUSTOM if edges else PatternKind.RING),
+        pattern=_pattern(options, has_edges=bool(edges)),
         edges=tuple(edges),
         sensitivity=_SENSITIVITY[options.sensitive],
         policy=options.policy,
@@ -48,6 +48,12 @@ def pod_of_options(options: PlaceOptions, objects: ClusterObjects) -> Document:
         "spec": {"schedulerName": settings.scheduler_name, "containers": [container]},
     }
     return pod_of(workload)
+
+
+def _pattern(options: PlaceOptions, *, has_edges: bool) -> DeclaredPattern:
+    if options.pattern is not None:
+        return DeclaredPattern(options.pattern.value)
+    return DeclaredPattern.CUSTOM if has_edges else DeclaredPattern.AUTO
 
 
 def pod_of_manifest(path: str, objects: ClusterObjects) -> Document:

@@ -38,6 +38,10 @@ def show(
 ) -> None:
     """Show the measured speeds of a workload and what changes them.
 
+    Hardware counters show which GPUs communicate and how much. OF A STEP: share of a step in which
+    they communicate at most. OCCUPANCY C and DRAM M: how long one step fully uses a GPU and its
+    memory. The last table names the counters of each node, and why some cannot be read.
+
     Without a namespace, NAME must be unique in the cluster. --plots draws the speed by bandwidth
     (links.svg), by CPUs (cpus.svg) and by number of GPUs (scaling.svg), and the slowdown beside
     other workloads on the node (neighbours.svg), with 95 % intervals.

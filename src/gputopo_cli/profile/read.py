@@ -1,4 +1,4 @@
-"""Read GPUProfiles from a cluster."""
+"""Read GPUProfiles, and the counters of the nodes, from a cluster."""
 
 from dataclasses import dataclass
 
@@ -6,11 +6,13 @@ from pydantic import ValidationError
 
 from gputopo.api.names import GROUP, VERSION
 from gputopo.api.profile import GPUProfile
+from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo.runtime.messages import first_error, quoted
+from gputopo_cli.profile.counters import NodeCounters
 from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import NotFoundError
+from gputopo_kube.errors import NotFoundError, RejectedError
 
 PLURAL = "gpuprofiles"
 
@@ -38,6 +40,21 @@ def read_profiles(context: str | None, namespace: str | None = None) -> list[Nam
     return sorted((_parse(document) for document in documents), key=lambda each: each.key)
 
 
+def read_counters(context: str | None) -> list[NodeCounters] | None:
+    """Return the counters of all nodes with GPUs; None if the user may not read GPUTopologies.
+
+    Raises:
+        InputError: if the cluster cannot be read.
+    """
+    with connect(context) as cluster:
+        try:
+            documents = cluster.list("apis", GROUP, VERSION, "gputopologies")
+        except RejectedError:
+            return None
+    found = (_counters(document) for document in documents)
+    return sorted(found, key=lambda each: each.node)
+
+
 def find_profile(name: str, found: list[NamedProfile]) -> NamedProfile:
     """Return the profile with the name ``NAMESPACE/NAME`` or ``NAME``.
 
@@ -53,6 +70,16 @@ def find_profile(name: str, found: list[NamedProfile]) -> NamedProfile:
         names = ", ".join(str(each.key) for each in matching)
         raise InputError(f"workload: {quoted(name)} is not unique; use one of {names}")
     return matching[0]
+
+
+def _counters(document: Document) -> NodeCounters:
+    """Return the counters of a GPUTopology; those in an unknown format are left out."""
+    raw = document.get("status", {}).get("counters", [])
+    try:
+        status = GPUTopologyStatus.model_validate({"counters": raw})
+    except ValidationError:
+        status = GPUTopologyStatus()
+    return NodeCounters(document["metadata"]["name"], status.counters)
 
 
 def _parse(document: Document) -> NamedProfile:

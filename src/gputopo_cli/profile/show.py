@@ -7,7 +7,16 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gputopo.api.profile import GPUProfile, Sample, WorkloadFacts
-from gputopo_cli.profile.read import NamedProfile, find_profile, read_profiles
+from gputopo_cli.profile.counters import (
+    COUNTER_COLUMNS,
+    LOAD_COLUMNS,
+    TRAFFIC_COLUMNS,
+    NodeCounters,
+    counter_rows,
+    load_row,
+    traffic_row,
+)
+from gputopo_cli.profile.read import NamedProfile, find_profile, read_counters, read_profiles
 from gputopo_cli.shared import output
 
 
@@ -29,10 +38,12 @@ def write_profile(name: str, context: str | None, plots: str | None, form: str) 
         from gputopo_cli.profile.plots import plot_facts
 
         plot_facts(str(found.key), found.profile.status, plots)
+    nodes = read_counters(context)
     if form == "json":
-        output.write_json(_document(found))
+        counters = None if nodes is None else [each.document() for each in nodes]
+        output.write_json(_document(found) | {"counters": counters})
     else:
-        output.show(_lines(found))
+        output.show(chain(_lines(found), _counter_lines(nodes)))
 
 
 def _document(found: NamedProfile) -> dict[str, object]:
@@ -84,6 +95,19 @@ def _lines(found: NamedProfile) -> Iterator[RenderableType]:
     yield Text(f"{len(status.samples)} samples")
     if status.samples:
         yield _sample_table(status.samples)
+
+
+def _counter_lines(nodes: Sequence[NodeCounters] | None) -> Iterator[RenderableType]:
+    yield Text()
+    if nodes:
+        yield Text("hardware counters of the nodes")
+        yield output.table(*COUNTER_COLUMNS, rows=counter_rows(nodes))
+    elif nodes is None:
+        yield Text(
+            "hardware counters of the nodes: unknown, because GPUTopologies are not readable"
+        )
+    else:
+        yield Text("hardware counters of the nodes: no node has a GPUTopology")
 
 
 def _fact_tables(facts: WorkloadFacts) -> Iterator[RenderableType]:
@@ -142,6 +166,16 @@ def _fact_tables(facts: WorkloadFacts) -> Iterator[RenderableType]:
                 for fact in facts.scaling
             ],
         ),
+        (
+            "communication by hardware counters; SLOWER: on the worst links than on the best",
+            TRAFFIC_COLUMNS,
+            [traffic_row(fact) for fact in facts.communication],
+        ),
+        (
+            "load of one GPU in one step by hardware counters",
+            LOAD_COLUMNS,
+            [load_row(fact) for fact in facts.load],
+        ),
     ]
     shown = [
         (Text(), Text(title), output.table(*columns, rows=rows))
@@ -152,7 +186,10 @@ def _fact_tables(facts: WorkloadFacts) -> Iterator[RenderableType]:
 
 
 def _sample_table(samples: Sequence[Sample]) -> RenderableType:
-    columns = ("END", "SECONDS>", "GPUS>", "GB/S>", "CPUS>", "STEPS/S", "BESIDE", "POD UID")
+    columns = (
+        *("END", "SECONDS>", "GPUS>", "GB/S>", "CPUS>", "STEPS/S"),
+        *("GB/STEP>", "PATTERN", "BESIDE", "POD UID"),
+    )
     return output.table(*columns, rows=[_sample_row(sample) for sample in samples])
 
 
@@ -164,6 +201,8 @@ def _sample_row(sample: Sample) -> tuple[str, ...]:
         output.format_gb_per_s(sample.effective_mb_per_s),
         _cpus(sample.milli_cpu) if sample.milli_cpu else "no limit",
         _rate(sample.micro_steps_per_second, sample.ci_permille),
+        output.format_number(sample.traffic.bytes_per_step / 1e9) if sample.traffic else "-",
+        sample.traffic.pattern if sample.traffic else "-",
         ", ".join(sample.node_neighbours) or "-",
         sample.pod_uid,
     )

@@ -116,6 +116,7 @@ def decision_input(figures: PlacementAnnotation, record: ReplayRecord) -> Decisi
         _member(PolicyName, figures.policy, "policy"),
         sensitivity_reason=figures.reason,
         fact=figures.fact,
+        pattern_fact=figures.pattern_fact,
         min_utility_percent=record.utility.minimum_percent if record.utility else None,
     )
     _require_sensitivity(figures, record)

@@ -13,6 +13,7 @@ from gputopo.api.names import (
     SENSITIVITY_ANNOTATION,
 )
 from gputopo.api.replay import ReplayRecord
+from gputopo.patterns.declared import DeclaredPattern
 from gputopo.runtime.messages import quoted
 from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT, Sensitivity
 from gputopo_explain.placed.recorded import RecordedPlacement
@@ -68,7 +69,7 @@ def _choices(
     yield RequestPart(
         "pattern",
         figures.pattern,
-        _source(pattern_from, PATTERN_ANNOTATION, set_by),
+        figures.pattern_fact or _source(pattern_from, PATTERN_ANNOTATION, set_by),
         _changed(now, PATTERN_ANNOTATION, figures.pattern, pattern_from),
     )
     if record and record.edges:
@@ -113,7 +114,8 @@ def _changed(now: Mapping[str, str], annotation: str, before: str, source: str |
     if value is None:
         removed = source == FROM_ANNOTATION
         return f"annotation {annotation} was removed after the placement" if removed else ""
-    if not before or value == before:
+    declares_nothing = value == DeclaredPattern.AUTO and source != FROM_ANNOTATION
+    if not before or value == before or declares_nothing:
         return ""
     return f"annotation {annotation} is {quoted(value)} now: it was changed after the placement"
 

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from gputopo.api.annotations import AnnotationError, PlacementAnnotation
+from gputopo.api.annotations import AnnotationError, PlacementAnnotation, parse_placement
 from gputopo.api.request import parse_request
 from gputopo.api.utility import as_number
-from gputopo.patterns.model import PatternError, build
+from gputopo.patterns.declared import DeclaredPattern, resolve_pattern
+from gputopo.patterns.model import PatternError, PatternKind, build
 from gputopo.topology.model import GpuIndex, GpuUuid, NodeTopology
 from gputopo_view.placed_pods import PlacedPod
 from gputopo_view.text import format_gb_per_s
@@ -31,15 +32,30 @@ def pod_gpus(pod: PlacedPod, topology: NodeTopology) -> PodGpus:
     chosen = tuple(known[uuid] for uuid in uuids if uuid in known)
     try:
         request = parse_request(pod.view.annotations)
-        pattern = build(request.pattern, len(chosen), request.edges)
-    except (AnnotationError, PatternError):
+        pattern = build(_kind(pod, request.pattern), len(chosen), request.edges)
+    except (AnnotationError, PatternError, ValueError):
         return PodGpus(chosen, tuple(combinations(chosen, 2)))
     return PodGpus(chosen, tuple((chosen[edge.a], chosen[edge.b]) for edge in pattern.edges))
+
+
+def _kind(pod: PlacedPod, declared: DeclaredPattern) -> PatternKind:
+    """Return the pattern for which the GPUs were chosen, if the pod declares none.
+
+    Raises:
+        AnnotationError: if the record of the placement cannot be parsed.
+        ValueError: if the pattern is unknown to this version.
+    """
+    placement = parse_placement(pod.view.annotations)
+    if declared is DeclaredPattern.AUTO and placement is not None:
+        return PatternKind(placement.pattern)
+    return resolve_pattern(declared).kind
 
 
 def describe_placement(placement: PlacementAnnotation) -> Iterator[tuple[str, str]]:
     """Yield the figures of a placement as pairs of label and text."""
     yield "Pattern", placement.pattern
+    if placement.pattern_fact:
+        yield "Pattern because of", placement.pattern_fact
     yield "Policy", placement.policy
     sensitive = "yes" if placement.sensitive else "no"
     yield "Sensitive to bandwidth", f"{sensitive} ({placement.reason})"

@@ -7,6 +7,7 @@ from typing import Final, Self, TypeVar
 
 from gputopo.api.request import RequestAnnotations, format_request
 from gputopo.errors import InvalidInputError
+from gputopo.patterns.declared import DeclaredPattern
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.runtime.messages import quoted
@@ -67,7 +68,9 @@ class WhatIfForm:
     def pod(self, settings: Installation) -> Document:
         """Return the pod of the form."""
         request = RequestAnnotations(
-            pattern=self.pattern, sensitivity=self.sensitivity, policy=self.policy
+            pattern=DeclaredPattern(self.pattern.value),
+            sensitivity=self.sensitivity,
+            policy=self.policy,
         )
         amounts = {settings.resource: str(self.gpus)}
         container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from markupsafe import Markup, escape
 from pydantic import ValidationError
 
-from gputopo.api.profile import GPUProfile, WorkloadFacts
+from gputopo.api.profile import CommunicationFact, GPUProfile, LoadFact, WorkloadFacts
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_view.text import counted, format_number
@@ -85,6 +85,31 @@ def _lines(facts: WorkloadFacts) -> Iterator[str]:
     for beside in facts.neighbours:
         interval = f"{beside.percent} % ({beside.low_percent}..{beside.high_percent})"
         yield f"beside {beside.workload} (same {beside.scope.lower()}): {interval} longer"
+    for seen in facts.communication:
+        yield f"{counted(seen.gpus, 'GPU')}: {'; '.join(_communication(seen))}"
+    for load in facts.load:
+        yield f"{counted(load.gpus, 'GPU')}: {'; '.join(_load(load))}"
+
+
+def _communication(fact: CommunicationFact) -> Iterator[str]:
+    sent = f"{format_number(fact.bytes_per_step / 1e9)} GB per step and GPU"
+    yield f"{sent} ({fact.source}, {counted(fact.samples, 'sample')})"
+    if fact.pattern == "Unknown":
+        yield "pattern unknown"
+    else:
+        share = f"{fact.confidence_permille // 10} % of {counted(fact.windows, 'window')}"
+        yield f"pattern {fact.pattern}, seen in {share}"
+    if fact.share_high_percent is not None:
+        yield f"at most {fact.share_high_percent} % of a step"
+    if fact.slowdown_high_percent is not None:
+        yield f"at most {fact.slowdown_high_percent} % longer on the worst links"
+
+
+def _load(fact: LoadFact) -> Iterator[str]:
+    occupancy = f"occupancy {format_number(fact.occupancy_us / 1000)} ms per step"
+    yield f"{occupancy} ({fact.source}, {counted(fact.samples, 'sample')})"
+    if fact.dram_us is not None:
+        yield f"memory {format_number(fact.dram_us / 1000)} ms per step"
 
 
 def _curves(facts: WorkloadFacts) -> Iterator[Curve]:

@@ -32,12 +32,14 @@ class LinkSituation(Situation):
         self.now = timestamp(now)
         return self
 
-    def place(self, name: str, *, chosen: int = 48_000, worst: int = 12_000) -> "LinkSituation":
+    def place(
+        self, name: str, *, chosen: int = 48_000, worst: int = 12_000, pattern: str = "Ring"
+    ) -> "LinkSituation":
         """Start the pod of a run on GPUs with these physical bandwidths."""
         pod = job_pod(self.runs[name], f"{name}-1", node="n1", gpus=GPUS, phase="Running")
         figures = PlacementAnnotation(
             policy="Preserve",
-            pattern="Ring",
+            pattern=pattern,
             sensitive=True,
             reason="Declared",
             physical_mb_per_s=chosen,

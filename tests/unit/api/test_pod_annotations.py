@@ -13,11 +13,12 @@ from gputopo.api.annotations import (
     parse_placement,
 )
 from gputopo.api.request import RequestAnnotations, format_request, parse_request
+from gputopo.patterns.declared import DeclaredPattern
 from gputopo.patterns.model import PatternEdge, PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
 
-PATTERNS = "Ring, Tree, RingTree, Chain, Star, AllToAll, Custom"
+PATTERNS = "Ring, Tree, RingTree, Chain, Star, AllToAll, Custom, Auto"
 GPUS = {
     "v": 1,
     "uid": "u",
@@ -43,9 +44,9 @@ def custom(edges: Any) -> dict[str, str]:
     return {"gputopo.io/pattern": "Custom", "gputopo.io/edges": json.dumps(edges)}
 
 
-def test_a_pod_without_annotations_has_a_ring_and_the_default_policy() -> None:
+def test_a_pod_without_annotations_declares_nothing() -> None:
     assert parse_request({"other": "annotation"}) == RequestAnnotations(
-        PatternKind.RING, (), Sensitivity.AUTO, None
+        DeclaredPattern.AUTO, (), Sensitivity.AUTO, None
     )
 
 
@@ -55,7 +56,7 @@ def test_a_pod_may_have_all_annotations() -> None:
         "gputopo.io/policy": "Greedy",
     }
     assert parse_request(request) == RequestAnnotations(
-        PatternKind.CUSTOM,
+        DeclaredPattern.CUSTOM,
         (PatternEdge(0, 2, 3), PatternEdge(1, 2)),
         Sensitivity.INSENSITIVE,
         PolicyName.GREEDY,
@@ -118,7 +119,7 @@ def test_custom_without_edges_is_rejected() -> None:
 
 def test_edges_without_custom_are_rejected() -> None:
     with pytest.raises(
-        AnnotationError, match=r"allowed with gputopo\.io/pattern=Custom only, not Ring"
+        AnnotationError, match=r"allowed with gputopo\.io/pattern=Custom only, not Auto"
     ):
         parse_request({"gputopo.io/edges": "[]"})
 
@@ -191,14 +192,22 @@ def test_a_placement_with_unknown_pattern_and_policy_is_parsed() -> None:
 
 
 @pytest.mark.parametrize("policy", list(PolicyName))
-@pytest.mark.parametrize("pattern", [kind for kind in PatternKind if kind != "Custom"])
+@pytest.mark.parametrize("pattern", [*DeclaredPattern])
 def test_every_pattern_and_policy_can_be_requested_by_name(
-    pattern: PatternKind, policy: PolicyName
+    pattern: DeclaredPattern, policy: PolicyName
 ) -> None:
     annotations = {"gputopo.io/pattern": pattern.value, "gputopo.io/policy": policy.value}
+    if pattern is DeclaredPattern.CUSTOM:
+        annotations |= custom([{"from": 0, "to": 1, "weight": 1}])
     request = parse_request(annotations)
     assert (request.pattern, request.policy) == (pattern, policy)
-    assert format_request(request).items() >= annotations.items()
+    assert parse_request(format_request(request)) == request
+
+
+def test_the_pattern_auto_is_not_written_because_an_older_extender_rejects_it() -> None:
+    request = parse_request({"gputopo.io/pattern": "Auto"})
+    assert request == RequestAnnotations()
+    assert "gputopo.io/pattern" not in format_request(request)
 
 
 @pytest.mark.parametrize(
@@ -227,10 +236,7 @@ def test_gpus_that_are_no_json_object_are_rejected(text: str) -> None:
 
 
 def test_a_request_without_policy_has_no_policy_annotation() -> None:
-    assert format_request(RequestAnnotations()) == {
-        "gputopo.io/pattern": "Ring",
-        "gputopo.io/bandwidth-sensitivity": "Auto",
-    }
+    assert format_request(RequestAnnotations()) == {"gputopo.io/bandwidth-sensitivity": "Auto"}
     assert (
         format_request(RequestAnnotations(policy=PolicyName.BASELINE))["gputopo.io/policy"]
         == "Baseline"
@@ -239,7 +245,7 @@ def test_a_request_without_policy_has_no_policy_annotation() -> None:
 
 def test_the_weights_of_edges_are_written_and_parsed() -> None:
     edges = (PatternEdge(0, 2, 1000), PatternEdge(2, 1))
-    written = format_request(RequestAnnotations(pattern=PatternKind.CUSTOM, edges=edges))
+    written = format_request(RequestAnnotations(pattern=DeclaredPattern.CUSTOM, edges=edges))
     assert json.loads(written["gputopo.io/edges"]) == [
         {"from": 0, "to": 2, "weight": 1000},
         {"from": 2, "to": 1, "weight": 1},

@@ -105,7 +105,7 @@ def test_wrong_records_are_rejected_with_the_field(change: dict[str, Any], part:
 def test_fact_about_the_number_of_gpus_is_recorded_with_its_interval() -> None:
     fact = RecordedFact.of(FACTS, 2)
     assert fact is not None
-    assert fact.model_dump(by_alias=True) == {
+    assert fact.model_dump(by_alias=True, exclude_none=True) == {
         "profile": "bert",
         "source": "Measured",
         "slowdown": {"percent": 45, "low": 40, "high": 50, "samples": 8},

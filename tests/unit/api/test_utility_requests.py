@@ -6,7 +6,7 @@ from gputopo.api.annotations import AnnotationError
 from gputopo.api.request import RequestAnnotations, format_request, parse_request
 from gputopo.api.utility import UtilityFigures
 from gputopo.api.v1alpha1 import GPUJobSpec
-from gputopo.patterns.model import PatternKind
+from gputopo.patterns.declared import DeclaredPattern
 from gputopo.placement.model import PolicyName
 from gputopo.utility.cost import Cost
 from gputopo.utility.utility import PlacementCosts, placement_utility
@@ -59,7 +59,7 @@ def test_request_of_a_gpujob_has_its_least_utility() -> None:
         }
     )
     request = RequestAnnotations.of_job(spec)
-    assert (request.pattern, request.edges[0].weight) == (PatternKind.CUSTOM, 4)
+    assert (request.pattern, request.edges[0].weight) == (DeclaredPattern.CUSTOM, 4)
     assert (request.policy, request.min_utility_percent) == (PolicyName.UTILITY, 50)
 
 

@@ -11,6 +11,7 @@ from support.cli.command_line import Command
 from support.cli.reachable import Serve
 
 PROFILES = "/apis/gputopo.io/v1alpha1/gpuprofiles"
+TOPOLOGIES = "/apis/gputopo.io/v1alpha1/gputopologies"
 FACTS = {
     "gpuModel": "Tesla V100-SXM2-32GB",
     "imageDigest": "sha256:1",
@@ -53,6 +54,42 @@ FACTS = {
         {"gpus": 2, "microStepsPerSecond": 9_000_000, "ciPermille": 10, "extrapolated": False},
         {"gpus": 4, "microStepsPerSecond": 16_000_000, "ciPermille": 90, "extrapolated": True},
     ],
+    "communication": [
+        {
+            "gpus": 2,
+            "source": "NVLinkPairs",
+            "samples": 3,
+            "bytesPerStep": 1_500_000_000,
+            "lowBytesPerStep": 1_400_000_000,
+            "highBytesPerStep": 1_600_000_000,
+            "pattern": "AllToAll",
+            "confidencePermille": 965,
+            "windows": 40,
+            "shareHighPercent": 12,
+            "slowdownHighPercent": 30,
+        },
+        {
+            "gpus": 4,
+            "source": "Partial",
+            "samples": 1,
+            "bytesPerStep": 5_000_000,
+            "lowBytesPerStep": 0,
+            "highBytesPerStep": 6_000_000,
+            "pattern": "Unknown",
+            "confidencePermille": 0,
+            "windows": 0,
+        },
+    ],
+    "load": [
+        {
+            "gpus": 1,
+            "source": "GPM",
+            "samples": 2,
+            "occupancyMicroseconds": 40_500,
+            "dramMicroseconds": 12_000,
+        },
+        {"gpus": 2, "source": "Utilization", "samples": 1, "occupancyMicroseconds": 90_000},
+    ],
 }
 
 
@@ -84,7 +121,10 @@ def measured() -> dict[str, Any]:
 
 @pytest.fixture
 def api(serve: Serve) -> StaticApi:
-    lists = {PROFILES: [profile("new"), measured(), profile("new", "research")]}
+    lists = {
+        PROFILES: [profile("new"), measured(), profile("new", "research")],
+        TOPOLOGIES: [],
+    }
     return serve(StaticApi(lists=lists))
 
 
@@ -139,13 +179,17 @@ def test_profile_is_shown_with_all_facts_and_samples(api: StaticApi, gputopo: Co
 
 def test_profile_without_measurements_is_shown(api: StaticApi, gputopo: Command) -> None:
     assert api.url
-    assert gputopo("profile show research/new").out == "GPUProfile research/new\n\n0 samples\n"
+    assert gputopo("profile show research/new").out == (
+        "GPUProfile research/new\n\n0 samples\n\n"
+        "hardware counters of the nodes: no node has a GPUTopology\n"
+    )
 
 
 def test_json_has_the_names_and_values_of_the_api(api: StaticApi, gputopo: Command) -> None:
     assert api.url
     document = gputopo("profile show ml/bert -o json").document
     assert document["status"]["facts"] == FACTS
+    assert document["counters"] == []
     assert len(document["status"]["samples"]) == 3
 
 
@@ -205,3 +249,63 @@ def test_samples_without_a_fact_are_plotted(
     folder = tmp_path / "plots"
     assert gputopo(f"profile show bert --plots {folder}").status == 0
     assert "longer on the worst" not in (folder / "links.svg").read_text()
+
+
+def line_of(out: str, *words: str) -> str:
+    """Return the only line with all of these words; several spaces count as one."""
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    (found,) = (line for line in lines if all(word in line for word in words))
+    return found
+
+
+def test_facts_of_counters_are_shown(api: StaticApi, gputopo: Command) -> None:
+    assert api.url
+    out = gputopo("profile show bert").out
+    assert line_of(out, "AllToAll", "NVLinkPairs") == (
+        "2 AllToAll 96.5 % of 40 windows 1.5 1.4..1.6 at most 12 % at most 30 % 3 NVLinkPairs"
+    )
+    assert line_of(out, "Partial") == "4 Unknown - 0.005 0..0.006 unknown unknown 1 Partial"
+    assert line_of(out, "GPM") == "1 40.5 ms 12 ms 2 GPM"
+    assert line_of(out, "Utilization") == "2 90 ms unknown 1 Utilization"
+
+
+def test_samples_show_their_traffic(api: StaticApi, gputopo: Command) -> None:
+    traffic = {"source": "NVLinkPairs", "bytesPerStep": 2_500_000_000, "pattern": "Chain"}
+    status = {"samples": [sample(1, traffic=traffic).to_json(), sample(2).to_json()]}
+    api.lists[PROFILES] = [profile("bert", status=status)]
+    out = gputopo("profile show bert").out
+    assert "2.5 Chain" in line_of(out, "Chain")
+    assert "10 ±0.2 - -" in line_of(out, "u2")
+
+
+def node(name: str, *counters: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "status": {"counters": [*counters]}}
+
+
+NVLINK = {"kind": "NVLink", "source": "Fields", "gpus": 8, "message": ""}
+LOAD = {"kind": "Load", "source": "None", "gpus": 0, "message": "GPM: not supported"}
+
+
+def test_counters_of_each_node_are_shown(api: StaticApi, gputopo: Command) -> None:
+    newer = node("n3", {"kind": "Fabric"})
+    api.lists[TOPOLOGIES] = [newer, node("n2"), node("n1", NVLINK, LOAD)]
+    out = gputopo("profile show bert").out
+    assert line_of(out, "n1", "NVLink") == "n1 NVLink Fields 8"
+    assert line_of(out, "n1", "Load") == "n1 Load None 0 GPM: not supported"
+    for name in ("n2", "n3"):
+        assert line_of(out, name) == f"{name} - - - the agent reports no counters"
+    document = gputopo("profile show bert -o json").document
+    assert document["counters"] == [
+        {"node": "n1", "counters": [NVLINK, LOAD]},
+        {"node": "n2", "counters": []},
+        {"node": "n3", "counters": []},
+    ]
+
+
+def test_profile_is_shown_without_the_right_to_read_topologies(
+    api: StaticApi, gputopo: Command
+) -> None:
+    api.forbid(TOPOLOGIES, "no")
+    out = gputopo("profile show bert").out
+    assert out.endswith("unknown, because GPUTopologies are not readable\n")
+    assert gputopo("profile show bert -o json").document["counters"] is None

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
+from gputopo.api.known_facts import FactsAnnotation, KnownPattern, KnownSlowdown
 from gputopo.api.names import FACTS_ANNOTATION, GPUS_ANNOTATION
 from gputopo.api.replay import RecordedNodes
 from gputopo.topology.model import GpuIndex
@@ -105,6 +105,38 @@ def test_sensitivity_names_the_fact_and_its_interval(low: int, high: int, source
     facts = FactsAnnotation(profile="bert", source="Measured", links={2: fact})
     document = placed_pod(2, annotations={FACTS_ANNOTATION: facts.dump()})
     assert parts(document)["sensitivity"].source == source
+
+
+LEARNT = FactsAnnotation(
+    profile="bert",
+    source="Counters",
+    links={2: KnownSlowdown.by_counters(4, 3)},
+    patterns={2: KnownPattern(kind="Star", confidence=900, windows=30)},
+)
+
+
+@pytest.mark.parametrize("declared", [{}, {"gputopo.io/pattern": "Auto"}])
+def test_facts_of_counters_are_named(declared: dict[str, str]) -> None:
+    document = placed_pod(2, annotations=declared | {FACTS_ANNOTATION: LEARNT.dump()})
+    found = parts(document)
+    assert found["pattern"] == RequestPart(
+        "pattern", "Star", "GPUProfile bert: Star, seen in 90 % of 30 windows"
+    )
+    assert found["sensitivity"].source == (
+        "GPUProfile bert: at most 4 % slower on the worst links by counters, 3 samples, Counters; "
+        "the limit is 10 %"
+    )
+
+
+def test_pattern_auto_without_facts_is_the_default() -> None:
+    document = placed_pod(2, annotations={"gputopo.io/pattern": "Auto"})
+    assert parts(document)["pattern"] == RequestPart("pattern", "Ring", "default")
+
+
+def test_pattern_that_was_set_to_auto_after_the_placement_is_reported() -> None:
+    document = placed_pod(2, annotations={"gputopo.io/pattern": "Tree"})
+    changed = parts(annotated(document, pattern="Auto"))["pattern"].changed
+    assert changed.startswith("annotation gputopo.io/pattern is 'Auto' now")
 
 
 def test_sensitivity_of_one_gpu_has_its_reason() -> None:

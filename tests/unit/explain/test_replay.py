@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
+from gputopo.api.known_facts import FactsAnnotation, KnownPattern, KnownSlowdown
 from gputopo.api.names import FACTS_ANNOTATION, GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.topology.model import GpuUuid
 from gputopo_explain.placed.recorded import NO_RECORD, recorded_placement
@@ -34,6 +34,17 @@ FACTS = FactsAnnotation(
     links={2: KnownSlowdown(percent=45, low=40, high=50, samples=8)},
 )
 MEASURED = placed_pod(2, annotations={FACTS_ANNOTATION: FACTS.dump()})
+LEARNT = placed_pod(
+    3,
+    annotations={
+        FACTS_ANNOTATION: FactsAnnotation(
+            profile="bert",
+            source="Counters",
+            links={3: KnownSlowdown.by_counters(4, 3)},
+            patterns={3: KnownPattern(kind="Star", confidence=900, windows=30)},
+        ).dump()
+    },
+)
 FACT = {
     "profile": "bert",
     "source": "Measured",
@@ -57,6 +68,7 @@ def replayed(
         PAIR,
         CUSTOM,
         MEASURED,
+        LEARNT,
         placed_pod(1),
         placed_pod(8),
         placed_pod(4, annotations={"gputopo.io/bandwidth-sensitivity": "Insensitive"}),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
+from gputopo.api.known_facts import FactsAnnotation, KnownPattern, KnownSlowdown
 from gputopo.api.names import RESOURCE
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest, PolicyName
@@ -118,6 +118,19 @@ def test_facts_of_a_newer_operator_do_not_prevent_the_placement(text: str) -> No
     request = _with_facts(text)
     assert isinstance(request, PlacementRequest)
     assert (request.sensitivity_reason, request.fact) == ("SensitivityUnknown", None)
+
+
+def test_learnt_pattern_is_that_of_a_pod_that_declares_none() -> None:
+    learnt = KnownPattern(kind="Star", confidence=900, windows=30)
+    facts = FactsAnnotation(profile="bert", source="Measured", patterns={2: learnt}).dump()
+    for annotations in ({}, {"gputopo.io/pattern": "Auto"}):
+        request = _with_facts(facts, **annotations)
+        assert isinstance(request, PlacementRequest)
+        assert request.pattern.kind is PatternKind.STAR
+        assert request.pattern_fact == "GPUProfile bert: Star, seen in 90 % of 30 windows"
+    declared = _with_facts(facts, **{"gputopo.io/pattern": "Chain"})
+    assert isinstance(declared, PlacementRequest)
+    assert (declared.pattern.kind, declared.pattern_fact) == (PatternKind.CHAIN, None)
 
 
 def test_invalid_measuring_annotations_are_rejected() -> None:

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from gputopo.api.avoid import AvoidRule
-from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
+from gputopo.api.known_facts import FactsAnnotation, KnownPattern, KnownSlowdown
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint, parse_measuring
-from gputopo.api.names import FACTS_ANNOTATION, PROFILE_ANNOTATION, TUNED_LABEL
+from gputopo.api.names import FACTS_ANNOTATION, PATTERN_ANNOTATION, PROFILE_ANNOTATION, TUNED_LABEL
 from gputopo.api.profile import GPUProfile, GPUProfileSpec, GPUProfileStatus
 from gputopo.api.request import parse_request
 from gputopo.api.tuning import ResourcesMode, TuningRequest, parse_tuning_request
-from gputopo.patterns.model import PatternKind
+from gputopo.patterns.declared import DeclaredPattern
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.document import Document
@@ -45,7 +45,7 @@ def test_pod_annotations_repeat_the_spec_of_the_gpujob() -> None:
     avoid = [{"matchLabels": {"app": "noisy"}, "level": "Node"}]
     child = _child(communication=communication, placement={"policy": "Greedy", "avoid": avoid})
     request = parse_request(child["spec"]["template"]["metadata"]["annotations"])
-    assert (request.pattern, request.policy) == (PatternKind.CUSTOM, PolicyName.GREEDY)
+    assert (request.pattern, request.policy) == (DeclaredPattern.CUSTOM, PolicyName.GREEDY)
     assert request.edges == ((0, 2, 5), (2, 1, 1))
     assert request.avoid == (AvoidRule((("app", "noisy"),), "Node"),)
 
@@ -71,6 +71,28 @@ def test_pod_gets_the_facts_of_its_profile_and_the_word_of_the_user_comes_first(
     assert annotations.get(FACTS_ANNOTATION) == expected
     assert annotations[PROFILE_ANNOTATION] == "bert"
     assert parse_request(annotations).sensitivity is Sensitivity.AUTO
+
+
+def test_declared_slowdown_keeps_the_learnt_patterns() -> None:
+    learnt = {2: KnownPattern(kind="Star", confidence=900, windows=30)}
+    known = FactsAnnotation(profile="bert", source="Measured", patterns=learnt).dump()
+    profile = GPUProfile(
+        spec=GPUProfileSpec(bandwidth_sensitivity_percent=90),
+        status=GPUProfileStatus(pod_annotation=known),
+    )
+    child = _child(profile, workload={"profile": "bert"})
+    annotations = child["spec"]["template"]["metadata"]["annotations"]
+    assert annotations[FACTS_ANNOTATION] == FactsAnnotation.declared("bert", 90, learnt).dump()
+
+
+@pytest.mark.parametrize("communication", [{}, {"pattern": "Auto"}])
+def test_pod_of_a_job_without_a_pattern_has_no_annotation_of_it(
+    communication: dict[str, str],
+) -> None:
+    child = _child(communication=communication)
+    annotations = child["spec"]["template"]["metadata"]["annotations"]
+    assert PATTERN_ANNOTATION not in annotations
+    assert parse_request(annotations).pattern is DeclaredPattern.AUTO
 
 
 def test_pod_says_how_its_steps_are_counted_and_what_to_measure() -> None:

@@ -126,3 +126,18 @@ def test_placement_by_utility_is_described_with_its_utility() -> None:
     place = JobPlacement(pod="p", pod_uid="u", node="n1", intended=["GPU-1"], utility=figures)
     assert describe(place) == f"pod p on node n1: GPUs GPU-1; utility {figures}"
     assert describe(place.model_copy(update={"utility": None})) == "pod p on node n1: GPUs GPU-1"
+
+
+def test_placement_names_the_learnt_pattern() -> None:
+    place = JobPlacement(
+        pod="p",
+        pod_uid="u",
+        node="n1",
+        intended=["GPU-1", "GPU-2"],
+        pattern="Star",
+        pattern_fact="GPUProfile bert: Star, seen in 90 % of 30 windows",
+    )
+    assert describe(place) == (
+        "pod p on node n1: GPUs GPU-1, GPU-2; "
+        "pattern Star (GPUProfile bert: Star, seen in 90 % of 30 windows)"
+    )

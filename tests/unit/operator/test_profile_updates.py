@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.profile import (
+    CommunicationFact,
     GPUProfileSpec,
     GPUProfileStatus,
     LinkFact,
@@ -128,3 +129,54 @@ def test_event_reports_each_changed_sensitivity_with_its_figures(
     found = list(profile_events(before, after))
     assert [(event.reason, event.note) for event in found] == events
     assert {event.type for event in found} <= {"Normal"}
+
+
+def with_counters(**fields: Any) -> GPUProfileStatus:
+    values = {"gpus": 2, "source": "NVLinkPairs", "samples": 3, "bytesPerStep": 10}
+    values |= {"lowBytesPerStep": 9, "highBytesPerStep": 11}
+    fact = CommunicationFact.model_validate(values | fields)
+    return GPUProfileStatus(facts=WorkloadFacts(gpu_model="V100", communication=[fact]))
+
+
+STAR = {"pattern": "Star", "confidencePermille": 900, "windows": 30}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "events"),
+    [
+        (
+            GPUProfileStatus(),
+            with_counters(**STAR),
+            [("PatternMeasured", "2 GPUs: Star, seen in 90 % of 30 windows (was Unknown)")],
+        ),
+        (with_counters(**STAR), with_counters(**STAR | {"windows": 40}), []),
+        (
+            with_counters(**STAR),
+            with_counters(),
+            [("PatternMeasured", "2 GPUs: Unknown (was Star)")],
+        ),
+        (
+            with_counters(slowdownHighPercent=20),
+            with_counters(slowdownHighPercent=4),
+            [
+                (
+                    "SensitivityMeasured",
+                    (
+                        "2 GPUs: Insensitive (was Unknown): at most 4 % slower on the worst links "
+                        "by counters, 3 samples"
+                    ),
+                )
+            ],
+        ),
+        (
+            with_counters(slowdownHighPercent=4),
+            status(gpus2="Sensitive"),
+            [("SensitivityCorrected", f"2 GPUs: Sensitive (was Insensitive): {FIGURES}")],
+        ),
+    ],
+    ids=["pattern", "same pattern", "no pattern", "few bytes", "corrected"],
+)
+def test_event_reports_what_counters_have_shown(
+    before: GPUProfileStatus, after: GPUProfileStatus, events: list[tuple[str, str]]
+) -> None:
+    assert [(event.reason, event.note) for event in profile_events(before, after)] == events

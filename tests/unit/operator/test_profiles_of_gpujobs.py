@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from gputopo.api.known_facts import FactsAnnotation, KnownPattern
 from gputopo.api.names import SENSITIVITY_ANNOTATION
-from gputopo.api.profile import GPUProfile, GPUProfileSpec
+from gputopo.api.profile import GPUProfile, GPUProfileSpec, GPUProfileStatus
 from gputopo_operator.decision.decide import profile_to_read
 from gputopo_operator.model import ReconcilePlan, WriteErrors
 from support.operator.cluster_states import Situation
@@ -108,6 +109,24 @@ def test_profile_of_the_job_is_the_source_of_its_sensitivity() -> None:
     assert message == (
         "bandwidth sensitivity: Insensitive "
         "(GPUProfile bert: 2 % slower on the worst links, declared)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("communication", "pattern"),
+    [
+        ({}, "; communication pattern: Star (GPUProfile bert: Star, seen in 90 % of 30 windows)"),
+        ({"pattern": "Ring"}, ""),
+    ],
+)
+def test_accepted_job_reports_a_learnt_pattern(communication: dict[str, str], pattern: str) -> None:
+    learnt = {2: KnownPattern(kind="Star", confidence=900, windows=30)}
+    known = FactsAnnotation(profile="bert", source="Measured", patterns=learnt).dump()
+    case = Situation(gpusPerReplica=2, workload={"profile": "bert"}, communication=communication)
+    case.profile = GPUProfile(status=GPUProfileStatus(pod_annotation=known))
+    case.reconcile()
+    assert case.status.conditions[0].message == (
+        f"bandwidth sensitivity: Sensitive (SensitivityUnknown: no GPUProfile has a value){pattern}"
     )
 
 

@@ -80,6 +80,41 @@ def test_facts_are_lines_and_curves() -> None:
     assert fills == ["#0072b2", "white"]
 
 
+def test_facts_of_counters_are_lines() -> None:
+    interval = {"bytesPerStep": 1_500_000_000, "lowBytesPerStep": 1, "highBytesPerStep": 2**40}
+    pairs = {"gpus": 2, "source": "NVLinkPairs", "samples": 3, **interval}
+    pattern = {"pattern": "Star", "confidencePermille": 965, "windows": 40}
+    limits = {"shareHighPercent": 12, "slowdownHighPercent": 30}
+    shown = shown_profile(
+        KEY,
+        profile(
+            communication=[
+                pairs | pattern | limits,
+                {"gpus": 4, "source": "Partial", "samples": 1, **interval},
+            ],
+            load=[
+                {
+                    "gpus": 1,
+                    "source": "GPM",
+                    "samples": 2,
+                    "occupancyMicroseconds": 40_500,
+                    "dramMicroseconds": 12_000,
+                },
+                {"gpus": 2, "source": "Utilization", "samples": 1, "occupancyMicroseconds": 90_000},
+            ],
+        ),
+    )
+    assert shown.lines[2:] == [
+        (
+            "2 GPUs: 1.5 GB per step and GPU (NVLinkPairs, 3 samples); pattern Star, seen in 96 % "
+            "of 40 windows; at most 12 % of a step; at most 30 % longer on the worst links"
+        ),
+        "4 GPUs: 1.5 GB per step and GPU (Partial, 1 sample); pattern unknown",
+        "1 GPU: occupancy 40.5 ms per step (GPM, 2 samples); memory 12 ms per step",
+        "2 GPUs: occupancy 90 ms per step (Utilization, 1 sample)",
+    ]
+
+
 def test_a_profile_without_facts_and_one_that_cannot_be_parsed() -> None:
     empty: Document = {"metadata": {}, "status": {}}
     assert shown_profile(KEY, empty).lines == ["0 samples, no facts yet"]

@@ -180,8 +180,14 @@ def test_the_figures_of_a_placement_are_described_with_their_model() -> None:
     half = PLACEMENT.model_copy(update={"physical_best_mb_per_s": None})
     text = dict(describe_placement(half))["Of all GPU sets of the idle node"]
     assert text.endswith("best unknown")
+    learnt = PLACEMENT.model_copy(update={"pattern_fact": "GPUProfile bert: Ring"})
+    assert dict(describe_placement(learnt))["Pattern because of"] == "GPUProfile bert: Ring"
     none = PLACEMENT.model_copy(update={"effective_mb_per_s": None})
     assert "Effective bandwidth" not in dict(describe_placement(none))
+
+
+def _placed_as(pattern: str) -> str:
+    return PLACEMENT.model_copy(update={"pattern": pattern}).dump()
 
 
 @pytest.mark.parametrize(
@@ -190,6 +196,13 @@ def test_the_figures_of_a_placement_are_described_with_their_model() -> None:
         ({}, ((0, 3), (3, 2), (2, 0))),
         ({PATTERN_ANNOTATION: "Custom", EDGES_ANNOTATION: '[{"from": 0, "to": 2}]'}, ((0, 2),)),
         ({PATTERN_ANNOTATION: "nonsense"}, ((0, 3), (0, 2), (3, 2))),
+        ({PLACEMENT_ANNOTATION: _placed_as("Star")}, ((0, 3), (0, 2))),
+        ({PLACEMENT_ANNOTATION: _placed_as("Torus")}, ((0, 3), (0, 2), (3, 2))),
+        ({PLACEMENT_ANNOTATION: "{"}, ((0, 3), (0, 2), (3, 2))),
+        (
+            {PLACEMENT_ANNOTATION: _placed_as("Star"), PATTERN_ANNOTATION: "Chain"},
+            ((0, 3), (3, 2)),
+        ),
     ],
 )
 def test_the_links_of_a_pod_are_those_of_its_pattern(

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
+
 from gputopo.api.link_runs import LinkRunResult
 from gputopo.api.names import (
     JOB_LABEL,
     LINK_RESULT_ANNOTATION,
     LINK_RUN_LABEL,
+    PATTERN_ANNOTATION,
     POLICY_ANNOTATION,
     PROFILE_ANNOTATION,
     PROFILING_ANNOTATION,
@@ -73,6 +76,25 @@ def test_runs_have_no_priority_and_keep_selector_and_variables_of_the_template()
     assert "priorityClassName" not in pod
     assert pod["nodeSelector"] == {"pool": "x", "kubernetes.io/hostname": "n1"}
     assert pod["containers"][0]["env"][0] == {"name": "A", "value": "b"}
+
+
+@pytest.mark.parametrize(
+    ("communication", "placed", "expected"),
+    [
+        ({}, "Star", "Star"),
+        ({"pattern": "Auto"}, "Star", "Star"),
+        ({}, "Torus", None),
+        ({"pattern": "Chain"}, "Chain", "Chain"),
+    ],
+)
+def test_second_run_has_the_pattern_for_which_the_first_was_placed(
+    communication: dict[str, str], placed: str, expected: str | None
+) -> None:
+    job = LinkSituation(communication=communication)
+    job.reconcile()
+    job.place(BEST, pattern=placed).measure(BEST, 12.0)
+    annotations = job.runs[WORST]["spec"]["template"]["metadata"]["annotations"]
+    assert annotations.get(PATTERN_ANNOTATION) == expected
 
 
 def test_long_name_of_a_job_is_shortened() -> None:
