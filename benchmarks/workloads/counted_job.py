@@ -134,8 +134,9 @@ class Exchange:
             for way, factors in self._factors.items()
         }
         self._stray: Final = self._strays(random)
-        error = fmean([fmean(each) for each in self._factors.values()] or [1.0])
-        self.bytes_per_step: Final = error * self.traffic.total() * scale / size * job.step_seconds
+        per_step = sum(n * fmean(self._factors[way]) for way, n in self._per_step.items())
+        direct = self.traffic.total() / max(1, carried.total())  # relayed data is sent twice
+        self.bytes_per_step: Final = direct * per_step / size
 
     def between(self, sender: int, receiver: int, at: float) -> float:
         """Return the bytes until a time, with those that do not belong to the pattern."""

@@ -34,7 +34,7 @@ def test_replay_of_every_placement_gives_the_same_choice(sandbox: Sandbox) -> No
 
 
 def test_running_job_is_explained_on_one_screen(sandbox: Sandbox, dgx1: str) -> None:
-    sandbox.run_job("train", 3, node=dgx1)
+    sandbox.run_job("train", 3, node=dgx1, communication={"pattern": "Ring"})
     done = gputopo(sandbox, "explain", "gpujob/train")
     print(done.out)
     assert done.status == 0

@@ -4,6 +4,7 @@ The image ``tools/images/trainer`` runs a law. gputopo must find out the law fro
 so no part of gputopo imports this module.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -58,6 +59,31 @@ def plain_law(seed: int, **more: object) -> dict[str, Any]:
 def cpu_law(seed: int, *, seconds: float, workers: int, images: int) -> dict[str, Any]:
     """Return the law of a job that decodes ``images`` in ``workers`` processes for each step."""
     return plain_law(seed) | {"seconds": seconds, "workers": workers, "images": images}
+
+
+def traffic_law(topology_conf: str, mb_per_s: float, folder: str) -> dict[str, Any]:
+    """Return the part ``traffic`` of a law: a chain of GPUs whose bytes the counters show.
+
+    Args:
+        topology_conf: the file of the node's simulated driver.
+        mb_per_s: what each end of an edge sends.
+        folder: the driver's folder of rates, which the container has at the same path.
+    """
+    uuids: dict[str, str] = {}
+    minors: dict[str, str] = {}
+    ends: defaultdict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for words in map(str.split, topology_conf.splitlines()):
+        match words:
+            case ["gpu", index, uuid, minor, *_]:
+                uuids[index], minors[uuid] = uuid, minor
+            case ["nvlink", index, link, "gpu", peer]:
+                ends[index, peer].append((index, link))
+    links = {
+        " ".join(sorted((uuids[a], uuids[b]))): list(zip(ends[a, b], ends[b, a], strict=True))
+        for a, b in ends
+        if a < b
+    }
+    return {"folder": folder, "mbPerSecond": mb_per_s, "minors": minors, "links": links}
 
 
 def link_mb_per_s(link: Mapping[str, Any]) -> int:

@@ -12,6 +12,7 @@ step starts when its images are decoded and the previous step has ended, as in a
 prefetches. ``noise`` is the relative standard deviation of a step's time.
 
 ``neighbours`` slows the job down while other jobs are on its sockets; see ``neighbours.py``.
+``traffic`` is what the counters of the simulated driver show of the job; see ``traffic.py``.
 
 The job ends after ``steps`` steps. With ``log`` it also logs each step, and with ``port`` it serves
 the number of steps as a Prometheus metric at this port.
@@ -36,6 +37,7 @@ from PIL import Image
 
 import gputopo_steps
 from neighbours import Neighbours
+from traffic import write_rates
 
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
@@ -78,6 +80,7 @@ def main() -> None:
     workers = law.get("workers", 0)
     decoded = start_workers(workers, law.get("images", 1))
     neighbours = MetricsHandler.neighbours = find_neighbours(law)
+    show_traffic(law)
     if "port" in law:
         server = HTTPServer(("", law["port"]), MetricsHandler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -104,9 +107,23 @@ def find_neighbours(law: dict[str, Any]) -> Neighbours | None:
     return found
 
 
+def show_traffic(law: dict[str, Any]) -> None:
+    """Let the counters of the node's simulated driver count what the law says, until the end."""
+    if "traffic" not in law:
+        return
+    device_files = [file.name for file in Path("/dev").iterdir()]
+    file = write_rates(law["traffic"], socket.gethostname(), visible_gpus(), device_files)
+    atexit.register(file.unlink, missing_ok=True)
+
+
+def visible_gpus() -> list[str]:
+    """Return the UUIDs of the GPUs of the container, in rank order."""
+    return [uuid for uuid in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
+
+
 def communication_seconds(law: dict[str, Any]) -> float:
     """Return the seconds that a step's data needs on the slowest link of the ring of GPUs."""
-    gpus = [uuid for uuid in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
+    gpus = visible_gpus()
     if len(gpus) <= 1 or not law.get("megabytes"):
         return 0.0
     ring = zip(gpus, gpus[1:] + gpus[:1], strict=True)

@@ -1,0 +1,117 @@
+"""A job that declares nothing is placed by what hardware counters showed of its first run.
+
+The training job lets the simulated driver of its node count bytes on the NVLinks between its GPUs,
+in the rank order that gputopo chose. The bytes are so few that slow links cannot matter.
+"""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from faults import LocalNodes
+from gputopo.api.known_facts import parse_facts
+from gputopo.api.measuring import MeasuringRequest
+from gputopo.api.names import PATTERN_ANNOTATION, SENSITIVITY_ANNOTATION
+from gputopo.api.profile import CommunicationFact
+from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT
+from learning import LEARN_SECONDS, Learning
+from learntest import laws
+from learntest.manifests import Run
+from localcluster.settings import DRIVER
+from sandbox import Sandbox
+from showcase.install import Installed
+from showcase.kubectl import wait_for
+from support.cli.command_line import Done, process
+
+pytestmark = pytest.mark.e2e
+
+GPUS = 3
+PROFILE = "counted"
+MB_PER_S = 510
+"""What each end of an edge sends: 2 % of an NVLink, and 1 % of two. Less is taken for silence."""
+
+FOLDER = str(DRIVER / "lib/counters.d")
+
+
+@pytest.fixture(scope="module")
+def learning(installed: Installed) -> Iterator[Learning]:
+    assert installed.trainer_image, "this test needs the training job of the local cluster"
+    kubectl = installed.kubectl
+    namespace = f"counters-{uuid.uuid4().hex[:6]}"
+    kubectl.run("create", "namespace", namespace)
+    kubectl.run("wait", "--for=create", "sa/default", "-n", namespace)
+    topologies = {each["metadata"]["name"]: each["spec"] for each in kubectl.list("gputopologies")}
+    box = Sandbox(kubectl, namespace, installed.workload_image)
+    try:
+        yield Learning(box, installed.trainer_image, topologies)
+    finally:
+        box.remove()
+
+
+def run(number: int, node: str, topology_conf: str) -> Run:
+    traffic = laws.traffic_law(topology_conf, MB_PER_S, FOLDER)
+    law = laws.plain_law(number, traffic=traffic)
+    request = MeasuringRequest(profile=PROFILE)
+    return Run(f"{PROFILE}-{number}", law, node, gpus=GPUS, measuring=request, folder=FOLDER)
+
+
+def test_second_run_is_placed_by_the_facts_of_the_first(
+    learning: Learning, local_nodes: LocalNodes, dgx1: str
+) -> None:
+    box = learning.box
+    topology_conf = local_nodes.run(dgx1, "cat", str(DRIVER / "lib/topology.conf"))
+    first, second = (run(number, dgx1, topology_conf) for number in (1, 2))
+    learning.start(first)
+    placement = learning.placement_of(first.name)
+    assert (placement.pattern, placement.pattern_fact) == ("Ring", None)
+    assert (placement.sensitive, placement.reason) == (True, "SensitivityUnknown")
+
+    fact = wait_for("counters show the workload", lambda: _known(learning), timeout_s=LEARN_SECONDS)
+    print(fact)
+    assert (fact.pattern, fact.source) == ("Chain", "NVLinkPairs")
+    # A chain of 3 has 2 edges, so a GPU sends 4/3 of the bytes of one end on average.
+    per_step = 4 / 3 * MB_PER_S * 1e6 * laws.STEP_SECONDS
+    assert fact.bytes_per_step == pytest.approx(per_step, rel=0.1)
+
+    box.kubectl.run("delete", "gpujob", "-n", box.namespace, "--wait=true", first.name)
+    learning.start(second)
+    placement = learning.placement_of(second.name)
+    assert placement.pattern == "Chain"
+    assert placement.pattern_fact is not None
+    assert placement.pattern_fact.startswith(f"GPUProfile {PROFILE}: Chain, seen in ")
+    assert (placement.sensitive, placement.reason) == (False, "Profile")
+    assert placement.fact is not None
+    assert " % slower on the worst links by counters" in placement.fact
+
+    annotations = learning.pod_of(second.name)["metadata"]["annotations"]
+    facts = parse_facts(annotations)
+    assert facts is not None
+    assert (facts.source, facts.patterns[GPUS].kind) == ("Counters", "Chain")
+    assert PATTERN_ANNOTATION not in annotations
+    assert annotations[SENSITIVITY_ANNOTATION] == "Auto"
+    explained = gputopo(box, "explain", f"gpujob/{second.name}", "-n", box.namespace)
+    print(explained.out)
+    assert placement.pattern_fact in explained.out
+
+
+def gputopo(box: Sandbox, *words: str) -> Done:
+    return process(*words, KUBECONFIG=str(box.kubectl.kubeconfig))
+
+
+def _known(learning: Learning) -> CommunicationFact | None:
+    """Return the fact when the pattern and a low limit of the slowdown are known."""
+    facts = learning.status_of(PROFILE).facts
+    found = (
+        next((each for each in facts.communication if each.gpus == GPUS), None) if facts else None
+    )
+    if found is None or found.pattern == "Unknown" or found.slowdown_high_percent is None:
+        return None
+    return found if found.slowdown_high_percent < SENSITIVE_FROM_PERCENT else None
+
+
+def test_counters_of_the_node_are_named(learning: Learning, dgx1: str) -> None:
+    done = gputopo(learning.box, "profile", "show", f"{learning.box.namespace}/{PROFILE}")
+    print(done.out)
+    assert "Chain" in done.out
+    assert any(line.split()[:2] == [dgx1, "NVLink"] for line in done.out.splitlines())
