@@ -104,13 +104,16 @@ class CounterPoller:
             await self._end()
 
     async def _pause(self, seen: int) -> None:
-        """Wait a second. If NVML fails meanwhile, close the session at once.
+        """Wait a second, or until the GPUs are known. If NVML fails, close the session at once.
 
         The watch of the GPUs opens NVML again only if no session of this process is open.
         """
+        unknown = self._state.hardware is None
         try:
             async with asyncio.timeout(READ_SECONDS):
                 while not self._fault:
+                    if unknown and self._state.hardware is not None:
+                        return
                     await self._state.changes.wait_after(seen)
                     seen = self._state.changes.count
                 await self._close()

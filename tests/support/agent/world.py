@@ -186,6 +186,7 @@ class AgentWorld:
             await self.kubelet.wait_for_devices(dict.fromkeys(self.uuids, "Healthy"))
         await self.until(lambda: self.condition("Ready").get("status") == "True")
         await self.until(lambda: self.condition("GPUsHealthy").get("status") == "True")
+        await self.until(lambda: self.settings.counters == "Off" or self.status.get("counters"))
 
     @asynccontextmanager
     async def agent(self) -> AsyncIterator[Agent]:
