@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,17 +51,9 @@ class Polled:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def close_sessions() -> None:
-    """Close sessions of NVML that agents of other tests left open because a call hung."""
-    with suppress(pynvml.NVMLError_Uninitialized):
-        while True:
-            pynvml.nvmlShutdown()
-
-
 @pytest.fixture
 def polled(tmp_path: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Polled:
     monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
-    close_sessions()
     return Polled(tmp_path, library_dir)
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pynvml
@@ -82,10 +83,18 @@ def _look_at_files() -> None:
         return
 
 
+def close_sessions() -> None:
+    """Close sessions of NVML that agents of other tests left open because a call hung."""
+    with suppress(pynvml.NVMLError_Uninitialized):
+        while True:
+            pynvml.nvmlShutdown()
+
+
 class CounterNode:
     """A simulated node whose counters the agent's code reads, as fast as the test wants."""
 
     def __init__(self, folder: Path, library_dir: Path, server: str = "dgx1-v100") -> None:
+        close_sessions()
         self.counters = SimulatedCounters(folder, server)
         self.counters.use()
         self.exporter: ExporterState = CounterError(FaultKind.UNSUPPORTED, "no exporter")
