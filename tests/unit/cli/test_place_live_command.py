@@ -185,6 +185,18 @@ def test_manifest_that_is_not_valid_names_the_field(
 
 
 @pytest.mark.parametrize(
+    ("options", "pattern"),
+    [("", "ring"), ("--pattern chain", "chain"), ("--edges 0-1", "custom")],
+)
+def test_pattern_of_the_options_is_that_of_the_job(
+    api: StaticApi, gputopo: Command, options: str, pattern: str
+) -> None:
+    assert api.url
+    found = gputopo(f"place --live --gpus 2 {options} -o json").document
+    assert found["request"]["pattern"] == pattern
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
         ("--live", "gpus: is required without --filename"),
