@@ -85,6 +85,7 @@ MISFITS_PASSED = {
     "node_fits._shortage": "_PodGpus",
     "node_fits.match_on": "_not_ready, _Pause",
     "handlers.filter": "TablesNotReadyError, _reason",
+    "numa_limits._permanent_obstacle": "_rejection, _UNKNOWN_CPUS",
     "numa_limits.limit_to_numa": "_unsupported, _rejection, _UNKNOWN_CPUS",
     "request.placement_request": "_unusable_containers, or an annotation's error",
     "retries._reason": "_deleted",
