@@ -23,7 +23,7 @@ from gputopo_kube.errors import ApiError, ConflictError, RejectedError, Unavaila
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.numa_limits import still_takes
-from gputopo_scheduling.usage import NodeState
+from gputopo_scheduling.usage import NodeState, NodeUsage
 
 _log = logging.getLogger(__name__)
 
@@ -114,8 +114,11 @@ class BindingWriter:
         kubelet could then take a lower NUMA node than predicted.
         """
         node = decision.claim.node
-        if not decision.is_current(self._ledger.usage(node), pod):
+        usage = self._ledger.usage(node)
+        if not isinstance(usage, NodeUsage) or not decision.is_current(usage, pod):
             return False
+        if usage.numa is None:
+            return True
         state = self._ledger.state_without(node, {pod.uid}, pod)
         gpus = mask_of(decision.match.gpus)
         return not isinstance(state, NodeState) or still_takes(state, pod.aligned, gpus)
