@@ -105,7 +105,6 @@ def test_job_gets_whole_quad_soon_after_the_pods_on_it_end(sandbox: Sandbox, dgx
     sandbox.assert_sources_agree()
 
 
-@pytest.mark.xfail(reason="GPUs of deleted pods count as used again", strict=False)
 def test_kills_of_extender_and_kube_scheduler_do_not_move_the_end_of_a_wait(
     sandbox: Sandbox, dgx1: str, local_nodes: LocalNodes
 ) -> None:

@@ -60,6 +60,7 @@ class EndedPods:
         self._listed: set[str] = set()
         self._rejections = KubeletRejections()
         self._due: list[tuple[float, str]] = []
+        self._last_list = (-1, 0.0)  # version, and the time at which it was received
 
     def add(
         self, pod: PodView, before: PodView | None, *, version: int, is_exact: bool = True
@@ -77,9 +78,7 @@ class EndedPods:
             return
         now = self._clock()
         until = now + (LONGEST_WAIT_SECONDS if is_exact else UNKNOWN_VERSION_WAIT_SECONDS)
-        ended = EndedPod(pod, version, is_exact, is_confirmed(pod), until)
-        self._on.setdefault(pod.node, {})[pod.uid] = ended
-        heappush(self._due, (until, pod.node))
+        self._keep(EndedPod(pod, version, is_exact, is_confirmed(pod), until), pod.node)
         if before is not None and is_admission_error(pod):
             paused_until = self._rejections.add(pod, now)
             if paused_until is not None:
@@ -94,6 +93,27 @@ class EndedPods:
         latest = _LARGEST_VERSION if version is None else version
         for claim in claims:
             self.add(claimed_pod(claim), None, version=latest, is_exact=False)
+
+    def note_list(self, version: int) -> None:
+        """Record that a list of pods with this version was received now."""
+        self._last_list = version, self._clock()
+
+    def add_unlisted(self, claims: Iterable[Claim], *, pods_version: int) -> None:
+        """Add deleted pods that had claims and that neither the last list nor the watch shows.
+
+        ``pods_version`` is the version up to which the watch has shown changes. A pod existed at
+        the version of its claim. For example, the last list has version 50 and the watch has shown
+        version 90. A pod with a claim of version 40 ended before the list was received, so it is
+        treated as if its claim had been known then. A pod with a claim of version 60 was shown by
+        the watch, and so was its end. The watch will still show a pod with a claim of version 95.
+        """
+        version, received = self._last_list
+        for claim in claims:
+            if int(claim.version) > pods_version:
+                self.add_lost([claim])
+            elif int(claim.version) <= version and claim.uid not in self._on.get(claim.node, {}):
+                until = received + UNKNOWN_VERSION_WAIT_SECONDS
+                self._keep(EndedPod(claimed_pod(claim), version, False, False, until), claim.node)
 
     def add_running(self, pod: PodView, before: PodView | None) -> None:
         """Remove a live pod from the ended pods: a restore of etcd can bring an ended pod back."""
@@ -139,6 +159,11 @@ class EndedPods:
             {each.pod.uid for each in ended if each.confirmed},
             self._rejections.reason(name, self._clock()),
         )
+
+    def _keep(self, ended: EndedPod, node: str) -> None:
+        self._outdated.add(node)
+        self._on.setdefault(node, {})[ended.pod.uid] = ended
+        heappush(self._due, (ended.until, node))
 
     def _confirm(self, pod: PodView) -> None:
         """Mark an ended pod as confirmed if its new view shows that its containers stopped."""

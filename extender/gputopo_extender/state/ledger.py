@@ -226,7 +226,11 @@ class Ledger:
 
         The pod may have been bound and started before its deletion, so it is added as an ended pod.
         """
-        self._ended.add_lost(self.reservations.of_pod(uid))
+        claims = self.reservations.of_pod(uid)
+        if uid in self._pods:
+            self._ended.add_lost(claims)
+        else:
+            self._ended.add_unlisted(claims, pods_version=self.pods_version)
         self.reservations.end(uid)
 
     def _begin_at(self, version: int) -> None:
@@ -237,6 +241,7 @@ class Ledger:
             self.reservations.doubt_bound()
             self.relist.set()
         self.pods_version = version
+        self._ended.note_list(version)
 
     def _put(self, pod: PodView, before: PodView | None) -> None:
         pod = with_history(pod, before)

@@ -15,7 +15,16 @@ from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from support.builders.objects import at_version, pod
 from support.builders.requests import pod_view
-from support.extender.ended_pods import DGX, LATER, World, bound, reserve
+from support.extender.ended_pods import (
+    BOUND,
+    DELETED,
+    DGX,
+    LATER,
+    World,
+    bound,
+    list_pods,
+    reserve,
+)
 
 
 class NoPods(PodApi):
@@ -116,3 +125,65 @@ def test_claim_for_a_pod_that_this_process_binds_is_resolved_after_the_bind(worl
     fence = ClaimFence(world.ledger, OneClaim(claim), ShownPods(world), timeout_seconds=1)
     asyncio.run(fence.load(pod_view(pod("next"))))
     assert world.ledger.reservations.of_others() == (claim,)
+
+
+def claim_of_b(version: int) -> Claim:
+    return Claim("uid-b", "default", "b", str(version), "n1", (DGX.gpus[2].uuid,))
+
+
+def load_next(world: World, claim: Claim) -> None:
+    """Read the claims for the first time, as a restarted extender does at its first bind."""
+    fence = ClaimFence(world.ledger, OneClaim(claim), ShownPods(world), timeout_seconds=1)
+    asyncio.run(fence.load(pod_view(pod("next"))))
+    assert world.ledger.reservations.of_others() == ()
+
+
+def test_claim_that_a_killed_extender_left_delays_no_pod_a_minute_later(world: World) -> None:
+    list_pods(world, DELETED)
+    world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
+    load_next(world, claim_of_b(BOUND))
+    assert world.usage.used == 0, "the first list has already shown that the pod is gone"
+
+
+def test_pod_that_ended_just_before_the_first_list_may_still_run(world: World) -> None:
+    list_pods(world, DELETED)
+    world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS - 1.0
+    load_next(world, claim_of_b(BOUND))
+    assert world.usage.deleted == 0b100
+    world.clock.now += 1.0
+    assert world.usage.used == 0
+
+
+def test_claim_changes_nothing_for_a_pod_whose_end_the_watch_has_shown(world: World) -> None:
+    list_pods(world, BOUND)
+    world.put(bound("b", 2, states="running"), BOUND + 2)
+    world.delete(bound("b", 2, states="running"), DELETED)
+    load_next(world, claim_of_b(BOUND + 1))
+    world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
+    assert world.usage.deleted == 0b100, "its node has not confirmed the end yet"
+    world.report(DELETED)
+    assert world.usage.used == 0
+
+
+def test_claim_of_a_listed_pod_does_not_shorten_the_wait_for_its_end(world: World) -> None:
+    running = bound("b", 2, states="running")
+    list_pods(world, BOUND, pod_view(at_version(running, BOUND)))
+    world.delete(running, DELETED)
+    load_next(world, claim_of_b(BOUND - 1))
+    world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
+    assert world.usage.deleted == 0b100
+
+
+def test_claim_of_a_pod_that_the_watch_has_not_shown_yet_waits(world: World) -> None:
+    list_pods(world, BOUND)
+    load_next(world, claim_of_b(LATER + 1))
+    assert world.usage.deleted == 0b100
+    world.clock.now += UNKNOWN_VERSION_WAIT_SECONDS
+    assert world.usage.used == 0
+
+
+def test_claim_of_a_pod_whose_deletion_is_not_shown_yet_waits(world: World) -> None:
+    world.put(pod("b"), BOUND)
+    world.ledger.replace_claims([claim_of_b(BOUND)])
+    world.ledger.end_lost("uid-b")
+    assert world.usage.deleted == 0b100
