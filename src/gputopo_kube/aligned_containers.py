@@ -37,7 +37,8 @@ def exclusive_containers(pod: PodObject, resource: str) -> tuple[AlignedContaine
     """
     if pod.status.qos_class != "Guaranteed" or pod.spec.pod_resources is not None:
         return ()
-    of_name = {each.name: each for each in gpu_containers(pod, resource)}
+    # kubelet knows no NUMA nodes of shares.
+    of_name = {each.name: each for each in gpu_containers(pod, resource) if not each.shared}
     found = [
         AlignedContainer(each.name, gpus, cpus, _kind(each, is_init=is_init))
         for is_init, containers in ((True, pod.spec.init_containers), (False, pod.spec.containers))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from gputopo.api.shares import share_resource
 from gputopo_kube.podmodel import Container, PodObject
 from gputopo_kube.podstatus import ContainerResources
 
@@ -36,11 +37,13 @@ class GpuContainer:
 
     Attributes:
         gpus: number of requested GPUs, at least 1; ``UNKNOWN_COUNT`` if the quantity is not valid.
+        shared: whether the container requests shares of GPUs and no whole GPUs.
     """
 
     name: str
     gpus: int
     kind: ContainerKind = ContainerKind.APPLICATION
+    shared: bool = False
 
     @property
     def keeps_gpus(self) -> bool:
@@ -49,7 +52,10 @@ class GpuContainer:
 
 
 def gpu_containers(pod: PodObject, resource: str) -> tuple[GpuContainer, ...]:
-    """Return the containers that request GPUs, in the order in which kubelet allocates."""
+    """Return the containers that request GPUs or shares, in the order in which kubelet allocates.
+
+    A container that requests both is in the result twice.
+    """
     inits, applications = pod.spec.init_containers or (), pod.spec.containers
     return (
         *_requesting(inits, resource, ContainerKind.INIT),
@@ -76,8 +82,9 @@ def _requesting(
     containers: Iterable[Container], resource: str, kind: ContainerKind
 ) -> Iterable[GpuContainer]:
     for each in containers:
-        quantity = (each.resources or ContainerResources()).quantity(resource)
-        count = 0 if quantity is None else gpu_count(quantity)
-        if count:
-            sidecar = kind is ContainerKind.INIT and each.restart_policy == "Always"
-            yield GpuContainer(each.name, count, ContainerKind.SIDECAR if sidecar else kind)
+        sidecar = kind is ContainerKind.INIT and each.restart_policy == "Always"
+        for name, shared in ((resource, False), (share_resource(resource), True)):
+            quantity = (each.resources or ContainerResources()).quantity(name)
+            if quantity is not None and (count := gpu_count(quantity)):
+                own_kind = ContainerKind.SIDECAR if sidecar else kind
+                yield GpuContainer(each.name, count, own_kind, shared)

@@ -11,6 +11,7 @@ from sys import intern
 from typing import Any, Final
 
 from gputopo.api.names import GROUP, RESOURCE
+from gputopo.api.shares import share_resource
 from gputopo.runtime.times import unix_seconds
 from gputopo.topology.model import MAX_INDEX
 from gputopo_kube.aligned_containers import (
@@ -103,7 +104,13 @@ class PodView:
     @property
     def aligned(self) -> tuple[AlignedContainer, ...]:
         """The containers for which kubelet's topology manager takes NUMA nodes, in its order."""
-        return self.exclusive or tuple(map(without_cpus, self.containers))
+        whole = (each for each in self.containers if not each.shared)
+        return self.exclusive or tuple(map(without_cpus, whole))
+
+    @property
+    def shares(self) -> bool:
+        """Whether the pod requests shares of GPUs."""
+        return any(each.shared for each in self.containers)
 
     @property
     def gpu_keepers(self) -> tuple[GpuContainer, ...]:
@@ -165,6 +172,7 @@ def parse_gpu_pod(document: Mapping[str, Any], resource: str) -> PodView | None:
 def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
     """Return the view of a parsed pod; ``resource`` is the name of the GPU resource."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
+    containers = gpu_containers(pod, resource)
     # Many pods share these names. An interned name is in memory only once.
     return PodView(
         uid=metadata.uid,
@@ -172,7 +180,7 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
         version=version_number(metadata.resource_version),
         node=intern(spec.node_name) if spec.node_name else None,
         phase=intern(status.phase or "Pending"),
-        containers=gpu_containers(pod, resource),
+        containers=containers,
         annotations={
             intern(name): text
             for name, text in (metadata.annotations or {}).items()
@@ -189,9 +197,17 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
         started=status.has_started,
         stopped=status.has_stopped(len(spec.containers)),
         rejected=status.rejection,
-        rejected_for_gpus=status.is_rejected_for(resource, spec.resources()),
+        rejected_for_gpus=status.is_rejected_for(
+            _requested(resource, containers), spec.resources()
+        ),
         exclusive=exclusive_containers(pod, resource),
     )
+
+
+def _requested(resource: str, containers: tuple[GpuContainer, ...]) -> str:
+    """Return the resource of GPUs, or that of shares if the containers request only shares."""
+    only_shares = bool(containers) and all(each.shared for each in containers)
+    return share_resource(resource) if only_shares else resource
 
 
 @lru_cache(_SHARED_LABELS)
@@ -206,16 +222,16 @@ def version_number(text: str | None) -> int:
 
 
 def _may_request(document: Mapping[str, Any], resource: str) -> bool:
-    """Return False if no container of the pod requests the resource, otherwise True.
+    """Return False if no container of the pod requests the resource or shares, otherwise True.
 
     Most pods request no GPU. For them this check replaces parsing, which takes ten times as long.
     The result is true for a malformed pod, so that the parser reports the error.
     """
     try:
-        spec = document["spec"]
+        spec, shares = document["spec"], share_resource(resource)
         containers = (*spec["containers"], *(spec.get("initContainers") or ()))
         return any(
-            resource in (amounts or ())
+            resource in (amounts or ()) or shares in (amounts or ())
             for container in containers
             for amounts in (container.get("resources") or {}).values()
         )

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import CLAIMS_ANNOTATION, GPUS_ANNOTATION
+from gputopo.api.shares import is_share
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuMask, GpuUuid
@@ -42,7 +43,7 @@ class Claim:
         version: the Binding succeeds only if the pod has this resource version. Two extenders
             never claim one pod at the same version. So each new claim changes the Lease, and the
             other extender notices the change.
-        gpus: UUIDs in rank order.
+        gpus: UUIDs in rank order, or the device IDs of shares.
     """
 
     uid: _Text
@@ -99,9 +100,13 @@ def claimants(
         if claim.node == node.node:
             # Claims name GPUs by UUID, because indexes change when another GPU is removed.
             gpus = known_mask(node.topology, claim.gpus)
+            shares = frozenset(filter(is_share, claim.gpus))
             if claim.uid in found:
                 gpus = GpuMask(found[claim.uid].gpus | gpus)
-            found[claim.uid] = Occupant(claim.uid, claim.pod, gpus, pod=pods(claim.uid))
+                shares |= found[claim.uid].shares
+            found[claim.uid] = Occupant(
+                claim.uid, claim.pod, gpus, pod=pods(claim.uid), shares=shares
+            )
     return [*found.values()]
 
 
@@ -116,6 +121,6 @@ def claimed_pod(claim: Claim) -> PodView:
         version=int(claim.version),
         node=claim.node,
         phase="Failed",
-        containers=(GpuContainer("", len(claim.gpus)),),
+        containers=(GpuContainer("", len(claim.gpus), shared=any(map(is_share, claim.gpus))),),
         annotations={GPUS_ANNOTATION: gpus.dump()},
     )

@@ -5,7 +5,7 @@ The module ``usage`` lists the occupants of each node. They show which workloads
 
 from dataclasses import dataclass
 
-from gputopo.topology.model import GpuMask
+from gputopo.topology.model import GpuMask, GpuUuid
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
 
@@ -19,6 +19,7 @@ class Occupant:
         unknown: how many further GPUs the pod has that the agent has not identified yet.
         pod: None if another extender has claimed GPUs for the pod and the watch does not show it.
         ended: whether the pod has ended and its containers may still run.
+        shares: device IDs of the shares that the pod has; empty for a pod with whole GPUs.
     """
 
     uid: str
@@ -27,6 +28,7 @@ class Occupant:
     unknown: int = 0
     pod: PodView | None = None
     ended: bool = False
+    shares: frozenset[GpuUuid] = frozenset()
 
     @property
     def is_stopping(self) -> bool:

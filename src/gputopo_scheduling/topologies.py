@@ -13,15 +13,22 @@ from pydantic import ValidationError
 
 from gputopo.api.model import Condition
 from gputopo.api.names import READY_CONDITION
+from gputopo.api.shares import gpu_of
 from gputopo.api.topology import from_spec
-from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus, ObservedGpu, SizedCapacity
+from gputopo.api.v1alpha1 import (
+    GPUTopologySpec,
+    GPUTopologyStatus,
+    ObservedGpu,
+    ObservedShare,
+    SizedCapacity,
+)
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, TopologyError, mask_of
 from gputopo_scheduling.numa_rules import NumaRules, numa_rules
 
 _LONGEST_REASON: Final = 160
 
-_USED_STATUS: Final = ("alignment", "conditions", "gpus", "observedPodsVersion")
+_USED_STATUS: Final = ("alignment", "conditions", "gpus", "observedPodsVersion", "sharing")
 """The other fields of the status have measurements, which change often and decide nothing here."""
 
 
@@ -33,12 +40,14 @@ class ReportedUser:
         uid: UID of the pod, or None if the agent did not identify the pod.
         pod: namespace and name.
         deleted: whether the pod was deleted or has ended while one of its processes still runs.
+        share: device ID of the share of the GPU that the pod uses; None if it uses the whole GPU.
     """
 
     gpu: GpuIndex
     uid: str | None
     pod: str
     deleted: bool = False
+    share: GpuUuid | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,8 @@ class GpuNode:
         sized_capacity: CPUs, memory and GPUs for pods that gputopo sizes; None if unknown. The
             extender ranks nodes by it. Whether a pod fits does not depend on it.
         numa: how kubelet takes NUMA nodes; None if this limits no choice.
+        most_pods_per_gpu: how many pods can share a GPU; 0 if the node offers no shares.
+        not_shareable: GPUs that take no further sharing pods now.
         admitted: UIDs of the pods whose GPUs and exclusive CPUs kubelet counts as in use; empty
             without ``numa``.
     """
@@ -71,6 +82,8 @@ class GpuNode:
     sized_capacity: SizedCapacity | None = field(default=None, compare=False)
     numa: NumaRules | None = None
     admitted: frozenset[str] = frozenset()
+    most_pods_per_gpu: int = 0
+    not_shareable: GpuMask = GpuMask(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +117,10 @@ def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
         sized_capacity=_sized_capacity(document.get("status") or {}),
         numa=numa_rules(status.alignment, topology),
         admitted=frozenset(status.alignment.admitted if status.alignment else ()),
+        most_pods_per_gpu=status.sharing.most_pods if status.sharing else 0,
+        not_shareable=known_mask(
+            topology, (gpu.uuid for gpu in status.gpus if gpu.sharing_fault is not None)
+        ),
     )
 
 
@@ -130,9 +147,9 @@ def _not_ready(conditions: list[Condition]) -> str | None:
 
 
 def known_mask(topology: NodeTopology, uuids: Iterable[str]) -> GpuMask:
-    """Return a mask of those GPUs of the topology whose UUIDs are in ``uuids``."""
+    """Return a mask of those GPUs of the topology whose UUIDs, or shares, are in ``uuids``."""
     known = topology.index_of
-    return mask_of(known[GpuUuid(uuid)] for uuid in uuids if GpuUuid(uuid) in known)
+    return mask_of(known[gpu] for gpu in map(gpu_of, uuids) if gpu in known)
 
 
 def _users(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[ReportedUser, ...]:
@@ -140,12 +157,14 @@ def _users(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[ReportedUse
     return tuple(
         ReportedUser(
             known[GpuUuid(gpu.uuid)],
-            gpu.pod_uid,
-            f"{gpu.namespace or ''}/{gpu.pod or gpu.pod_uid}",
-            deleted=bool(gpu.pod_deleted),
+            user.pod_uid,
+            f"{user.namespace or ''}/{user.pod or user.pod_uid}",
+            deleted=bool(user.pod_deleted),
+            share=GpuUuid(user.id) if isinstance(user, ObservedShare) else None,
         )
         for gpu in gpus
-        if (gpu.pod_uid or gpu.pod) and GpuUuid(gpu.uuid) in known
+        for user in gpu.shares or (gpu,)
+        if (user.pod_uid or user.pod) and GpuUuid(gpu.uuid) in known
     )
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 
 from gputopo.api.annotations import AnnotationError
-from gputopo.topology.model import GpuMask, NodeTopology, mask_of
+from gputopo.api.shares import is_share
+from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology, mask_of
 from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.numa_rules import NumaRules
@@ -118,13 +119,15 @@ class NodeUsage:
             ended pod stay used until its containers are known to have stopped.
         unknown: how many GPUs of other schedulers' pods the agent has not identified yet.
         blocked: why no GPU of the node may be given to a pod; None if the node is not blocked.
-        shared: GPUs that belong to more than one live pod or reservation. gputopo never causes
-            this, so a shared GPU is an error.
+        shared: GPUs that belong to more than one live pod or reservation, although not all of them
+            have shares. gputopo never causes this, so it is an error.
         not_ready: why the node takes no pods now; None if the node is ready.
         deleted: GPUs of ``used`` that only deleted or ended pods use.
         occupants: the pods that have GPUs of the node or get them by a Binding in flight. Equality
             ignores this field.
         numa: how kubelet takes NUMA nodes; None if this limits no choice.
+        most_pods_per_gpu: how many pods can share a GPU; 0 if the node offers no shares.
+        not_shareable: GPUs that take no further sharing pods now.
     """
 
     generation: int
@@ -138,6 +141,8 @@ class NodeUsage:
     deleted: GpuMask = _NO_GPUS
     occupants: tuple[Occupant, ...] = field(default=(), compare=False, repr=False)
     numa: NumaRules | None = None
+    most_pods_per_gpu: int = 0
+    not_shareable: GpuMask = _NO_GPUS
 
     @property
     def free(self) -> GpuMask:
@@ -168,6 +173,7 @@ class _PodGpus:
     observed: GpuMask
     unknown: int = 0
     blocked: str | None = None
+    shares: frozenset[GpuUuid] = frozenset()
 
     @property
     def all(self) -> GpuMask:
@@ -176,7 +182,9 @@ class _PodGpus:
 
     def occupant(self, *, ended: bool = False) -> Occupant:
         """Return the pod as an occupant of the node."""
-        return Occupant(self.pod.uid, self.pod.key, self.all, self.unknown, self.pod, ended)
+        return Occupant(
+            self.pod.uid, self.pod.key, self.all, self.unknown, self.pod, ended, self.shares
+        )
 
 
 def node_usage(
@@ -199,10 +207,11 @@ def node_usage(
     """
     bound, in_flight = [*pods], [*reserved]
     live = [_pod_gpus(node, pod) for pod in bound]
-    shared = intended = 0
-    for mask in (*(each.annotated for each in live), *(each.gpus for each in in_flight)):
-        shared |= intended & mask
-        intended |= mask
+    masks = (
+        *((each.annotated, each.shares) for each in live),
+        *((each.gpus, each.shares) for each in in_flight),
+    )
+    intended, shared = _intended(masks)
     of_ended = [_pod_gpus(node, pod) for pod in ended]
     used = intended | _observed(node, stopped | {each.pod.uid for each in of_ended})
     deleted = mask_of(user.gpu for user in node.users if user.deleted)
@@ -216,7 +225,7 @@ def node_usage(
         used=GpuMask(used | deleted),
         unknown=sum(each.unknown for each in counted),
         blocked=next((each.blocked for each in counted if each.blocked), None),
-        shared=GpuMask(shared),
+        shared=shared,
         not_ready=node.not_ready,
         deleted=GpuMask(deleted & ~used),
         occupants=(
@@ -225,7 +234,30 @@ def node_usage(
             *(each.occupant(ended=True) for each in of_ended),
         ),
         numa=_rules(node, bound, stable=not in_flight),
+        most_pods_per_gpu=node.most_pods_per_gpu,
+        not_shareable=node.not_shareable,
     )
+
+
+def _intended(
+    masks: Iterable[tuple[GpuMask, frozenset[GpuUuid]]],
+) -> tuple[GpuMask, GpuMask]:
+    """Return the GPUs of all pods, and those that two pods have against the rules.
+
+    Pods may have the same GPU if all of them have shares of it, and no share twice. ``masks`` has
+    the GPUs and shares of each pod.
+    """
+    whole = in_shares = wrong = 0
+    given: set[GpuUuid] = set()
+    for mask, shares in masks:
+        if shares:
+            wrong |= (whole if given.isdisjoint(shares) else whole | in_shares) & mask
+            in_shares |= mask
+            given |= shares
+        else:
+            wrong |= (whole | in_shares) & mask
+            whole |= mask
+    return GpuMask(whole | in_shares), GpuMask(wrong)
 
 
 def gpus_in_use(node: GpuNode, pod: PodView) -> tuple[GpuMask, int]:
@@ -251,7 +283,9 @@ def _observed(node: GpuNode, ended: AbstractSet[str]) -> GpuMask:
 
 
 def _pod_gpus(node: GpuNode, pod: PodView) -> _PodGpus:
-    observed = mask_of(user.gpu for user in node.users if user.uid == pod.uid)
+    users = [user for user in node.users if user.uid == pod.uid]
+    observed = mask_of(user.gpu for user in users)
+    shares = frozenset(user.share for user in users if user.share is not None)
     try:
         annotation = own_gpus(pod)
     except AnnotationOwnerError:
@@ -260,10 +294,11 @@ def _pod_gpus(node: GpuNode, pod: PodView) -> _PodGpus:
         # gputopo chose the GPUs of this pod, but only an observation shows which GPUs these are.
         all_observed = observed.bit_count() >= pod.most_gpus
         blocked = None if all_observed else f"pod {pod.key}: its GPU annotation cannot be parsed"
-        return _PodGpus(pod, GpuMask(0), observed, blocked=blocked)
+        return _PodGpus(pod, GpuMask(0), observed, blocked=blocked, shares=shares)
     if annotation is None:
         # Another scheduler bound the pod, so only the agent knows which GPUs the pod uses.
         missing = max(0, pod.most_gpus - observed.bit_count())
-        return _PodGpus(pod, GpuMask(0), observed, unknown=missing)
-    uuids = (uuid for uuids in annotation.containers.values() for uuid in uuids)
-    return _PodGpus(pod, known_mask(node.topology, uuids), observed)
+        return _PodGpus(pod, GpuMask(0), observed, unknown=missing, shares=shares)
+    devices = [device for devices in annotation.containers.values() for device in devices]
+    shares |= frozenset(GpuUuid(device) for device in devices if is_share(device))
+    return _PodGpus(pod, known_mask(node.topology, devices), observed, shares=shares)

@@ -38,6 +38,10 @@ FACTS_ANNOTATION: Final = "gputopo.io/facts"
 """What is known of the pod's workload: a copy of ``GPUProfile.status.podAnnotation``, which the
 operator or an admission policy writes when the pod is created."""
 
+SHARING_MEMORY_ANNOTATION: Final = "gputopo.io/sharing-memory"
+SHARING_MAX_SLOWDOWN_ANNOTATION: Final = "gputopo.io/sharing-max-slowdown-percent"
+"""GPU memory of a pod that requests a share of a GPU, and how much slower than alone it may run."""
+
 RESOURCES_MODE_ANNOTATION: Final = "gputopo.io/resources-mode"
 RESOURCES_MAX_ANNOTATION: Final = "gputopo.io/resources-max"
 

@@ -35,6 +35,7 @@ from gputopo.api.profile import (
     ProfilingTarget,
     StepsSource,
 )
+from gputopo.api.shares import MAX_SHARES
 from gputopo.api.utility import UtilityFigures, UtilityPercent
 from gputopo.patterns.declared import DeclaredPattern
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge
@@ -83,11 +84,30 @@ class GPUTopologySpec(ApiModel):
     numa_nodes: Annotated[list[TopologyNumaNode], Field(max_length=64)] = []
 
 
+class ObservedShare(ApiModel):
+    """``GPUTopology.status.gpus[].shares[]``: the container that uses a share of the GPU.
+
+    Attributes:
+        id: device ID of the share.
+        pod_deleted: the pod was deleted or has ended, but one of its processes still runs.
+    """
+
+    id: Uuid
+    pod_uid: Annotated[PodUid | None, Field(alias="podUID")] = None
+    namespace: ContainerName | None = None
+    pod: ObjectName | None = None
+    container: ContainerName | None = None
+    pod_deleted: bool | None = None
+
+
 class ObservedGpu(ApiModel):
     """``GPUTopology.status.gpus[]``: health, and the container that uses the GPU.
 
     Attributes:
         pod_deleted: the pod was deleted or has ended, but one of its processes still runs.
+        shares: the containers that share the GPU. The first of them is also the GPU's own user, so
+            an extender that knows no shares treats the GPU as used.
+        sharing_fault: why the GPU takes no further sharing pods now; None if it does.
     """
 
     uuid: Uuid
@@ -98,6 +118,18 @@ class ObservedGpu(ApiModel):
     pod: ObjectName | None = None
     container: ContainerName | None = None
     pod_deleted: bool | None = None
+    shares: Annotated[list[ObservedShare], Field(max_length=MAX_SHARES)] = []
+    sharing_fault: Annotated[str, Field(max_length=1024)] | None = None
+
+
+class SharingCapacity(ApiModel):
+    """``GPUTopology.status.sharing``: how pods can share the GPUs of the node.
+
+    Attributes:
+        most_pods: most pods on one GPU.
+    """
+
+    most_pods: Annotated[int, Field(alias="maxPodsPerGPU", ge=1, le=MAX_SHARES)]
 
 
 class SizedCapacity(ApiModel):
@@ -139,6 +171,7 @@ class GPUTopologyStatus(ApiModel):
         observed_pods_version: a resource version. The status includes all changes of the node's
             pods up to this version. None if the agent did not report a version.
         counters: empty if the agent reads no counters.
+        sharing: None if the node offers no shares of GPUs.
     """
 
     observed_generation: Generation | None = None
@@ -151,6 +184,7 @@ class GPUTopologyStatus(ApiModel):
     measurements: Annotated[list[Measurement], Field(max_length=64)] = []
     samples: Annotated[list[NodeSample], Field(max_length=MAX_NODE_SAMPLES)] = []
     counters: Annotated[list[CounterStatus], Field(max_length=3)] = []
+    sharing: SharingCapacity | None = None
 
 
 MAX_AVOID_RULES = 8

@@ -1,0 +1,135 @@
+"""Shares of GPUs: the names of their resource and devices, and the annotations of sharing pods.
+
+A share is a device of a second extended resource. Its ID is the UUID of the GPU with a number, for
+example ``GPU-1b2c::2``, as NVIDIA's device plugin writes the IDs of its replicas. The extender
+chooses a share exactly as it chooses a GPU, so annotation, kubelet and agent name the same device.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.names import SHARING_MAX_SLOWDOWN_ANNOTATION, SHARING_MEMORY_ANNOTATION
+from gputopo.api.quantity import format_bytes, parse_bytes
+from gputopo.runtime.messages import quoted
+from gputopo.topology.model import GpuUuid, TopologyError
+
+MAX_SHARES: Final = 48
+"""Most pods on one GPU: a V100 or newer serves 48 MPS clients."""
+
+SERVER_BYTES: Final = 512 * 2**20
+"""GPU memory that is kept for the MPS server of a shared GPU."""
+
+MAX_SLOWDOWN_PERCENT: Final = 1000
+
+_SEPARATOR: Final = "::"
+_SUFFIX: Final = "-share"
+
+
+@dataclass(frozen=True, slots=True)
+class SharingLimits:
+    """What a sharing pod declares.
+
+    Attributes:
+        memory_bytes: GPU memory of the pod; None for an equal part of the GPU.
+        max_slowdown_percent: how much longer a step may take than alone; None for the default of
+            the installation.
+    """
+
+    memory_bytes: int | None = None
+    max_slowdown_percent: int | None = None
+
+    def memory_on(self, gpu_bytes: int, most_pods: int) -> int:
+        """Return the memory of the pod on a GPU of this size that at most this many pods share.
+
+        >>> SharingLimits().memory_on(16 * 2**30 + SERVER_BYTES, 4) == 4 * 2**30
+        True
+        """
+        if self.memory_bytes is not None:
+            return self.memory_bytes
+        return usable_bytes(gpu_bytes) // most_pods
+
+
+def share_resource(resource: str) -> str:
+    """Return the extended resource that counts shares of the GPUs that ``resource`` counts.
+
+    >>> share_resource("gputopo.io/gpu")
+    'gputopo.io/gpu-share'
+    """
+    return resource + _SUFFIX
+
+
+def share_id(gpu: GpuUuid, number: int) -> GpuUuid:
+    """Return the ID of one share of a GPU; ``number`` is from 0.
+
+    >>> share_id(GpuUuid("GPU-1b2c"), 2)
+    'GPU-1b2c::2'
+    """
+    return GpuUuid(f"{gpu}{_SEPARATOR}{number}")
+
+
+def is_share(device: str) -> bool:
+    """Return whether a device ID is that of a share."""
+    return _SEPARATOR in device
+
+
+def gpu_of(device: str) -> GpuUuid:
+    """Return the UUID of a device's GPU; the device is a GPU or a share of one.
+
+    >>> gpu_of("GPU-1b2c::2"), gpu_of("GPU-1b2c")
+    ('GPU-1b2c', 'GPU-1b2c')
+    """
+    return GpuUuid(device.partition(_SEPARATOR)[0])
+
+
+def usable_bytes(gpu_bytes: int) -> int:
+    """Return the memory of a GPU that its sharing pods can have together."""
+    return max(0, gpu_bytes - SERVER_BYTES)
+
+
+def parse_sharing(annotations: Mapping[str, str]) -> SharingLimits:
+    """Return the limits that a sharing pod declares; missing annotations are None.
+
+    Raises:
+        AnnotationError: on a value that is not allowed.
+    """
+    return SharingLimits(_memory(annotations), _max_slowdown(annotations))
+
+
+def format_sharing(limits: SharingLimits) -> dict[str, str]:
+    """Return the annotations of a sharing pod; the inverse of :func:`parse_sharing`."""
+    found = {}
+    if limits.memory_bytes is not None:
+        found[SHARING_MEMORY_ANNOTATION] = format_bytes(limits.memory_bytes)
+    if limits.max_slowdown_percent is not None:
+        found[SHARING_MAX_SLOWDOWN_ANNOTATION] = str(limits.max_slowdown_percent)
+    return found
+
+
+def _memory(annotations: Mapping[str, str]) -> int | None:
+    text = annotations.get(SHARING_MEMORY_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        memory = parse_bytes(text)
+    except TopologyError:
+        memory = 0
+    if not 0 < memory < 2**53:
+        raise AnnotationError(
+            f"{SHARING_MEMORY_ANNOTATION}: {quoted(text)} is not an amount of memory such as 4Gi"
+        )
+    return memory
+
+
+def _max_slowdown(annotations: Mapping[str, str]) -> int | None:
+    text = annotations.get(SHARING_MAX_SLOWDOWN_ANNOTATION)
+    if text is None:
+        return None
+    digits = text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_SLOWDOWN_PERCENT))
+    if not digits or int(text) > MAX_SLOWDOWN_PERCENT:
+        raise AnnotationError(
+            f"{SHARING_MAX_SLOWDOWN_ANNOTATION}: {quoted(text)} is not a whole number of percent "
+            f"from 0 to {MAX_SLOWDOWN_PERCENT}"
+        )
+    return int(text)
