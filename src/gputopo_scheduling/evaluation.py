@@ -63,6 +63,8 @@ class MisfitKind(StrEnum):
     NUMA_WAITING = "numa_waiting"
     NUMA_BUSY = "numa_busy"
     NUMA_SHAPE = "numa_shape"
+    SHARED = "shared"
+    NOT_SHARED = "not_shared"
 
 
 _TEMPORARY = frozenset(
@@ -75,6 +77,8 @@ _TEMPORARY = frozenset(
         MisfitKind.AVOID,
         MisfitKind.NUMA_WAITING,
         MisfitKind.NUMA_BUSY,
+        MisfitKind.SHARED,
+        MisfitKind.NOT_SHARED,
     }
 )
 """Misfits that end automatically or when other pods end.

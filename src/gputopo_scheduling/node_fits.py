@@ -27,6 +27,8 @@ _NUMA_KINDS = {
     ObstacleKind.PERMANENT: MisfitKind.NUMA_SHAPE,
 }
 
+_TOO_FEW = {MisfitKind.BUSY, MisfitKind.SHARED, MisfitKind.NOT_SHARED}
+
 
 def evaluate_states(
     states: Iterable[AnyNodeState], request: PlacementRequest
@@ -52,7 +54,7 @@ def match_on(
         if state.obstacle is not None:
             return Misfit(_NUMA_KINDS[state.obstacle.kind], state.obstacle.reason)
         return match
-    if state.deleted and match.kind is MisfitKind.BUSY:
+    if state.deleted and match.kind in _TOO_FEW:
         freed = GpuMask(state.free | state.deleted)
         if not isinstance(_match(state, freed, request, running), Misfit):
             return Misfit(MisfitKind.DELETED_PODS, "GPUs in use by processes of deleted pods")
@@ -105,11 +107,19 @@ def _shortage(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
     if state.healthy.bit_count() < size:
         return Misfit(MisfitKind.UNHEALTHY, "too few healthy GPUs")
     if count < size:
-        return Misfit(MisfitKind.BUSY, "too few free GPUs")
+        return _too_few(state, free, size)
     if count - state.unknown < size:
         reason = "the agent does not yet report which GPUs other schedulers' pods use"
         return Misfit(MisfitKind.UNOBSERVED, reason)
     return None
+
+
+def _too_few(state: NodeState, free: GpuMask, size: int) -> Misfit:
+    if state.not_shared is not None:
+        return Misfit(MisfitKind.NOT_SHARED, state.not_shared)
+    if size <= (free | state.in_shares & state.healthy).bit_count():
+        return Misfit(MisfitKind.SHARED, "too few free GPUs beside those that pods share")
+    return Misfit(MisfitKind.BUSY, "too few free GPUs")
 
 
 def _restricted(state: NodeState, free: GpuMask, size: int) -> Misfit | None:

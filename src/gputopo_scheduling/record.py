@@ -8,7 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gputopo.api.annotations import PlacementAnnotation
+from gputopo.api.annotations import (
+    LONGEST_SHARING_REASON,
+    PlacementAnnotation,
+    SharingFigures,
+)
 from gputopo.api.known_facts import FactsAnnotation, parse_known_facts
 from gputopo.api.names import POLICY_ANNOTATION
 from gputopo.api.replay import RecordedFact, RecordedNodes, RecordedUtility, ReplayRecord
@@ -22,6 +26,7 @@ from gputopo.placement.model import Match, PlacementRequest
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.utility.surroundings import Surroundings
+from gputopo_scheduling.sharing import SharedGpu
 
 FROM_ANNOTATION: Final = "Annotation"
 FROM_DEFAULT: Final = "Default"
@@ -60,7 +65,10 @@ def request_origin(annotations: Mapping[str, str]) -> RequestOrigin:
 
 
 def placement_figures(
-    request: PlacementRequest, match: Match, topology: NodeTopology
+    request: PlacementRequest,
+    match: Match,
+    topology: NodeTopology,
+    shared: SharedGpu | None = None,
 ) -> PlacementAnnotation:
     """Return the annotation of a match on a node, without the record for a replay."""
     worst_and_best = effective_table(topology, request.pattern, PHYSICAL).worst_and_best
@@ -81,6 +89,21 @@ def placement_figures(
         exact=match.exact,
         aggregate_bound_mb_per_s=None if match.exact else match.bound_mb_per_s,
         utility=None if match.utility is None else UtilityFigures.of(match.utility),
+        sharing=None if shared is None else _sharing_figures(shared),
+    )
+
+
+def _sharing_figures(shared: SharedGpu) -> SharingFigures:
+    option = shared.option
+    if option is None or option.decision is None:
+        return SharingFigures(share=shared.share)
+    decision = option.decision
+    return SharingFigures(
+        share=shared.share,
+        beside=list(option.beside),
+        summed_speed_permille=decision.gain and round(1000 * decision.gain.summed_speed),
+        slowdown_percents=[round(each.percent) for each in decision.slowdowns],
+        reason=decision.text[:LONGEST_SHARING_REASON],
     )
 
 

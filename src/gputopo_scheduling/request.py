@@ -8,6 +8,7 @@ from gputopo.api.known_facts import FactsAnnotation, parse_known_facts
 from gputopo.api.measuring import parse_measuring
 from gputopo.api.names import EDGES_ANNOTATION, PATTERN_ANNOTATION
 from gputopo.api.request import RequestAnnotations, parse_request, require_utility
+from gputopo.api.shares import parse_sharing, share_resource
 from gputopo.api.waiting import parse_max_wait
 from gputopo.patterns.declared import resolve_pattern
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
@@ -25,7 +26,7 @@ def placement_request(
 
     If the pod is invalid, return a misfit that names the field or annotation and the remedy.
     """
-    if reason := _unusable_containers(pod, resource):
+    if reason := _unusable_containers(pod, resource) or _unusable_shares(pod, resource):
         return Misfit(MisfitKind.REJECTED, reason)
     size = sum(container.gpus for container in pod.gpu_keepers)
     if size > MAX_GPUS_PER_POD:
@@ -39,6 +40,7 @@ def placement_request(
         # Parse these too, so that a pod with a wrong value is rejected here.
         parse_measuring(pod.annotations)
         parse_max_wait(pod.annotations)
+        parse_sharing(pod.annotations)
         pattern, pattern_fact = _pattern(annotated, facts, size)
         if annotated.min_utility_percent is not None:
             require_utility(annotated.policy or default_policy)
@@ -77,6 +79,19 @@ def _unusable_containers(pod: PodView, resource: str) -> str | None:
                 f"{resource} in init container {each.name!r}: {each.gpus} requested, but {after} "
                 f"keeps only {most} GPUs: request at most {most}"
             )
+    return None
+
+
+def _unusable_shares(pod: PodView, resource: str) -> str | None:
+    """Return why no node can take the requested shares, or None if the pod may have them."""
+    shares = [each for each in pod.containers if each.shared]
+    name = share_resource(resource)
+    if not shares:
+        return None
+    if len(shares) < len(pod.containers):
+        return f"{name}: requested together with {resource}; request only one of them"
+    if len(shares) > 1 or shares[0].gpus > 1 or not shares[0].keeps_gpus:
+        return f"{name}: request 1 in one container of the pod, which is not an init container"
     return None
 
 

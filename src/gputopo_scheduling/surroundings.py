@@ -32,6 +32,7 @@ from gputopo.utility.interference import RunningNeighbour, SlowdownTable, Worklo
 from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.occupants import Occupant
+from gputopo_scheduling.sharing_facts import KnownSharing, parse_sharing_facts
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeUsage
 
@@ -55,10 +56,16 @@ class BesideSlowdown(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownWorkload:
-    """What a GPUProfile shows about the interference of its workload."""
+    """What a GPUProfile shows about its workload beside others.
+
+    Attributes:
+        beside: slowdowns by pods with other GPUs of the node.
+        sharing: speeds beside pods on the same GPU; None if there are no facts.
+    """
 
     kind: WorkloadKind
     beside: tuple[BesideSlowdown, ...] = ()
+    sharing: KnownSharing | None = None
 
 
 LARGEST_SLOWDOWN: Final = 4.0
@@ -188,7 +195,8 @@ def parse_workload(document: Document) -> KnownWorkload:
     ]
     group = _declared_group(document.get("spec")) or _measured_group(facts.get("links"))
     name = f"{metadata['namespace']}/{metadata['name']}"
-    return KnownWorkload(WorkloadKind(name, group), tuple(sorted(beside)))
+    sharing = parse_sharing_facts(name, facts)
+    return KnownWorkload(WorkloadKind(name, group), tuple(sorted(beside)), sharing)
 
 
 def interference_facts(profiles: Iterable[Document]) -> InterferenceFacts:

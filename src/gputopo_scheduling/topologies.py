@@ -27,6 +27,7 @@ from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, Top
 from gputopo_scheduling.numa_rules import NumaRules, numa_rules
 
 _LONGEST_REASON: Final = 160
+_NO_GPUS: Final = GpuMask(0)
 
 _USED_STATUS: Final = ("alignment", "conditions", "gpus", "observedPodsVersion", "sharing")
 """The other fields of the status have measurements, which change often and decide nothing here."""
@@ -83,7 +84,7 @@ class GpuNode:
     numa: NumaRules | None = None
     admitted: frozenset[str] = frozenset()
     most_pods_per_gpu: int = 0
-    not_shareable: GpuMask = GpuMask(0)
+    not_shareable: GpuMask = _NO_GPUS
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,8 @@ class NodeState:
         numa: how kubelet takes NUMA nodes; None if this limits no choice.
         obstacle: only in the state for one pod, see :mod:`gputopo_scheduling.numa_limits`.
         restrictions: GPUs that one pod may not use; empty in the state for all pods.
+        in_shares: GPUs of which pods have shares.
+        not_shared: only in the state for a pod that requests a share: why it shares no GPU.
     """
 
     structure: NodeTopology
@@ -92,6 +94,8 @@ class NodeState:
     numa: NumaRules | None = None
     obstacle: NumaObstacle | None = None
     restrictions: tuple[Restriction, ...] = ()
+    in_shares: GpuMask = _NO_GPUS
+    not_shared: str | None = None
 
     def usable(self, free: GpuMask) -> GpuMask:
         """Return the GPUs of ``free`` that no restriction concerns."""
@@ -105,7 +109,7 @@ class NodeState:
         return (
             self.structure.fingerprint,
             *(self.healthy, self.free, self.unknown, self.blocked, self.not_ready, self.deleted),
-            *(self.restrictions, self.numa, self.obstacle),
+            *(self.restrictions, self.numa, self.obstacle, self.in_shares, self.not_shared),
         )
 
 
@@ -128,6 +132,7 @@ class NodeUsage:
         numa: how kubelet takes NUMA nodes; None if this limits no choice.
         most_pods_per_gpu: how many pods can share a GPU; 0 if the node offers no shares.
         not_shareable: GPUs that take no further sharing pods now.
+        shares: device IDs of all shares in use, also of pods that have ended.
     """
 
     generation: int
@@ -143,6 +148,12 @@ class NodeUsage:
     numa: NumaRules | None = None
     most_pods_per_gpu: int = 0
     not_shareable: GpuMask = _NO_GPUS
+    shares: frozenset[GpuUuid] = frozenset()
+
+    @property
+    def in_shares(self) -> GpuMask:
+        """The GPUs of which pods have shares."""
+        return known_mask(self.topology, self.shares)
 
     @property
     def free(self) -> GpuMask:
@@ -157,6 +168,7 @@ class NodeUsage:
             *(self.topology, self.healthy, self.free, self.unknown, self.blocked, self.not_ready),
             deleted=deleted,
             numa=self.numa,
+            in_shares=self.in_shares if self.shares else _NO_GPUS,
         )
 
 
@@ -218,6 +230,9 @@ def node_usage(
     for each in of_ended:
         deleted = GpuMask(deleted | each.annotated | each.observed)
     counted = [*live, *of_ended]
+    gone = stopped | {each.pod.uid for each in of_ended}
+    shares = {user.share for user in node.users if user.share and user.uid not in gone}
+    shares.update(*(each.shares for each in counted), *(each.shares for each in in_flight))
     return NodeUsage(
         generation=node.generation,
         topology=node.topology,
@@ -236,6 +251,7 @@ def node_usage(
         numa=_rules(node, bound, stable=not in_flight),
         most_pods_per_gpu=node.most_pods_per_gpu,
         not_shareable=node.not_shareable,
+        shares=frozenset(shares),
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gputopo.api.names import AVOID_ANNOTATION
 from gputopo.placement.model import Match
-from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.state.decision import Choice, Decision, decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.node_fits import match_on
@@ -62,7 +62,7 @@ def place(ledger: Ledger, view: PodView, chance: Random) -> list[str] | None:
         match = match_on(state, request_in(view))
         if isinstance(match, Match):
             decision = decide(
-                *(view, request_in(view), match),
+                *(view, request_in(view), Choice(match)),
                 node=node,
                 usage=usage,
                 origin=request_origin(view.annotations),

@@ -5,6 +5,7 @@ The binder calls this module with a ``Match``: the GPU that the policy has chose
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import (
@@ -14,9 +15,10 @@ from gputopo.api.names import (
     RETRY_ANNOTATION,
 )
 from gputopo.api.replay import RecordedNodes
+from gputopo.api.shares import gpu_of
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.paths import surroundings_on_node
-from gputopo.topology.model import GpuUuid, mask_of
+from gputopo.topology.model import GpuMask, GpuUuid, mask_of
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.record import (
@@ -26,6 +28,7 @@ from gputopo_scheduling.record import (
     replay_record,
 )
 from gputopo_scheduling.restrictions import may_use, usable_gpus
+from gputopo_scheduling.sharing import SharedGpu
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeUsage
@@ -61,38 +64,54 @@ class Decision:
             and may_use(usage, pod, mask_of(gpus))
             and usage.generation == self.generation
             # A GPUTopology that was deleted and created again starts at generation 1 again.
-            and tuple(map(usage.topology.uuid_of.get, gpus)) == self.claim.gpus
+            and tuple(map(usage.topology.uuid_of.get, gpus)) == tuple(map(gpu_of, self.claim.gpus))
             and usage.not_ready is None
             and mask_of(gpus) & ~usage.healthy == 0
         )
 
 
+class Choice(NamedTuple):
+    """The GPUs that were chosen on a node.
+
+    Attributes:
+        match: the GPUs.
+        running: the jobs that run on the node.
+        shared: the share of the GPU that the pod gets; None for whole GPUs.
+    """
+
+    match: Match
+    running: NodeSurroundings = NOTHING_RUNS
+    shared: SharedGpu | None = None
+
+
 def decide(
     pod: PodView,
     request: PlacementRequest,
-    match: Match,
+    choice: Choice,
     *,
     node: str,
     usage: NodeUsage,
     origin: RequestOrigin,
     compared: RecordedNodes | None,
-    running: NodeSurroundings = NOTHING_RUNS,
 ) -> Decision:
-    """Return the decision that gives a pod the GPUs of ``match``.
+    """Return the decision that gives a pod the chosen GPUs.
 
     ``origin`` is where the request came from. ``compared`` is how the node compared with the other
-    nodes in filter; None if this is unknown. ``running`` are the jobs that run on the node.
+    nodes in filter; None if this is unknown.
     """
+    match, running, shared = choice
     uuids = tuple(usage.topology.uuid_of[index] for index in match.gpus)
+    devices = uuids if shared is None else (shared.share,)
     gpus = GpusAnnotation(
         uid=pod.uid,
         node=node,
         generation=usage.generation,
-        containers=_by_container(pod, uuids),
+        containers=_by_container(pod, devices),
     )
     around = surroundings_on_node(request, running.neighbours)
-    figures = placement_figures(request, match, usage.topology)
-    known = (request, origin, match, usage.topology, usage.free, compared)
+    figures = placement_figures(request, match, usage.topology, shared)
+    free = usage.free if shared is None else GpuMask(usage.free | mask_of(match.gpus))
+    known = (request, origin, match, usage.topology, free, compared)
     replay = replay_record(*known, around, usable_gpus(usage, pod))
     if usage.numa is not None:
         policy = usage.numa.manager.policy.value
@@ -100,7 +119,7 @@ def decide(
     sensitive = "sensitive" if request.sensitive else "insensitive"
     kind = f"{sensitive} {request.pattern.kind} of {request.size}"
     return Decision(
-        claim=Claim(pod.uid, pod.namespace, pod.name, str(pod.version), node, uuids),
+        claim=Claim(pod.uid, pod.namespace, pod.name, str(pod.version), node, devices),
         generation=usage.generation,
         match=match,
         reason=f"{request.policy} {kind} ({request.sensitivity_reason})",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
+from gputopo_scheduling.sharing import SharingKnowledge, SharingPolicy
 from gputopo_scheduling.surroundings import (
     NOTHING_RUNS,
     InterferenceFacts,
@@ -33,6 +34,8 @@ class NodeInterference:
         self._refresh_at = clock()
         self._by_node: dict[str, tuple[NodeUsage, NodeSurroundings]] = {}
         self._shared = WeakValueDictionary({NOTHING_RUNS.neighbours: NOTHING_RUNS})
+        self._sharing_policy = SharingPolicy()
+        self._sharing: tuple[InterferenceFacts, SharingKnowledge] | None = None
 
     def replace(self, workloads: Iterable[KnownWorkload]) -> None:
         """Replace all workloads by those of a list."""
@@ -60,6 +63,18 @@ class NodeInterference:
             self._changed = False
             self._refresh_at = self._clock() + REFRESH_SECONDS
         return self._facts
+
+    @property
+    def sharing(self) -> SharingKnowledge:
+        """What the facts show about workloads that share a GPU; a new object if they change."""
+        facts = self.facts
+        if self._sharing is None or self._sharing[0] is not facts:
+            self._sharing = facts, SharingKnowledge.of(facts, self._sharing_policy)
+        return self._sharing[1]
+
+    def set_sharing_policy(self, policy: SharingPolicy) -> None:
+        """Use the settings of the installation."""
+        self._sharing_policy, self._sharing = policy, None
 
     def on_node(self, node: str, usage: NodeUsage) -> NodeSurroundings:
         """Return the surroundings of a node; they are computed only if ``usage`` is a new one."""

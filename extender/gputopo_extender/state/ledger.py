@@ -12,17 +12,20 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from gputopo.api.v1alpha1 import SizedCapacity
+from gputopo.placement.model import Match
 from gputopo_extender.state.ended_pods import EndedPods, with_history
 from gputopo_extender.state.interference import NodeInterference
 from gputopo_extender.state.known_pods import KnownPods
 from gputopo_extender.state.pod_totals import PodTotals
 from gputopo_extender.state.reservations import Reservations
+from gputopo_extender.state.sharing_states import SharingStates
 from gputopo_extender.state.usages import DerivedUsage, UsageCache
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.ended import is_confirmed
 from gputopo_scheduling.evaluation import AnyNodeState, SurroundedState
-from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
+from gputopo_scheduling.restrictions import AvoidingPod, restricted_state, state_for
+from gputopo_scheduling.sharing import SharedGpu, shared_gpu, sharing_state
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
@@ -55,6 +58,7 @@ class Ledger:
         self.interference = NodeInterference(clock)
         self._ended = EndedPods(clock, self._outdated)
         self._derived = UsageCache(self._outdated, self._usage_of)
+        self._shares = SharingStates()
         self.pods_version = 0
         self.rewinds = 0
         self.relist = asyncio.Event()
@@ -81,7 +85,22 @@ class Ledger:
     ) -> list[NodeState | UnreadableTopology | None]:
         """Return the states of nodes for one pod; None for a node without a GPUTopology."""
         reserved = bool(self.reservations.of_pod(pod.uid))
+        if pod.shares:
+            knowledge = self.interference.sharing
+            return self._shares.states(self._refreshed(), pod, nodes, knowledge, keep=not reserved)
         return self._refreshed().states_for(pod, nodes, reserved=reserved)
+
+    def state_for(self, usage: NodeUsage, pod: PodView) -> NodeState:
+        """Return the state of a node for a pod, with all that restricts the pod on this node."""
+        if pod.shares:
+            return sharing_state(usage, pod, self.interference.sharing)
+        return state_for(usage, pod)
+
+    def shared_gpu(self, usage: NodeUsage, pod: PodView, match: Match) -> SharedGpu | None:
+        """Return the share that a pod gets of the GPU of ``match``; None for a whole GPU."""
+        if not pod.shares:
+            return None
+        return shared_gpu(usage, pod, match.gpus[0], self.interference.sharing)
 
     def state_without(
         self, node: str, uids: AbstractSet[str], pod: PodView | None = None
@@ -92,8 +111,11 @@ class Ledger:
         if not isinstance(known, GpuNode):
             return known
         usage = self._derive(known, without=uids)
-        state = usage.state if pod is None else restricted_state(usage, AvoidingPod.of(pod))
-        return derived.share(state)
+        if pod is None:
+            return derived.share(usage.state)
+        if pod.shares:
+            return derived.share(self.state_for(usage, pod))
+        return derived.share(restricted_state(usage, AvoidingPod.of(pod)))
 
     def surroundings(self, node: str) -> NodeSurroundings:
         """Return the workloads that run on a node; equal surroundings are the same object."""

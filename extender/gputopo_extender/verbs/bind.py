@@ -18,7 +18,7 @@ from gputopo_extender.fencing.binding_writer import BindingWriter, BindOutcome, 
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.protocol import ExtenderBindingArgs
-from gputopo_extender.state.decision import decide
+from gputopo_extender.state.decision import Choice, decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.state.reservations import BindingProgress
@@ -32,7 +32,6 @@ from gputopo_scheduling.claims import ClaimsError
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on, missing
 from gputopo_scheduling.record import request_origin
-from gputopo_scheduling.restrictions import state_for
 from gputopo_scheduling.usage import NodeUsage
 
 _MOST_TRIES: Final = 4
@@ -182,19 +181,18 @@ class Binder:
         if not isinstance(usage, NodeUsage):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {missing(usage).reason}")
         running = self._ledger.surroundings(node)
-        state = state_for(usage, pod)
+        state = self._ledger.state_for(usage, pod)
         match = match_on(state, request, running)
         if not isinstance(match, Misfit) and not self._postponed.accepts(pod.uid, match):
             match = Misfit(MisfitKind.POSTPONED, "other pods have taken the better GPUs meanwhile")
         if isinstance(match, Misfit):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {match.reason}")
         decision = decide(
-            *(pod, request, match),
+            *(pod, request, Choice(match, running, self._ledger.shared_gpu(usage, pod, match))),
             node=node,
             usage=usage,
             origin=request_origin(requested.annotations),
             compared=requested.compared,
-            running=running,
         )
         decision = self._postponed.with_end(decision, pod)
         # No other code runs between the checks above and the reservation in ``write``.

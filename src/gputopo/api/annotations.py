@@ -6,7 +6,7 @@ known of the workload in :mod:`gputopo.api.known_facts`.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -15,6 +15,8 @@ from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.api.utility import UtilityFigures
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
+
+LONGEST_SHARING_REASON: Final = 512
 
 
 class AnnotationError(InvalidInputError):
@@ -43,6 +45,25 @@ class GpusAnnotation(JsonAnnotation):
     containers: dict[str, Annotated[list[Uuid], Field(min_length=1)]]
 
 
+class SharingFigures(ApiModel):
+    """``sharing`` of the annotation ``gputopo.io/placement``: the share that the pod got, and why.
+
+    Attributes:
+        share: device ID of the share.
+        beside: namespaces and names of the pods that shared the GPU already.
+        summed_speed_permille: predicted sum of the normalised speeds of all pods on the GPU, in
+            thousandths; None if it was unknown, or if the GPU was idle.
+        slowdown_percents: predicted slowdown of each pod of ``beside``, then of the pod itself.
+        reason: the prediction in words; empty if the GPU was idle.
+    """
+
+    share: Uuid
+    beside: Annotated[list[str], Field(max_length=64)] = []
+    summed_speed_permille: int | None = None
+    slowdown_percents: Annotated[list[int], Field(max_length=64)] = []
+    reason: Annotated[str, Field(max_length=LONGEST_SHARING_REASON)] = ""
+
+
 class PlacementAnnotation(JsonAnnotation):
     """``gputopo.io/placement``: why the extender chose the GPUs of a pod, and their bandwidths.
 
@@ -59,6 +80,7 @@ class PlacementAnnotation(JsonAnnotation):
         exact: false if another rank order of the chosen GPUs may have more aggregate bandwidth.
             ``aggregate_bound_mb_per_s`` is then an upper bound for all rank orders, else None.
         utility: utility of the chosen GPUs; None for all policies except Utility.
+        sharing: None for pods with whole GPUs.
         replay: what a repetition of the decision needs; :mod:`gputopo.api.replay` parses it. So a
             record in an unknown format does not make the other fields unreadable. None if an older
             version of gputopo placed the pod.
@@ -81,6 +103,7 @@ class PlacementAnnotation(JsonAnnotation):
     exact: bool = True
     aggregate_bound_mb_per_s: Annotated[int | None, Field(alias="aggregateBoundMBps")] = None
     utility: UtilityFigures | None = None
+    sharing: SharingFigures | None = None
     replay: Any = None
 
 

@@ -26,6 +26,12 @@ MAX_SAMPLES = 64
 MAX_NODE_SAMPLES = 32
 """Most samples in the status of one GPUTopology; the newest stay."""
 
+MAX_SHARES = 48
+"""Most pods on one GPU: a V100 or newer serves 48 MPS clients."""
+
+MAX_SHARING_FACTS = 32
+"""Most facts about sharing of one GPUProfile."""
+
 StepsSource: TypeAlias = Literal["SDK", "Metrics", "Log"]
 """How the agent counts the training steps of a container."""
 
@@ -105,6 +111,8 @@ class Sample(ApiModel):
         socket_neighbours: workloads of other pods with GPUs on the same NUMA nodes; a workload that
             has several pods occurs several times.
         node_neighbours: workloads of all other pods with GPUs on the node.
+        gpu_neighbours: workloads of the pods that share the container's GPU. The other two lists
+            lack these pods.
         traffic: None if no counters could be read, or with one GPU.
         load: None if no counters could be read, or another container used one of the GPUs.
     """
@@ -128,6 +136,7 @@ class Sample(ApiModel):
     memory_bytes: Annotated[int | None, Field(ge=1)] = None
     socket_neighbours: Annotated[list[WorkloadName], Field(max_length=64)] = []
     node_neighbours: Annotated[list[WorkloadName], Field(max_length=64)] = []
+    gpu_neighbours: Annotated[list[WorkloadName], Field(max_length=MAX_SHARES - 1)] = []
     traffic: SampleTraffic | None = None
     load: SampleLoad | None = None
 
@@ -242,6 +251,22 @@ class NeighbourFact(ApiModel):
     samples: SampleCount
 
 
+class SharingFact(ApiModel):
+    """``GPUProfile.status.facts.sharing[]``: the speed while others share the workload's GPU.
+
+    Attributes:
+        beside: the workloads of the other pods on the GPU, sorted; a workload that has several
+            pods there occurs several times.
+        speed_permille: training steps per second, in thousandths of those alone on the GPU.
+        ci_permille: half the width of the 95 % confidence interval, in thousandths of the speed.
+    """
+
+    beside: Annotated[list[WorkloadName], Field(min_length=1, max_length=MAX_SHARES - 1)]
+    speed_permille: Annotated[int, Field(ge=1, le=10_000)]
+    ci_permille: CiPermille
+    samples: SampleCount
+
+
 class ScalingFact(ApiModel):
     """``GPUProfile.status.facts.scaling[]``: the throughput of the workload with ``gpus`` GPUs.
 
@@ -319,6 +344,7 @@ class WorkloadFacts(ApiModel):
     scaling: Annotated[list[ScalingFact], Field(max_length=MAX_GPUS_PER_POD)] = []
     communication: Annotated[list[CommunicationFact], Field(max_length=MAX_GPUS_PER_POD)] = []
     load: Annotated[list[LoadFact], Field(max_length=MAX_GPUS_PER_POD)] = []
+    sharing: Annotated[list[SharingFact], Field(max_length=MAX_SHARING_FACTS)] = []
 
 
 class DatasetSpec(ApiModel):

@@ -15,9 +15,6 @@ from gputopo.api.quantity import format_bytes, parse_bytes
 from gputopo.runtime.messages import quoted
 from gputopo.topology.model import GpuUuid, TopologyError
 
-MAX_SHARES: Final = 48
-"""Most pods on one GPU: a V100 or newer serves 48 MPS clients."""
-
 SERVER_BYTES: Final = 512 * 2**20
 """GPU memory that is kept for the MPS server of a shared GPU."""
 

@@ -26,6 +26,7 @@ from gputopo.api.model import (
 )
 from gputopo.api.profile import (
     MAX_NODE_SAMPLES,
+    MAX_SHARES,
     CiPermille,
     Measurement,
     MeasurementState,
@@ -35,7 +36,6 @@ from gputopo.api.profile import (
     ProfilingTarget,
     StepsSource,
 )
-from gputopo.api.shares import MAX_SHARES
 from gputopo.api.utility import UtilityFigures, UtilityPercent
 from gputopo.patterns.declared import DeclaredPattern
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge

@@ -10,7 +10,7 @@ from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedNodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.utility.surroundings import JobSurroundings
-from gputopo_extender.state.decision import decide
+from gputopo_extender.state.decision import Choice, decide
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import request_origin
@@ -52,12 +52,11 @@ def placed_pod(
     assert not isinstance(match, Misfit)
     origin = request_origin(view.annotations)
     decision = decide(
-        *(view, request, match),
+        *(view, request, Choice(match, running)),
         node="n1",
         usage=usage,
         origin=origin,
         compared=nodes,
-        running=running,
     )
     document["spec"]["nodeName"] = "n1"
     document["metadata"]["annotations"] |= dict(decision.annotations)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
-from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.state.decision import Choice, Decision, decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import Evaluation, Misfit, evaluation
@@ -96,7 +96,7 @@ def reserve(world: World, document: Document) -> Decision:
     decision = decide(
         pod_view(document),
         request,
-        match,
+        Choice(match),
         node="n1",
         usage=world.usage,
         origin=request_origin(pod_view(document).annotations),

@@ -2,7 +2,7 @@
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
-from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.state.decision import Choice, Decision, decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import Evaluation, Misfit, evaluation
@@ -42,7 +42,7 @@ def decision_for(document: Document, ledger: Ledger) -> Decision:
     return decide(
         pod_view(document),
         request,
-        match,
+        Choice(match),
         node="n1",
         usage=here,
         origin=request_origin(pod_view(document).annotations),

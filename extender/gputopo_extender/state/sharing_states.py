@@ -1,0 +1,73 @@
+"""Keeps the states of nodes for pods that request a share of a GPU.
+
+Such a state depends on the workloads of the pods that share the node's GPUs. It is computed again
+only if the node's usage or the facts about workloads have changed.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import Final
+
+from gputopo_extender.state.usages import UsageCache
+from gputopo_kube.pods import PodView
+from gputopo_scheduling.restrictions import AvoidingPod
+from gputopo_scheduling.sharing import SharingKnowledge, sharing_limits, sharing_state
+from gputopo_scheduling.surroundings import workload_name
+from gputopo_scheduling.topologies import UnreadableTopology
+from gputopo_scheduling.usage import NodeState, NodeUsage
+
+_MOST_PODS: Final = 64
+"""Kinds of pods whose states are kept; the least recently used are dropped first."""
+
+_OfNode = tuple[NodeUsage, NodeState]
+
+
+class SharingStates:
+    """The states of nodes, by what of a pod decides about them."""
+
+    def __init__(self) -> None:
+        self._knowledge = SharingKnowledge()
+        self._kept: OrderedDict[Hashable, dict[str, _OfNode]] = OrderedDict()
+
+    def states(
+        self,
+        derived: UsageCache,
+        pod: PodView,
+        nodes: Sequence[str],
+        knowledge: SharingKnowledge,
+        *,
+        keep: bool,
+    ) -> list[NodeState | UnreadableTopology | None]:
+        """Return the states of nodes for a pod; equal states are the same object.
+
+        If the pod has GPUs reserved, ``keep`` must be False: the pod is not beside itself.
+        """
+        if knowledge is not self._knowledge:
+            self._knowledge = knowledge
+            self._kept.clear()
+        kept = self._kept_of(pod) if keep else {}
+        return [self._state(derived, pod, node, kept) for node in nodes]
+
+    def _state(
+        self, derived: UsageCache, pod: PodView, node: str, kept: dict[str, _OfNode]
+    ) -> NodeState | UnreadableTopology | None:
+        usage = derived.usages.get(node)
+        if not isinstance(usage, NodeUsage):
+            return usage
+        known = kept.get(node)
+        if known is None or known[0] is not usage:
+            state = derived.share(sharing_state(usage, pod, self._knowledge))
+            known = kept[node] = usage, state
+        return known[1]
+
+    def _kept_of(self, pod: PodView) -> dict[str, _OfNode]:
+        avoiding = AvoidingPod.of(pod)
+        key = (
+            *(workload_name(pod), sharing_limits(pod)),
+            *(avoiding.namespace, avoiding.labels, avoiding.rules),
+        )
+        kept = self._kept.setdefault(key, {})
+        self._kept.move_to_end(key)
+        if len(self._kept) > _MOST_PODS:
+            self._kept.popitem(last=False)
+        return kept
