@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from gputopo.api.shares import share_resource
 from gputopo.throughput.exposition import MAX_EXPOSITION_BYTES
 from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.cgroups import Cgroups
@@ -42,6 +43,9 @@ from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.reporter import ReportSources, StatusReporter
 from gputopo_deviceplugin.report.startup import load_known_topology
 from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_deviceplugin.sharing.client import MpsClient
+from gputopo_deviceplugin.sharing.coordinator import SharingCoordinator
+from gputopo_deviceplugin.sharing.device_plugin import ShareDevicePlugin
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import AsyncClient
 from gputopo_kube.endpoint import EndpointClient
@@ -64,7 +68,7 @@ class Agent:
         self._metrics = metrics
         self._pulse = pulse
         self._changes = changes = ChangeSignal()
-        self._state = GpuState()
+        self._state = GpuState(settings.shares_per_gpu)
         self._kubelet = KubeletState(changes)
         self.connection = ApiConnection(changes)
         self._api = NodeApi(
@@ -95,8 +99,9 @@ class Agent:
         self._nri = self._create_nri_connector(read_config)
         self._topology_file = TopologyFile(settings.state_dir)
         self._publisher = TopologyPublisher(self._api)
+        self._coordinator: SharingCoordinator | None = None
         lock = AdmissionLock()
-        self._registrar = self._create_registrar(lock)
+        self._registrars = self._create_registrars(lock)
         self._reporter = self._create_reporter(lock)
 
     def _create_measurer(self) -> Measurer:
@@ -138,7 +143,8 @@ class Agent:
             system_dir=settings.system_dir,
         )
 
-    def _create_registrar(self, lock: AdmissionLock) -> Registrar:
+    def _create_registrars(self, lock: AdmissionLock) -> list[Registrar]:
+        """Return the registrar of the GPUs and, if the agent offers shares, that of the shares."""
         settings = self._settings
         admission = Admission(
             self._tracker,
@@ -150,12 +156,38 @@ class Agent:
             node=settings.node,
             timeout_seconds=settings.admission_timeout_seconds,
         )
-        return Registrar(
+        gpus = Registrar(
             GpuDevicePlugin(self._state, self._kubelet, admission, self._sockets, settings),
             self._state,
             self._kubelet,
             plugin_dir=settings.plugin_dir,
             resource=settings.resource,
+        )
+        if not settings.shares_per_gpu:
+            return [gpus]
+        return [gpus, self._create_share_registrar(admission)]
+
+    def _create_share_registrar(self, admission: Admission) -> Registrar:
+        settings = self._settings
+        self._coordinator = SharingCoordinator(
+            MpsClient(settings.mps_socket, timeout_seconds=settings.mps_timeout_seconds),
+            self._tracker,
+            self._state,
+            self._recorder,
+            self._metrics,
+            node=settings.node,
+        )
+        admission.sharing = self._coordinator
+        kubelet = KubeletState(self._changes)
+        plugin = ShareDevicePlugin(self._state, kubelet, admission, self._sockets, settings)
+        plugin.coordinator = self._coordinator
+        return Registrar(
+            plugin,
+            self._state,
+            kubelet,
+            plugin_dir=settings.plugin_dir,
+            resource=share_resource(settings.resource),
+            with_numa=False,
         )
 
     def _create_reporter(self, lock: AdmissionLock) -> StatusReporter:
@@ -217,7 +249,10 @@ class Agent:
                 self.connection, node, self._publisher, self._topology_file, self._metrics
             )
             loops.create_task(self._create_hardware_watch().run(known))
-            loops.create_task(self._registrar.run())
+            for registrar in self._registrars:
+                loops.create_task(registrar.run())
+            if self._coordinator is not None:
+                loops.create_task(self._coordinator.run())
             loops.create_task(self._offer.run(self._changes))
             if self._numa is not None:
                 loops.create_task(self._numa.run())

@@ -15,6 +15,7 @@ OPERATIONS: Final = (
     "contact",
     "event",
     "measure",
+    "mps",
     "nri",
     "observe",
     "publish",

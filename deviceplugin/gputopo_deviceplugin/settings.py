@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gputopo.api.names import RESOURCE
+from gputopo.api.profile import MAX_SHARES
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 from gputopo.throughput.phases import DEFAULT_RULES, PhaseRules
 from gputopo_kube.kubelet_config import SERVICE_ACCOUNT, KubeletCredentials
@@ -23,6 +24,16 @@ class AgentSettings(ProgramSettings):
     resource: Annotated[
         str, Field(min_length=1, description="extended resource that counts the GPUs")
     ] = RESOURCE
+    shares_per_gpu: Annotated[
+        int,
+        Field(ge=0, le=MAX_SHARES, description="most pods that share a GPU; 0 offers no shares"),
+    ] = 0
+    mps_socket: Annotated[
+        Path, Field(description="socket of the component that runs MPS on this node")
+    ] = Path("/run/gputopo-mps/mps.sock")
+    mps_timeout_seconds: Annotated[
+        Seconds, Field(description="time limit for one request to that component")
+    ] = 15.0
     competing_resources: Annotated[
         str,
         Field(

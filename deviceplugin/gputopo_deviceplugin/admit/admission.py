@@ -6,7 +6,7 @@ Allocate: after such a read, kubelet may treat the GPUs of an unfinished Allocat
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import (
@@ -19,7 +19,12 @@ from gputopo_deviceplugin.admit.identify import (
 )
 from gputopo_deviceplugin.admit.lock import AdmissionLock
 from gputopo_deviceplugin.admit.tracker import UsageTracker
-from gputopo_deviceplugin.admit.verify import intended_users, preferred_gpus, verify
+from gputopo_deviceplugin.admit.verify import (
+    excluded_by,
+    intended_users,
+    preferred_gpus,
+    verify,
+)
 from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod, PodResourcesError
@@ -39,8 +44,31 @@ class PodResources(Protocol):
         ...
 
 
+class Sharing(Protocol):
+    """Starts MPS on the GPUs of sharing pods."""
+
+    async def prepare(self, allocation: ContainerAllocation) -> AdmissionResult:
+        """Return the allocation if the GPU takes its container as a client, or a rejection."""
+        ...
+
+
+class _NoSharing:
+    async def prepare(self, allocation: ContainerAllocation) -> AdmissionResult:
+        return AdmissionRejection(
+            f"pod {allocation.pod.key}: this node offers no shares of GPUs", allocation.pod
+        )
+
+
+NO_SHARING: Final = _NoSharing()
+"""Rejects all sharing pods."""
+
+
 class Admission:
-    """Decides which GPUs a container gets while kubelet admits the container."""
+    """Decides which GPUs a container gets while kubelet admits the container.
+
+    Attributes:
+        sharing: starts MPS on the GPU of a sharing pod.
+    """
 
     def __init__(
         self,
@@ -66,6 +94,7 @@ class Admission:
             node: this node's name.
             timeout_seconds: time limit for all reads from the API server in one call.
         """
+        self.sharing: Sharing = NO_SHARING
         self._pods = tracker.pods
         self._tracker = tracker
         self._pod_resources = pod_resources
@@ -104,6 +133,8 @@ class Admission:
             result = self._verify(gpus, expected)
             if isinstance(result, AdmissionRejection) and expected is None and self._state.aligned:
                 result = await self._allocate_all(gpus, result)
+            if isinstance(result, ContainerAllocation) and result.pod.shares:
+                result = await self.sharing.prepare(result)
             self._lock.set_in_flight(_RECORDING_SECONDS)
             if isinstance(result, AdmissionRejection):
                 self._reject(result)
@@ -133,8 +164,8 @@ class Admission:
             expected,
             self._live_pods(),
             node=self._node,
-            users=self._tracker.find_users(gpus),
-            health=self._state.offered,
+            users=self._tracker.find_users(excluded_by(gpus)),
+            health=self._state.offered_devices,
         )
 
     async def _identify(self, request: PreferenceRequest) -> AdmissionResult:
@@ -153,7 +184,7 @@ class Admission:
         result = self._evaluate(request, listed)
         if isinstance(result, AdmissionRejection):
             users = self._tracker.listed_users()
-            using = {users[gpu].key for gpu in request.available & users.keys()}
+            using = {users[gpu].key for gpu in excluded_by(request.available) & users.keys()}
             await self._pods.refresh((others | using) - requesting, deadline - _now())
             result = self._evaluate(request, listed)
         if isinstance(result, ContainerAllocation) and unread:
@@ -170,7 +201,9 @@ class Admission:
         """Read again the pods that use ``gpus``, except ``expected.pod``: they may have ended."""
         own = expected.pod.uid if isinstance(expected, ContainerAllocation) else None
         intended = intended_users(gpus, own, self._live_pods(), self._node).values()
-        users = self._tracker.find_pods(gpus) | {(user.key, user.uid) for user in intended}
+        users = self._tracker.find_pods(excluded_by(gpus)) | {
+            (user.key, user.uid) for user in intended
+        }
         others = {key for key, uid in users if own is None or uid != own}
         if others:
             await self._pods.refresh(others, self._timeout_seconds)

@@ -7,6 +7,7 @@ from typing import Protocol
 import grpc
 import grpc.aio
 
+from gputopo.api.shares import gpu_of
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.identify import (
@@ -40,7 +41,10 @@ class StepsFolders(Protocol):
 
 
 class GpuDevicePlugin(DevicePluginServicer):
-    """Serves this node's GPUs to kubelet. The ID of a device is the UUID of the GPU."""
+    """Serves this node's GPUs to kubelet. The ID of a device is the UUID of the GPU.
+
+    :class:`gputopo_deviceplugin.sharing.device_plugin.ShareDevicePlugin` serves shares of GPUs.
+    """
 
     def __init__(
         self,
@@ -74,9 +78,9 @@ class GpuDevicePlugin(DevicePluginServicer):
         changes = self._state.changes
         try:
             while True:
-                sent = self._state.offered, self._state.numa_nodes
+                sent = self._offered()
                 yield _devices(*sent)
-                while (self._state.offered, self._state.numa_nodes) == sent:
+                while self._offered() == sent:
                     await changes.wait_after(changes.count)
         finally:
             self._kubelet.remove_watcher()
@@ -121,18 +125,22 @@ class GpuDevicePlugin(DevicePluginServicer):
             response.container_responses.append(injected)
         return response
 
+    def _offered(self) -> tuple[Health, Mapping[GpuUuid, int]]:
+        """Return the health of the devices, and the NUMA nodes to report."""
+        return self._state.offered, self._state.numa_nodes
+
     def _inject(self, allocation: ContainerAllocation) -> api.ContainerAllocateResponse:
-        settings = self._settings
+        settings, gpus = self._settings, [*map(gpu_of, allocation.gpus)]
         if settings.injected_cdi_kind is not None:
-            return cdi_response(allocation.gpus, settings.injected_cdi_kind)
+            return cdi_response(gpus, settings.injected_cdi_kind)
         folder = settings.device_mount or settings.device_dir
         controls = [name for name in CONTROL_DEVICES if (folder / name).exists()]
-        return device_node_response(allocation.gpus, self._gpus, controls, settings.device_dir)
+        return device_node_response(gpus, self._gpus, controls, settings.device_dir)
 
     def _add_locality(
         self, response: api.ContainerAllocateResponse, allocation: ContainerAllocation
     ) -> None:
-        numa_nodes = numa_nodes_of(self._gpus[uuid] for uuid in allocation.gpus)
+        numa_nodes = numa_nodes_of(self._gpus[uuid] for uuid in map(gpu_of, allocation.gpus))
         cpus = read_local_cpus(self._settings.system_dir, numa_nodes) if numa_nodes else ()
         add_locality(response, numa_nodes, cpus)
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from gputopo.api.shares import conflicting, is_share
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.placement import PlacementError, candidate_gpus
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
@@ -19,11 +20,23 @@ from gputopo_kube.pods import PodView
 
 @dataclass(frozen=True, slots=True)
 class PreferenceRequest:
-    """Kubelet's request to choose ``size`` GPUs from ``available``, including all ``required``."""
+    """Kubelet's request to choose ``size`` GPUs from ``available``, including all ``required``.
+
+    Kubelet sends one request for each resource: for GPUs, or for shares of GPUs.
+    """
 
     available: frozenset[GpuUuid]
     required: frozenset[GpuUuid]
     size: int
+
+    @property
+    def shared(self) -> bool:
+        """Whether the request is for shares of GPUs."""
+        return any(map(is_share, self.available))
+
+    def fits(self, container: GpuContainer) -> bool:
+        """Return whether the request may be for this container."""
+        return container.gpus == self.size and container.shared == self.shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +78,21 @@ def identify(
     """
     waiting = list(_waiting(listed, pods, rejected))
     fitting = [
-        (pod, next(each for each in containers if each.gpus == request.size))
+        (pod, next(filter(request.fits, containers)))
         for pod, containers in waiting
-        if any(each.gpus == request.size for each in containers)
+        if any(map(request.fits, containers))
     ]
+    kind = "shares" if request.shared else "GPUs"
     if not fitting:
         others = ", ".join(f"{pod.key} for {_sizes(each)}" for pod, each in waiting) or "none"
         return AdmissionRejection(
-            f"no pod of this node waits for {request.size} GPUs in its next container "
+            f"no pod of this node waits for {request.size} {kind} in its next container "
             f"(waiting: {others})"
         )
     if len(fitting) > 1:
         return AdmissionRejection(
-            f"several pods wait for {request.size} GPUs, and kubelet does not name the pod of its "
-            f"request: {_join(pod.key for pod, _ in fitting)}"
+            f"several pods wait for {request.size} {kind}, and kubelet does not name the pod of "
+            f"its request: {_join(pod.key for pod, _ in fitting)}"
         )
     pod, container = fitting[0]
     waiting_keys = {key for key in _without_gpus(listed) if _may_request(key, pods)} - {pod.key}
@@ -186,8 +200,8 @@ def _obstacle(
         gpu: entry.key for entry in listed for used in entry.containers.values() for gpu in used
     }
     for gpu in gpus:
-        if gpu in users:
-            return f"{gpu} is used by pod {users[gpu]}"
+        if using := sorted(conflicting(gpu) & users.keys()):
+            return f"{using[0]} is used by pod {users[using[0]]}"
         if gpu not in request.available:
             return f"{gpu} is not available on this node now"
     if missing := request.required - set(gpus):

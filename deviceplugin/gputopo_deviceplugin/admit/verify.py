@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from gputopo.api.shares import conflicting
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import (
     AdmissionRejection,
@@ -54,8 +55,8 @@ def verify(
             called Allocate without GetPreferredAllocation.
         pods: live pods of this node.
         node: this node's name.
-        users: the users of GPUs: live pods, and processes of ended and deleted pods.
-        health: health of every GPU of this node.
+        users: the users of GPUs and shares: live pods, and processes of ended and deleted pods.
+        health: health of every GPU and share of this node.
     """
     if isinstance(expected, AdmissionRejection):
         return expected
@@ -72,9 +73,7 @@ def verify(
     others = {gpu: user for gpu, user in users.items() if not _is_own(user, found)}
     others = {**intended_users(gpus, pod.uid, pods, node), **others}
     obstacles = [
-        obstacle
-        for gpu in sorted(gpus)
-        if (obstacle := _obstacle(gpu, others.get(gpu), health)) is not None
+        obstacle for gpu in sorted(gpus) if (obstacle := _obstacle(gpu, others, health)) is not None
     ]
     if obstacles:
         return AdmissionRejection(f"pod {pod.key}: {'; '.join(obstacles)}", pod)
@@ -84,27 +83,35 @@ def verify(
 def intended_users(
     gpus: Sequence[GpuUuid], own_uid: str | None, pods: Iterable[PodView], node: str
 ) -> dict[GpuUuid, GpuUser]:
-    """Return the live pods, except pod ``own_uid``, whose annotations name one of ``gpus``.
+    """Return the live pods, except pod ``own_uid``, whose annotations exclude one of ``gpus``.
 
+    An annotation that names a GPU also excludes its shares, and a share the GPU as a whole.
     If kubelet has lost its record of a running container, only the annotation of the container's
     pod shows which GPUs the container uses.
     """
+    excluded = excluded_by(gpus)
     return {
         gpu: GpuUser(pod.key, container, pod.uid)
         for pod in pods
         if pod.live and pod.uid != own_uid
         for container, intended in _intended_gpus(pod, node).items()
         for gpu in intended
-        if gpu in gpus
+        if gpu in excluded
     }
 
 
-def _obstacle(gpu: GpuUuid, other: GpuUser | None, health: Health) -> str | None:
+def excluded_by(gpus: Iterable[GpuUuid]) -> frozenset[GpuUuid]:
+    """Return all GPUs and shares that no other container may have beside ``gpus``."""
+    return frozenset[GpuUuid]().union(*map(conflicting, gpus))
+
+
+def _obstacle(gpu: GpuUuid, others: Mapping[GpuUuid, GpuUser], health: Health) -> str | None:
     if gpu not in health:
         return f"this node has no {gpu}"
     if (fault := health[gpu]) is not None:
         return f"{gpu} is unhealthy: {fault}"
-    return None if other is None else _describe_use(gpu, other)
+    using = sorted(conflicting(gpu) & others.keys())
+    return _describe_use(using[0], others[using[0]]) if using else None
 
 
 def _describe_use(gpu: GpuUuid, user: GpuUser) -> str:

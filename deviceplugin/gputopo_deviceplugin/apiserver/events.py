@@ -62,6 +62,17 @@ class EventRecorder:
         _log.error("GPUs differ %s", fields(reason=message))
         self._write(_reference(pod), "GPUsDiffer", message)
 
+    def record_sharing_fault(self, pod: PodView, cause: PodView | None, message: str) -> None:
+        """Record that a fatal fault on a shared GPU ended a client; ``cause`` is its pod."""
+        if cause is not None and cause.uid == pod.uid:
+            reason = f"the pod caused a fatal fault on its shared GPU: {message}"
+        elif cause is not None:
+            reason = f"pod {cause.key} caused a fatal fault on the shared GPU: {message}"
+        else:
+            reason = f"a fatal fault on the shared GPU, of unknown cause: {message}"
+        _log.error("fault on a shared GPU %s", fields(pod=pod.key, reason=reason))
+        self._write(_reference(pod), "SharedGPUFault", reason)
+
     def record_invalid_measuring(self, pod: PodView, reason: str) -> None:
         """Record that a pod has an invalid annotation about measuring, so it gives no samples."""
         _log.warning("no samples %s", fields(pod=pod.key, reason=reason))

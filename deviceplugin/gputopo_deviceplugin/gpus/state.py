@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping
 
+from gputopo.api.shares import share_id
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
@@ -21,9 +22,14 @@ class GpuState:
         numa_nodes: the NUMA nodes that the agent reports to kubelet: of every GPU, or none at all.
             If kubelet takes GPUs by NUMA node, GPUs in use are left out.
         aligned: whether kubelet takes GPUs by these NUMA nodes.
+        shares_per_gpu: how many shares of each GPU the agent offers.
+        sharing_faults: why GPUs take no further sharing pods.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shares_per_gpu: int = 0) -> None:
+        """Offer this number of shares of each GPU; 0 offers none."""
+        self.shares_per_gpu = shares_per_gpu
+        self.sharing_faults: Mapping[GpuUuid, str] = {}
         self.changes = ChangeSignal()
         self.hardware: NodeHardware | None = None
         self.unregistered_reason: str | None = "the GPUs of this node were not read yet"
@@ -47,6 +53,35 @@ class GpuState:
             gpu: self._withheld_reason if fault is None and gpu not in self._assigned else fault
             for gpu, fault in health.items()
         }
+
+    @property
+    def offered_shares(self) -> Health:
+        """The health of every share of a GPU as the agent reports it to kubelet.
+
+        A share in use has the health of its GPU. Another share is unhealthy also if MPS does not
+        serve the GPU. A share stays healthy while a container has the whole GPU, because the health
+        would reach kube-scheduler late: the extender and Allocate prevent such a use.
+        """
+        health = self.hardware.health if self.hardware else {}
+        return {
+            share: fault or (None if share in self._assigned else self._free_share_fault(gpu))
+            for gpu, fault in health.items()
+            for share in (share_id(gpu, number) for number in range(self.shares_per_gpu))
+        }
+
+    @property
+    def offered_devices(self) -> Health:
+        """The health of every GPU and of every share."""
+        return {**self.offered, **self.offered_shares}
+
+    def _free_share_fault(self, gpu: GpuUuid) -> str | None:
+        return self._withheld_reason or self.sharing_faults.get(gpu)
+
+    def set_sharing_faults(self, faults: Mapping[GpuUuid, str]) -> None:
+        """Replace the reasons why GPUs take no further sharing pods."""
+        if faults != self.sharing_faults:
+            self.sharing_faults = faults
+            self.changes.notify()
 
     def set_hardware(self, hardware: NodeHardware) -> None:
         """Replace the stored GPUs and their health."""

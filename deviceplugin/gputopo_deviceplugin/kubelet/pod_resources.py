@@ -11,6 +11,7 @@ from typing import Final
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from gputopo.api.shares import share_resource
 from gputopo.errors import GputopoError
 from gputopo.runtime.messages import quoted
 from gputopo.topology.model import GpuUuid
@@ -51,7 +52,7 @@ class ListedPod:
     Kubelet never lists ordinary init containers.
 
     Attributes:
-        containers: the GPUs of each container, by container name.
+        containers: the GPUs, or the shares of GPUs, of each container, by container name.
         cpus: the exclusive CPUs of each container that has some, by container name.
     """
 
@@ -76,7 +77,7 @@ class PodResourcesClient:
             request_serializer=api.AllocatableResourcesRequest.SerializeToString,
             response_deserializer=bytes,
         )
-        self._resource = resource
+        self._resources = frozenset({resource, share_resource(resource)})
 
     async def allocatable_cpus(self, timeout_seconds: float) -> frozenset[int]:
         """Return the CPUs that containers can get exclusively; none without the static manager.
@@ -153,7 +154,7 @@ class PodResourcesClient:
         ids = [
             uuid
             for devices in container.devices
-            if devices.resource_name == self._resource
+            if devices.resource_name in self._resources
             for uuid in devices.device_ids
         ]
         for uuid in ids:

@@ -61,7 +61,10 @@ class Registrar:
         *,
         plugin_dir: Path,
         resource: str,
+        with_numa: bool = True,
     ) -> None:
+        """Register ``resource``; ``with_numa`` is whether kubelet may get NUMA nodes of it."""
+        self._with_numa = with_numa
         self._plugin = plugin
         self._gpus = gpus
         self._kubelet = kubelet
@@ -130,7 +133,8 @@ class Registrar:
         sockets = self._identify_sockets()
         # A kubelet that has just started may have another topologyManagerPolicy. While it is not
         # known, kubelet must not see NUMA nodes.
-        self._gpus.report_numa({})
+        if self._with_numa:
+            self._gpus.report_numa({})
         try:
             async with grpc.aio.insecure_channel(
                 f"unix:{self._kubelet_socket}", options=CHANNEL_OPTIONS

@@ -25,9 +25,7 @@ class ContainerCounters:
         hardware: NodeHardware,
         steps: float | None,
     ) -> None:
-        """Add what was read at one time.
-
-        The load needs no check for other containers: the agent assigns whole GPUs.
+        """Add what was read at one time, while no other container used the GPUs.
 
         Args:
             readings: the readings of all GPUs of the node.

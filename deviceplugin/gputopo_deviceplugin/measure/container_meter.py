@@ -89,12 +89,16 @@ class ContainerMeter:
     ) -> None:
         """Add what was read from the counters of all GPUs of the node.
 
+        The counters of a GPU do not show which of its containers caused them, so they are ignored
+        while other pods share the GPU.
+
         Args:
             readings: the readings by GPU.
             gpus: the GPUs of the container.
             hardware: the GPUs of the node and their NVLinks.
         """
-        if self._environment is not None and self._phases.warm:
+        environment = self._environment
+        if environment is not None and not environment.on_gpu and self._phases.warm:
             several = self._state is RateState.SEVERAL_SENDERS
             self._counters.add(readings, gpus, hardware, None if several else self._steps)
 

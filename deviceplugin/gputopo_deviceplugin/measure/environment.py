@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gputopo.api.annotations import AnnotationError, parse_placement
 from gputopo.api.profile import StepsSource
+from gputopo.api.shares import gpu_of
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.admit.usage import GpuUser
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
@@ -62,6 +63,7 @@ class Environment:
         runtime: limits and image that kubelet has applied.
         on_socket: other pods with GPUs on the same NUMA nodes, sorted.
         on_node: all other pods with GPUs, sorted.
+        on_gpu: the pods that share the container's GPU, sorted. The other two lack these pods.
     """
 
     profile: str | None
@@ -72,6 +74,7 @@ class Environment:
     runtime: ContainerRuntime
     on_socket: tuple[Neighbour, ...]
     on_node: tuple[Neighbour, ...]
+    on_gpu: tuple[Neighbour, ...] = ()
 
 
 def environment_of(
@@ -91,23 +94,27 @@ def environment_of(
         pods: this node's pods.
         hardware: GPUs of this node, and their health.
     """
-    gpus = hardware.gpus
+    gpus, own_gpus = hardware.gpus, frozenset(map(gpu_of, container.gpus))
     # A GPU without an entry in the health is unknown.
-    if any(hardware.health.get(gpu, "unknown") or gpu not in gpus for gpu in container.gpus):
+    if any(hardware.health.get(gpu, "unknown") or gpu not in gpus for gpu in own_gpus):
         return None
-    own = [gpus[gpu] for gpu in container.gpus]
+    own = [gpus[gpu] for gpu in own_gpus]
     numa_nodes = {gpu.numa_node for gpu in own}
     on_socket = {gpu for gpu, each in gpus.items() if each.numa_node in numa_nodes}
-    others = {gpu: user for gpu, user in users.items() if user.uid != container.pod.uid}
+    others = [
+        (gpu_of(device), user) for device, user in users.items() if user.uid != container.pod.uid
+    ]
+    elsewhere = [(gpu, user) for gpu, user in others if gpu not in own_gpus]
     return Environment(
         profile=container.request.profile,
         source=container.request.source,
-        gpus=container.gpus,
+        gpus=own_gpus,
         gpu_model=_models(own),
         bandwidth=_bandwidth(container),
         runtime=container.pod.runtime.containers.get(container.name, ContainerRuntime()),
-        on_socket=_neighbours([others[gpu] for gpu in others.keys() & on_socket], pods),
-        on_node=_neighbours([*others.values()], pods),
+        on_socket=_neighbours([user for gpu, user in elsewhere if gpu in on_socket], pods),
+        on_node=_neighbours([user for _, user in elsewhere], pods),
+        on_gpu=_neighbours([user for gpu, user in others if gpu in own_gpus], pods),
     )
 
 

@@ -101,7 +101,7 @@ class Measurer:
 
     def _update_containers(self, now: float) -> None:
         pods, hardware = self._tracker.pods, self._state.hardware or _UNKNOWN
-        users = self._tracker.find_users(hardware.gpus)
+        users = self._tracker.find_users([*hardware.gpus, *self._state.offered_shares])
         containers = measured_containers(users, pods, reads_logs=self._reads_logs)
         environments: dict[ContainerKey, Environment | None] = {
             # Without the API server, the agent does not know limits and neighbours.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gputopo.api.profile import MAX_NODE_SAMPLES, Measurement, NodeSample
+from gputopo.api.shares import gpu_of
 from gputopo.runtime.log import fields
 from gputopo.throughput.message import StepMessage
 from gputopo.throughput.phases import PhaseRules
@@ -64,7 +65,8 @@ class NodeMeters:
     def add_counters(self, readings: Mapping[GpuUuid, GpuReading], hardware: NodeHardware) -> None:
         """Add what was read from the counters of all GPUs."""
         for key, container in self.containers.items():
-            self._meters[key].add_counters(readings, container.gpus, hardware)
+            gpus = frozenset(map(gpu_of, container.gpus))
+            self._meters[key].add_counters(readings, gpus, hardware)
 
     def measurements(self, now: float) -> tuple[Measurement, ...]:
         """Return the current rate of each container, sorted by namespace, pod and container."""

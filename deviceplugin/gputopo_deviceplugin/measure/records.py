@@ -79,7 +79,8 @@ def to_sample(container: MeasuredContainer, found: FoundSample, time: str) -> No
     runtime = environment.runtime
     on_socket = [each.workload for each in environment.on_socket][:_MOST_NEIGHBOURS]
     on_node = [each.workload for each in environment.on_node][:_MOST_NEIGHBOURS]
-    if sum(map(len, (*on_socket, *on_node))) > _LONGEST_NEIGHBOURS:
+    on_gpu = [each.workload for each in environment.on_gpu]
+    if sum(map(len, (*on_socket, *on_node, *on_gpu))) > _LONGEST_NEIGHBOURS:
         return None
     return NodeSample(
         **_bandwidths(environment.bandwidth),
@@ -99,6 +100,7 @@ def to_sample(container: MeasuredContainer, found: FoundSample, time: str) -> No
         memory_bytes=runtime.memory_bytes,
         socket_neighbours=on_socket,
         node_neighbours=on_node,
+        gpu_neighbours=on_gpu or None,
         traffic=_traffic(found.traffic),
         load=_load(found.load),
     )

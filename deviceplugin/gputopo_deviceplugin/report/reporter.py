@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputopo.api.alignment import KubeletAlignment
+from gputopo.api.v1alpha1 import SharingCapacity
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.admit.numa_report import NumaReporter
 from gputopo_deviceplugin.admit.offer import ADMITTED_SECONDS, DeviceOffer
@@ -199,7 +200,7 @@ class StatusReporter:
             ready=ready_condition(
                 hardware, self._offer.withheld, registered=registered, watched=watched
             ),
-            gpus=observed_gpus(hardware.health, users),
+            gpus=observed_gpus(hardware.health, users, self._state.sharing_faults),
             differing=[each.message for each in self._observer.differing],
             pods_version=self._observed_version,
             processes_visible=visible,
@@ -208,12 +209,17 @@ class StatusReporter:
             alignment=self._alignment(hardware),
             measured=self._measurer.published,
             counters=self._counters.status if self._counters else None,
+            sharing=self._sharing_capacity(),
             sized_capacity=self._capacity.update(
                 sized_capacity(
                     self._node.document, self._tracker.pods.values(), self._settings.resource
                 )
             ),
         )
+
+    def _sharing_capacity(self) -> SharingCapacity | None:
+        most = self._state.shares_per_gpu
+        return SharingCapacity(most_pods=most) if most else None
 
     def _alignment(self, hardware: NodeHardware) -> KubeletAlignment | None:
         numa, topology = self._numa, hardware.topology

@@ -2,13 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from gputopo.api.alignment import KubeletAlignment
 from gputopo.api.model import Condition, ConditionStatus
 from gputopo.api.names import READY_CONDITION
 from gputopo.api.profile import NodeSample
-from gputopo.api.v1alpha1 import CounterStatus, GPUTopologyStatus, ObservedGpu, SizedCapacity
+from gputopo.api.shares import gpu_of, is_share
+from gputopo.api.v1alpha1 import (
+    CounterStatus,
+    GPUTopologyStatus,
+    ObservedGpu,
+    ObservedShare,
+    SharingCapacity,
+    SizedCapacity,
+)
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
@@ -38,6 +47,7 @@ class NodeObservation:
         alignment: how kubelet takes NUMA nodes; None if this limits no choice of GPUs.
         measured: rates and samples; None until the agent has measured for some time.
         counters: what the agent reads counters from; None if it reads none.
+        sharing: how pods share GPUs; None if the agent must not report it.
         counted_samples: whether samples have traffic and load; None if they must not.
         sized_capacity: CPUs, memory and GPUs for pods that gputopo sizes; None if unknown.
     """
@@ -55,6 +65,7 @@ class NodeObservation:
     sized_capacity: SizedCapacity | None = None
     counters: Sequence[CounterStatus] | None = None
     counted_samples: bool | None = True
+    sharing: SharingCapacity | None = None
 
 
 STOPPING: Final = not_ready(
@@ -62,14 +73,44 @@ STOPPING: Final = not_ready(
 )
 
 
-def observed_gpus(health: Health, users: Mapping[GpuUuid, GpuUser]) -> list[ObservedGpu]:
-    """Return health and user of every GPU, in the order of ``health``."""
+def observed_gpus(
+    health: Health,
+    users: Mapping[GpuUuid, GpuUser],
+    sharing_faults: Mapping[GpuUuid, str] = MappingProxyType({}),
+) -> list[ObservedGpu]:
+    """Return health and users of every GPU, in the order of ``health``.
+
+    If pods share a GPU, the first of them is also the user of the GPU itself.
+    """
+    shares: dict[GpuUuid, list[ObservedShare]] = {}
+    for device in sorted(filter(is_share, users)):
+        share = ObservedShare(id=device).model_copy(update=_user_fields(users[device]))
+        shares.setdefault(gpu_of(device), []).append(share)
     return [
-        ObservedGpu(uuid=uuid, healthy=fault is None, reason=fault).model_copy(
-            update=_user_fields(users[uuid]) if uuid in users else None
-        )
+        _observed_gpu(uuid, fault, users.get(uuid), shares.get(uuid, []), sharing_faults.get(uuid))
         for uuid, fault in health.items()
     ]
+
+
+def _observed_gpu(
+    uuid: GpuUuid,
+    fault: str | None,
+    user: GpuUser | None,
+    shares: list[ObservedShare],
+    sharing_fault: str | None,
+) -> ObservedGpu:
+    gpu = ObservedGpu(
+        uuid=uuid,
+        healthy=fault is None,
+        reason=fault,
+        shares=shares or None,
+        sharing_fault=sharing_fault,
+    )
+    if user is not None:
+        return gpu.model_copy(update=_user_fields(user))
+    if shares:
+        return gpu.model_copy(update=shares[0].model_dump(exclude={"id"}))
+    return gpu
 
 
 def _user_fields(user: GpuUser) -> dict[str, Any]:
@@ -115,6 +156,7 @@ def build_status(
         measurements=[*measured.measurements],
         samples=merge_samples(before.samples, _samples(observation, measured)),
         counters=[*(observation.counters or ())],
+        sharing=observation.sharing,
     )
     if version is None or _of_gpus(status) == _of_gpus(before):
         # Another version of the pods would make the extender evaluate the node again.

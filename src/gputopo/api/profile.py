@@ -111,8 +111,8 @@ class Sample(ApiModel):
         socket_neighbours: workloads of other pods with GPUs on the same NUMA nodes; a workload that
             has several pods occurs several times.
         node_neighbours: workloads of all other pods with GPUs on the node.
-        gpu_neighbours: workloads of the pods that share the container's GPU. The other two lists
-            lack these pods.
+        gpu_neighbours: workloads of the pods that share the container's GPU; None if there are
+            none. The other two lists lack these pods.
         traffic: None if no counters could be read, or with one GPU.
         load: None if no counters could be read, or another container used one of the GPUs.
     """
@@ -136,7 +136,7 @@ class Sample(ApiModel):
     memory_bytes: Annotated[int | None, Field(ge=1)] = None
     socket_neighbours: Annotated[list[WorkloadName], Field(max_length=64)] = []
     node_neighbours: Annotated[list[WorkloadName], Field(max_length=64)] = []
-    gpu_neighbours: Annotated[list[WorkloadName], Field(max_length=MAX_SHARES - 1)] = []
+    gpu_neighbours: Annotated[list[WorkloadName] | None, Field(max_length=MAX_SHARES - 1)] = None
     traffic: SampleTraffic | None = None
     load: SampleLoad | None = None
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.names import SHARING_MAX_SLOWDOWN_ANNOTATION, SHARING_MEMORY_ANNOTATION
+from gputopo.api.profile import MAX_SHARES
 from gputopo.api.quantity import format_bytes, parse_bytes
 from gputopo.runtime.messages import quoted
 from gputopo.topology.model import GpuUuid, TopologyError
@@ -78,6 +79,20 @@ def gpu_of(device: str) -> GpuUuid:
     ('GPU-1b2c', 'GPU-1b2c')
     """
     return GpuUuid(device.partition(_SEPARATOR)[0])
+
+
+def conflicting(device: str) -> frozenset[GpuUuid]:
+    """Return the devices that no other container may have beside ``device``, with itself.
+
+    A GPU excludes all of its shares. A share excludes the GPU as a whole.
+
+    >>> sorted(conflicting("GPU-1b2c::2"))
+    ['GPU-1b2c', 'GPU-1b2c::2']
+    """
+    gpu = gpu_of(device)
+    if is_share(device):
+        return frozenset({GpuUuid(device), gpu})
+    return frozenset({gpu, *(share_id(gpu, number) for number in range(MAX_SHARES))})
 
 
 def usable_bytes(gpu_bytes: int) -> int:

@@ -105,7 +105,7 @@ class ObservedGpu(ApiModel):
 
     Attributes:
         pod_deleted: the pod was deleted or has ended, but one of its processes still runs.
-        shares: the containers that share the GPU. The first of them is also the GPU's own user, so
+        shares: the containers that share the GPU; None if there are none. The first of them is also the GPU's own user, so
             an extender that knows no shares treats the GPU as used.
         sharing_fault: why the GPU takes no further sharing pods now; None if it does.
     """
@@ -118,7 +118,7 @@ class ObservedGpu(ApiModel):
     pod: ObjectName | None = None
     container: ContainerName | None = None
     pod_deleted: bool | None = None
-    shares: Annotated[list[ObservedShare], Field(max_length=MAX_SHARES)] = []
+    shares: Annotated[list[ObservedShare], Field(max_length=MAX_SHARES)] | None = None
     sharing_fault: Annotated[str, Field(max_length=1024)] | None = None
 
 

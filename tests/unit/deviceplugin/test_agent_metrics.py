@@ -17,7 +17,7 @@ def test_every_counted_reason_is_0_at_the_start_so_that_its_first_increase_is_se
         assert shown("gputopo_agent_dropped_steps_total", {"reason": reason}) == 0, reason
     calls = r'(?:record_failure|count_failure|on_failure)\("(\w+)"'
     operations = {each for text in texts for each in re.findall(calls, text)}
-    assert len(operations) == 9
+    assert len(operations) == 10
     for operation in operations:
         assert shown("gputopo_agent_failures_total", {"of": operation}) == 0
     for result in ("set", "repaired", "released"):

@@ -1,0 +1,1 @@
+"""Shares of GPUs: which the agent offers, and the MPS daemons that serve the sharing pods."""

@@ -1,0 +1,137 @@
+"""The client of the component that runs MPS on the node, over its unix socket."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+import aiohttp
+from pydantic import Field, ValidationError
+
+from gputopo.api.model import ApiModel
+from gputopo.errors import GputopoError
+from gputopo.runtime.messages import first_error
+from gputopo.topology.model import GpuUuid
+
+_LONGEST_REASON: Final = 300
+_CONFLICT: Final = 409
+
+
+class MpsError(GputopoError):
+    """The component does not respond, or MPS cannot serve the GPU; the message says why."""
+
+
+class MpsGpu(ApiModel):
+    """A GPU with an MPS daemon.
+
+    Attributes:
+        reason: why the daemon takes no clients; empty if it does.
+        pipe_directory: the daemon's pipe directory on the host.
+        shm_directory: what its clients must have as ``/dev/shm``, on the host.
+    """
+
+    uuid: GpuUuid
+    state: Literal["Starting", "Ready", "Fault", "Stopping", "Failed"]
+    reason: str | None = None
+    pipe_directory: Path
+    shm_directory: Path
+
+    @property
+    def fault(self) -> str | None:
+        """Why the GPU takes no further clients; None if it does."""
+        if self.state == "Ready":
+            return None
+        return f"MPS is in state {self.state}" + (f": {self.reason}" if self.reason else "")
+
+
+class MpsFault(ApiModel):
+    """A fatal fault on a shared GPU, which ended all its clients.
+
+    Attributes:
+        cause: UID of the pod whose client caused the fault; None if it is unknown.
+        pods: UIDs of all pods whose clients ended.
+    """
+
+    id: str
+    uuid: GpuUuid
+    cause: Annotated[str | None, Field(alias="causePodUID")] = None
+    pods: Annotated[list[str], Field(alias="podUIDs")]
+    message: str
+
+
+class MpsState(ApiModel):
+    """The GPUs with daemons, and the faults that were not acknowledged yet."""
+
+    gpus: list[MpsGpu]
+    faults: list[MpsFault]
+
+
+_Parsed = TypeVar("_Parsed", bound=ApiModel)
+
+
+class MpsClient:
+    """Sends requests to the component; each has a time limit."""
+
+    def __init__(self, socket: Path, *, timeout_seconds: float) -> None:
+        """Connect to ``socket`` for each request."""
+        self._socket = socket
+        self._timeout_seconds = timeout_seconds
+
+    async def start(self, gpu: GpuUuid) -> MpsGpu:
+        """Start the daemon of a GPU, and wait until it takes clients.
+
+        Raises:
+            MpsError: the daemon does not take clients.
+        """
+        found = _parse(MpsGpu, await self._request("PUT", f"/gpus/{gpu}"))
+        if found.fault is not None:
+            raise MpsError(found.fault)
+        return found
+
+    async def stop(self, gpu: GpuUuid) -> None:
+        """End the daemon of a GPU that no pod shares.
+
+        Raises:
+            MpsError: the daemon still has clients, or does not end.
+        """
+        await self._request("DELETE", f"/gpus/{gpu}")
+
+    async def state(self) -> MpsState:
+        """Return the GPUs with daemons, and the faults.
+
+        Raises:
+            MpsError: the component does not respond.
+        """
+        return _parse(MpsState, await self._request("GET", "/gpus"))
+
+    async def acknowledge(self, fault: MpsFault) -> None:
+        """Delete a fault that was reported.
+
+        Raises:
+            MpsError: the component does not respond.
+        """
+        await self._request("DELETE", f"/faults/{fault.id}")
+
+    async def _request(self, method: str, path: str) -> Any:  # noqa: ANN401 - any JSON value
+        limit = aiohttp.ClientTimeout(total=self._timeout_seconds)
+        connector = aiohttp.UnixConnector(path=str(self._socket))
+        try:
+            async with (
+                aiohttp.ClientSession(connector=connector, timeout=limit) as session,
+                session.request(method, f"http://mps{path}") as response,
+            ):
+                if response.status == _CONFLICT:
+                    raise MpsError(_text((await response.json()).get("reason")))
+                response.raise_for_status()
+                return await response.json()
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            raise MpsError(f"the MPS component does not respond: {_text(error)}") from None
+
+
+def _parse(model: type[_Parsed], document: object) -> _Parsed:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise MpsError(f"the MPS component: {first_error(error)}") from None
+
+
+def _text(reason: object) -> str:
+    return " ".join(str(reason).split())[:_LONGEST_REASON] or type(reason).__name__

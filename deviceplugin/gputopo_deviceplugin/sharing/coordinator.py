@@ -1,0 +1,138 @@
+"""Starts an MPS daemon for each shared GPU, ends it when no pod shares the GPU, reports faults."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from gputopo.api.shares import gpu_of, is_share
+from gputopo.runtime.log import fields
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.admit.identify import (
+    AdmissionRejection,
+    AdmissionResult,
+    ContainerAllocation,
+)
+from gputopo_deviceplugin.admit.placement import PlacementError, intended_gpus
+from gputopo_deviceplugin.admit.tracker import UsageTracker
+from gputopo_deviceplugin.apiserver.events import EventRecorder
+from gputopo_deviceplugin.gpus.state import GpuState
+from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.sharing.client import MpsClient, MpsError, MpsFault, MpsGpu
+from gputopo_kube.pods import PodView
+
+_CHECK_SECONDS: Final = 1.0
+_KEEP_CHECKS: Final = 5
+"""A daemon ends after this many checks without a sharing pod, so that short gaps do not end it."""
+
+_log = logging.getLogger(__name__)
+
+
+def shared_gpus(pods: Iterable[PodView], used: Iterable[GpuUuid], node: str) -> set[GpuUuid]:
+    """Return the GPUs that pods share now or are intended to share soon.
+
+    ``used`` are the devices that containers of the node use.
+    """
+    found = {gpu_of(device) for device in used if is_share(device)}
+    for pod in pods:
+        if pod.live and pod.shares and not pod.deleting:
+            try:
+                intended = intended_gpus(pod, node)
+            except PlacementError:
+                continue  # Allocate rejects it
+            found |= {gpu_of(each) for devices in intended.values() for each in devices}
+    return found
+
+
+class SharingCoordinator:
+    """Keeps one MPS daemon for each shared GPU of the node."""
+
+    def __init__(
+        self,
+        client: MpsClient,
+        tracker: UsageTracker,
+        state: GpuState,
+        recorder: EventRecorder,
+        metrics: AgentMetrics,
+        *,
+        node: str,
+    ) -> None:
+        """Send requests with ``client``; write the faults of GPUs to ``state``."""
+        self._client = client
+        self._tracker = tracker
+        self._state = state
+        self._recorder = recorder
+        self._metrics = metrics
+        self._node = node
+        self._daemons: dict[GpuUuid, MpsGpu] = {}
+        self._unused: dict[GpuUuid, int] = {}
+
+    def daemon(self, gpu: GpuUuid) -> MpsGpu | None:
+        """Return the daemon of a GPU; None if it is not known to run."""
+        return self._daemons.get(gpu)
+
+    async def prepare(self, allocation: ContainerAllocation) -> AdmissionResult:
+        """Start MPS on the GPU of a container; return the allocation or a rejection."""
+        pod, gpu = allocation.pod, gpu_of(allocation.gpus[0])
+        try:
+            self._daemons[gpu] = await self._client.start(gpu)
+        except MpsError as error:
+            return AdmissionRejection(f"pod {pod.key}: {gpu} cannot be shared: {error}", pod)
+        return allocation
+
+    async def run(self) -> None:
+        """Start, end and check daemons until cancelled."""
+        while True:
+            await self._check()
+            await asyncio.sleep(_CHECK_SECONDS)
+
+    async def _check(self) -> None:
+        pods, users = self._tracker.pods.values(), self._tracker.all_users()
+        wanted = shared_gpus(pods, users, self._node)
+        try:
+            known = await self._client.state()
+            self._daemons = {gpu.uuid: gpu for gpu in known.gpus}
+            for fault in known.faults:
+                await self._report(fault)
+            await self._end_unused(wanted)
+        except MpsError as error:
+            self._metrics.record_failure("mps", error)
+            self._state.set_sharing_faults(dict.fromkeys(self._gpus, str(error)))
+            return
+        started = await self._start(wanted - self._daemons.keys() - {*users})
+        current = {gpu.uuid: gpu.fault for gpu in known.gpus if gpu.uuid in wanted}
+        current.update(started)
+        self._state.set_sharing_faults(
+            {gpu: fault for gpu, fault in current.items() if fault is not None}
+        )
+
+    async def _start(self, gpus: Iterable[GpuUuid]) -> Mapping[GpuUuid, str | None]:
+        """Start daemons before kubelet admits the pods; return why some cannot be started."""
+        found: dict[GpuUuid, str | None] = {}
+        for gpu in sorted(gpus):
+            try:
+                self._daemons[gpu] = await self._client.start(gpu)
+            except MpsError as error:
+                found[gpu] = str(error)
+        return found
+
+    async def _end_unused(self, wanted: set[GpuUuid]) -> None:
+        unused = self._daemons.keys() - wanted
+        self._unused = {gpu: self._unused.get(gpu, 0) + 1 for gpu in unused}
+        for gpu, checks in self._unused.items():
+            if checks >= _KEEP_CHECKS:
+                await self._client.stop(gpu)
+                _log.info("ended MPS %s", fields(gpu=gpu))
+
+    async def _report(self, fault: MpsFault) -> None:
+        """Record an event on each pod that lost its client, then acknowledge the fault."""
+        by_uid = {pod.uid: pod for pod in self._tracker.pods.values()}
+        cause = by_uid.get(fault.cause or "")
+        for uid in fault.pods:
+            if uid in by_uid:
+                self._recorder.record_sharing_fault(by_uid[uid], cause, fault.message)
+        await self._client.acknowledge(fault)
+
+    @property
+    def _gpus(self) -> Iterable[GpuUuid]:
+        return self._state.hardware.gpus if self._state.hardware else ()

@@ -1,0 +1,53 @@
+"""Serves shares of GPUs to kubelet, as a second resource beside the GPUs."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from gputopo.api.shares import gpu_of, parse_sharing
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.admit.device_plugin import GpuDevicePlugin
+from gputopo_deviceplugin.admit.identify import ContainerAllocation
+from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
+from gputopo_deviceplugin.sharing.client import MpsGpu
+from gputopo_deviceplugin.sharing.coordinator import SharingCoordinator
+
+PIPE_DIRECTORY: Final = "/run/gputopo-mps/pipe"
+"""Where a sharing container finds the pipe directory of its MPS daemon."""
+
+_MIB: Final = 2**20
+
+
+class ShareDevicePlugin(GpuDevicePlugin):
+    """Serves the shares of this node's GPUs. A share's ID is the GPU's UUID with a number.
+
+    Kubelet gets no NUMA nodes of shares: its topology manager counts devices of each resource
+    alone, and cannot know that a GPU excludes its shares.
+    """
+
+    coordinator: SharingCoordinator
+
+    def _offered(self) -> tuple[Health, Mapping[GpuUuid, int]]:
+        return self._state.offered_shares, {}
+
+    def _inject(self, allocation: ContainerAllocation) -> api.ContainerAllocateResponse:
+        response = super()._inject(allocation)
+        (device,) = allocation.gpus
+        gpu = self._gpus[gpu_of(device)]
+        limits = parse_sharing(allocation.pod.annotations)
+        memory = limits.memory_on(gpu.memory_bytes, self._state.shares_per_gpu)
+        daemon = self.coordinator.daemon(gpu.uuid)
+        if daemon is not None:
+            add_mps(response, daemon, memory)
+        return response
+
+
+def add_mps(response: api.ContainerAllocateResponse, daemon: MpsGpu, memory_bytes: int) -> None:
+    """Connect a container with the MPS daemon of its GPU, and limit its GPU memory.
+
+    The GPU has index 0 in the container, because the container sees only this one.
+    """
+    response.envs["CUDA_MPS_PIPE_DIRECTORY"] = PIPE_DIRECTORY
+    response.envs["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = f"0={memory_bytes // _MIB}M"
+    response.mounts.add(container_path=PIPE_DIRECTORY, host_path=str(daemon.pipe_directory))
+    response.mounts.add(container_path="/dev/shm", host_path=str(daemon.shm_directory))  # noqa: S108
