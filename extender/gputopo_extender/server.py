@@ -57,6 +57,7 @@ async def running(
 ) -> AsyncIterator[ExtenderAddresses]:
     """Run the extender during the ``async with`` block; a failure of any part ends the block."""
     ledger = Ledger()
+    ledger.interference.set_sharing_policy(settings.sharing_policy)
     api = AsyncApi(client, timeout_seconds=settings.api_timeout_seconds)
     timing = ListWatchTiming(settings.relist_after_silence_seconds, settings.relist_every_seconds)
     topologies = topology_reflector(api, ledger, timing)

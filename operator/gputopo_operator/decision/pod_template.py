@@ -17,11 +17,13 @@ from gputopo.api.names import (
 )
 from gputopo.api.profile import GPUProfile
 from gputopo.api.request import RequestAnnotations, format_request
+from gputopo.api.shares import share_resource
 from gputopo.api.tuning import format_tuning_request
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.api.waiting import format_max_wait
 from gputopo_kube.document import Document
 from gputopo_operator.decision.initial_amounts import set_initial_amounts, tuning_request
+from gputopo_operator.decision.sharing_template import end_clients_first, sharing_annotations
 from gputopo_operator.decision.spec_error import SpecError
 from gputopo_operator.model import PodDefaults
 
@@ -51,10 +53,13 @@ def pod_template(
     labels[JOB_LABEL] = job
     if spec.resources.mode != "Fixed":
         labels[TUNED_LABEL] = "true"
+    annotations.update(sharing_annotations(spec.sharing))
     pod["schedulerName"] = defaults.scheduler_name
     pod["restartPolicy"] = "Never"
     _set_priority_class(pod, spec)
-    _request_gpus(pod, spec, defaults.resource)
+    chosen = _request_gpus(pod, spec, defaults.resource)
+    if spec.sharing.mode == "Allowed":
+        end_clients_first(chosen, spec.sharing)
     return template
 
 
@@ -127,8 +132,8 @@ def _set_priority_class(pod: Document, spec: GPUJobSpec) -> None:
     pod["priorityClassName"] = spec.priority_class_name
 
 
-def _request_gpus(pod: Document, spec: GPUJobSpec, resource: str) -> None:
-    """Add GPUs, CPU and memory to one container; check requests and variables of all containers."""
+def _request_gpus(pod: Document, spec: GPUJobSpec, resource: str) -> Document:
+    """Add GPUs, CPU and memory to one container, and return it; check all containers."""
     containers = _containers(pod, "containers", resource)
     init_containers = _containers(pod, "initContainers", resource)
     chosen = _gpu_container(containers, spec.resources.container)
@@ -138,8 +143,11 @@ def _request_gpus(pod: Document, spec: GPUJobSpec, resource: str) -> None:
             _reject_visible_devices(container, where, has_gpus=container is chosen)
     resources = _mapping(chosen, "resources", "")
     for kind in _AMOUNTS:
-        _mapping(resources, kind, "")[resource] = str(spec.gpus_per_replica)
+        shared = spec.sharing.mode == "Allowed"
+        name = share_resource(resource) if shared else resource
+        _mapping(resources, kind, "")[name] = str(spec.gpus_per_replica)
     set_initial_amounts(chosen, spec.resources)
+    return chosen
 
 
 def _reject_visible_devices(container: Document, where: str, *, has_gpus: bool) -> None:
@@ -188,9 +196,9 @@ def _containers(pod: Document, field: str, resource: str) -> list[Document]:
         resources = _mapping(container, "resources", f"{where}[{index}]")
         for kind in _AMOUNTS:
             amounts = _mapping(resources, kind, f"{where}[{index}].resources")
-            if resource in amounts:
+            for name in amounts.keys() & {resource, share_resource(resource)}:
                 raise SpecError(
-                    f"{where}[{index}].resources.{kind}[{resource}]: {amounts[resource]!r} is not "
+                    f"{where}[{index}].resources.{kind}[{name}]: {amounts[name]!r} is not "
                     "allowed; remove it, because spec.gpusPerReplica sets the number of GPUs"
                 )
     return containers

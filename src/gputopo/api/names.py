@@ -42,6 +42,12 @@ SHARING_MEMORY_ANNOTATION: Final = "gputopo.io/sharing-memory"
 SHARING_MAX_SLOWDOWN_ANNOTATION: Final = "gputopo.io/sharing-max-slowdown-percent"
 """GPU memory of a pod that requests a share of a GPU, and how much slower than alone it may run."""
 
+SHARING_TERMINATION_ANNOTATION: Final = "gputopo.io/sharing-termination"
+"""``Program`` if the pod's program ends its work on the GPU by itself after SIGTERM."""
+
+SHARING_IF_SLOW_ANNOTATION: Final = "gputopo.io/sharing-if-slow"
+"""``Move`` if gputopo may evict the pod when it came last and sharing the GPU does not pay."""
+
 RESOURCES_MODE_ANNOTATION: Final = "gputopo.io/resources-mode"
 RESOURCES_MAX_ANNOTATION: Final = "gputopo.io/resources-max"
 

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputopo.api.annotations import AnnotationError
-from gputopo.api.names import SHARING_MAX_SLOWDOWN_ANNOTATION, SHARING_MEMORY_ANNOTATION
+from gputopo.api.names import (
+    SHARING_IF_SLOW_ANNOTATION,
+    SHARING_MAX_SLOWDOWN_ANNOTATION,
+    SHARING_MEMORY_ANNOTATION,
+    SHARING_TERMINATION_ANNOTATION,
+)
 from gputopo.api.profile import MAX_SHARES
 from gputopo.api.quantity import format_bytes, parse_bytes
 from gputopo.runtime.messages import quoted
@@ -33,10 +38,14 @@ class SharingLimits:
         memory_bytes: GPU memory of the pod; None for an equal part of the GPU.
         max_slowdown_percent: how much longer a step may take than alone; None for the default of
             the installation.
+        moves: whether gputopo may evict the pod if it came last and sharing does not pay.
+        ends_itself: whether its program ends its work on the GPU by itself after SIGTERM.
     """
 
     memory_bytes: int | None = None
     max_slowdown_percent: int | None = None
+    moves: bool = False
+    ends_itself: bool = False
 
     def memory_on(self, gpu_bytes: int, most_pods: int) -> int:
         """Return the memory of the pod on a GPU of this size that at most this many pods share.
@@ -106,7 +115,12 @@ def parse_sharing(annotations: Mapping[str, str]) -> SharingLimits:
     Raises:
         AnnotationError: on a value that is not allowed.
     """
-    return SharingLimits(_memory(annotations), _max_slowdown(annotations))
+    return SharingLimits(
+        _memory(annotations),
+        _max_slowdown(annotations),
+        _choice(annotations, SHARING_IF_SLOW_ANNOTATION, ("Report", "Move")) == "Move",
+        _choice(annotations, SHARING_TERMINATION_ANNOTATION, ("Client", "Program")) == "Program",
+    )
 
 
 def format_sharing(limits: SharingLimits) -> dict[str, str]:
@@ -116,7 +130,19 @@ def format_sharing(limits: SharingLimits) -> dict[str, str]:
         found[SHARING_MEMORY_ANNOTATION] = format_bytes(limits.memory_bytes)
     if limits.max_slowdown_percent is not None:
         found[SHARING_MAX_SLOWDOWN_ANNOTATION] = str(limits.max_slowdown_percent)
+    if limits.moves:
+        found[SHARING_IF_SLOW_ANNOTATION] = "Move"
+    if limits.ends_itself:
+        found[SHARING_TERMINATION_ANNOTATION] = "Program"
     return found
+
+
+def _choice(annotations: Mapping[str, str], name: str, allowed: tuple[str, str]) -> str:
+    """Return the value of an annotation; the first of the allowed values if it is missing."""
+    value = annotations.get(name, allowed[0])
+    if value not in allowed:
+        raise AnnotationError(f"{name}: {quoted(value)} is not one of {', '.join(allowed)}")
+    return value
 
 
 def _memory(annotations: Mapping[str, str]) -> int | None:

@@ -36,6 +36,8 @@ from gputopo.api.profile import (
     ProfilingTarget,
     StepsSource,
 )
+from gputopo.api.quantity import parse_bytes
+from gputopo.api.shares import MAX_SLOWDOWN_PERCENT, SharingLimits
 from gputopo.api.utility import UtilityFigures, UtilityPercent
 from gputopo.patterns.declared import DeclaredPattern
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternEdge
@@ -105,8 +107,8 @@ class ObservedGpu(ApiModel):
 
     Attributes:
         pod_deleted: the pod was deleted or has ended, but one of its processes still runs.
-        shares: the containers that share the GPU; None if there are none. The first of them is also the GPU's own user, so
-            an extender that knows no shares treats the GPU as used.
+        shares: the containers that share the GPU; None if there are none. The first of them is also
+            the GPU's own user, so an extender that knows no shares treats the GPU as used.
         sharing_fault: why the GPU takes no further sharing pods now; None if it does.
     """
 
@@ -282,6 +284,37 @@ class ProfilingSpec(ApiModel):
     throughput: ThroughputSpec = ThroughputSpec()
 
 
+class SharingSpec(ApiModel):
+    """``GPUJob.spec.sharing``: whether the job may share its GPU with other jobs.
+
+    Attributes:
+        mode: ``Allowed`` only with one GPU for each pod.
+        memory: GPU memory of the job; an equal part of the GPU if it is missing.
+        max_slowdown_percent: how much longer a step may take than alone; the limit of the
+            installation if it is missing.
+        termination: ``Program`` if the program ends its work on the GPU by itself after SIGTERM,
+            for example after it has written a checkpoint.
+        if_slow: what happens with the job if it came last and sharing does not pay.
+    """
+
+    mode: Literal["Exclusive", "Allowed"] = "Exclusive"
+    memory: Memory | None = None
+    max_slowdown_percent: Annotated[int, Field(ge=0, le=MAX_SLOWDOWN_PERCENT)] | None = None
+    termination: Literal["Client", "Program"] = "Client"
+    if_slow: Literal["Report", "Move"] = "Report"
+
+    @property
+    def limits(self) -> SharingLimits:
+        """The limits in the form of the annotations."""
+        memory = None if self.memory is None else parse_bytes(self.memory)
+        return SharingLimits(
+            memory,
+            self.max_slowdown_percent,
+            moves=self.if_slow == "Move",
+            ends_itself=self.termination == "Program",
+        )
+
+
 class Expectation(ApiModel):
     """``GPUJob.spec.expected``.
 
@@ -306,6 +339,7 @@ class GPUJobSpec(ApiModel):
     expected: Expectation = Expectation()
     limits: Limits = Limits()
     profiling: ProfilingSpec = ProfilingSpec()
+    sharing: SharingSpec = SharingSpec()
     template: dict[str, Any]
 
 

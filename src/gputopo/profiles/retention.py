@@ -31,7 +31,8 @@ def current(samples: Iterable[Sample]) -> list[Sample]:
 def retain(samples: Iterable[Sample]) -> list[Sample]:
     """Return at most ``MAX_SAMPLES`` samples, without duplicates, ascending by time.
 
-    A setting is a combination of GPUs, image, links, CPU limit and neighbours. Samples have this
+    A setting is a combination of GPUs, image, links, CPU limit and neighbours, also on the GPU.
+    Samples have this
     priority: first the newest sample of each setting, then the samples with the GPU model and image
     of the newest sample of all, then the rest. In the last two groups, the second samples of all
     settings come before any third sample. Within a setting, the newest samples of all runs come
@@ -80,6 +81,7 @@ def _setting(sample: Sample) -> Hashable:
         cpu_limit(sample),
         neighbour_on_socket(sample),
         neighbour_on_node(sample),
+        tuple(sample.gpu_neighbours or ()),
     )
 
 

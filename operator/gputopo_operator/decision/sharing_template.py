@@ -1,0 +1,28 @@
+"""What the pod template of a GPUJob has if the job may share its GPU."""
+
+from typing import Final
+
+from gputopo.api.shares import format_sharing
+from gputopo.api.v1alpha1 import SharingSpec
+from gputopo_kube.document import Document
+
+END_SECONDS: Final = 2
+"""Time in which the node ends the pod's work on the GPU, before kubelet sends SIGTERM."""
+
+
+def sharing_annotations(sharing: SharingSpec) -> dict[str, str]:
+    """Return the annotations of the job's pods; none if the job does not share its GPU."""
+    return {} if sharing.mode == "Exclusive" else format_sharing(sharing.limits)
+
+
+def end_clients_first(container: Document, sharing: SharingSpec) -> None:
+    """Delay SIGTERM, so that the node can end the container's work on the GPU before.
+
+    A process that dies with work in flight can end the other clients of the GPU too. A hook of the
+    user stays.
+    """
+    lifecycle = container.setdefault("lifecycle", {})
+    if sharing.termination == "Client" and isinstance(lifecycle, dict):
+        lifecycle.setdefault("preStop", {"sleep": {"seconds": END_SECONDS}})
+    if not lifecycle:
+        del container["lifecycle"]

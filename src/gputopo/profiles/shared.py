@@ -1,0 +1,67 @@
+"""Computes how fast a workload runs while other pods share its GPU.
+
+The speed beside a set of workloads is the mean rate beside them, divided by the mean rate alone on
+the GPU. Both means need enough samples, with the CPU limit under which most samples were taken, so
+that a difference in CPUs is not mistaken for the effect of sharing.
+
+Example: alone, 9.9, 10.0 and 10.1 steps/s; beside one pod of another workload, 7.9, 8.0 and 8.1.
+The speed is 8.0 / 10.0, thus 800 thousandths.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from math import sqrt
+
+from gputopo.api.profile import MAX_SHARING_FACTS, Sample, SharingFact
+from gputopo.profiles.amounts import MeanAmount, mean_amount
+from gputopo.profiles.comparable import enough, with_enough_cpus
+
+_PERMILLE = 1000
+_MOST = 10_000
+
+
+def sharing_facts(samples: Iterable[Sample]) -> list[SharingFact]:
+    """Return the speed beside each set of workloads that shared the GPU for enough samples.
+
+    If there are too many sets, those with the most samples are in the result.
+    """
+    usable = with_enough_cpus([sample for sample in samples if sample.gpus == 1], None)
+    by_neighbours = defaultdict[tuple[str, ...], list[Sample]](list)
+    for sample in usable:
+        by_neighbours[tuple(sorted(sample.gpu_neighbours or ()))].append(sample)
+    alone = by_neighbours.pop((), [])
+    if not enough(alone):
+        return []
+    solo = _rate(alone)
+    found = [
+        _fact(beside, group, solo)
+        for beside, group in sorted(by_neighbours.items())
+        if enough(group) and not any(name.endswith("/") for name in beside)
+    ]
+    kept = sorted(found, key=lambda fact: -fact.samples)[:MAX_SHARING_FACTS]
+    return sorted(kept, key=lambda fact: fact.beside)
+
+
+def alone_on_gpu(samples: Iterable[Sample]) -> list[Sample]:
+    """Return the samples taken while no other pod shared the GPUs."""
+    return [sample for sample in samples if not sample.gpu_neighbours]
+
+
+def _fact(beside: Sequence[str], samples: Sequence[Sample], solo: MeanAmount) -> SharingFact:
+    shared = _rate(samples)
+    error = sqrt(_error(shared) ** 2 + _error(solo) ** 2)
+    return SharingFact(
+        beside=[*beside],
+        speed_permille=min(_MOST, max(1, round(_PERMILLE * shared.value / solo.value))),
+        ci_permille=round(_PERMILLE * error),
+        samples=len(samples),
+    )
+
+
+def _rate(samples: Sequence[Sample]) -> MeanAmount:
+    return mean_amount([sample.micro_steps_per_second for sample in samples])
+
+
+def _error(mean: MeanAmount) -> float:
+    """Return half the width of the interval, relative to the mean."""
+    return (mean.high - mean.low) / (2 * mean.value)
