@@ -1,0 +1,1 @@
+"""When several jobs should share one GPU: prediction, decision and check by measurement."""
