@@ -15,12 +15,14 @@ class SpeedSource(StrEnum):
     """Where a predicted speed comes from, the best first.
 
     MEASURED: these workloads were measured together.
+    PAIRS: each pair of these workloads was measured, but not all together.
     SIMILAR: similar workloads were measured together.
     LOAD: computed from the loads of the workloads alone.
     UNKNOWN: there is no prediction.
     """
 
     MEASURED = "Measured"
+    PAIRS = "Pairs"
     SIMILAR = "Similar"
     LOAD = "Load"
     UNKNOWN = "Unknown"
@@ -52,7 +54,3 @@ class SpeedEstimate:
 
 def _limited(speed: float) -> float:
     return min(1.0, max(LEAST_SPEED, speed))
-
-
-UNKNOWN_SPEED: Final = SpeedEstimate(1.0, LEAST_SPEED, 1.0, SpeedSource.UNKNOWN)
-"""The speed beside a workload of which nothing is known."""

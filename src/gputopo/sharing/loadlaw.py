@@ -78,7 +78,10 @@ class LoadCapacity:
 
 
 def load_share(workload: SharingWorkload) -> LoadShare | None:
-    """Return the share of a GPU that a workload uses alone; None if load or rate is unknown."""
+    """Return the share of a GPU that a workload uses alone; None if load or rate is unknown.
+
+    An unknown DRAM activity counts as 0.
+    """
     load, rate = workload.load, workload.steps_per_second
     if load is None or rate is None:
         return None

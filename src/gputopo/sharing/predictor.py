@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gputopo.sharing.estimate import UNKNOWN_SPEED, SpeedEstimate, SpeedSource
+from gputopo.sharing.estimate import SpeedEstimate, SpeedSource
 from gputopo.sharing.loadlaw import LoadCapacity, load_share
 from gputopo.sharing.model import MeasuredSharing, SharingWorkload
 from gputopo.sharing.pairs import MEASURED_DEVIATION, PairModel
@@ -21,6 +21,8 @@ from gputopo.sharing.speedup import SharingGain, gain_of
 MAX_DEVIATION: Final = 0.15
 """A speed is known from similar pairs if its standard deviation is at most this; half of that
 before any measurement."""
+
+_WORST_LAST: Final = list(SpeedSource)
 
 LOAD_DEVIATION: Final = 0.15
 """Assumed standard deviation of a speed that is computed from loads."""
@@ -142,17 +144,14 @@ def _speed_of(fact: MeasuredSharing, name: str) -> float:
 
 def _together(pairs: Sequence[SpeedEstimate], most: float) -> SpeedEstimate:
     """Return the speed beside several workloads, at most ``most``, from that beside each."""
-    if not all(pair.is_known for pair in pairs):
-        return UNKNOWN_SPEED
+    several = SpeedSource.MEASURED if len(pairs) == 1 else SpeedSource.PAIRS
+    sources = [several, *(pair.source for pair in pairs)]
     return SpeedEstimate(
         min(most, composed_speed([pair.value for pair in pairs])),
         min(most, composed_speed([pair.low for pair in pairs])),
         composed_speed([pair.high for pair in pairs]),
-        max((pair.source for pair in pairs), key=list(SpeedSource).index, default=_ALONE),
+        max(sources, key=_WORST_LAST.index),
     )
-
-
-_ALONE: Final = SpeedSource.MEASURED
 
 
 def composed_speed(pairs: Sequence[float]) -> float:

@@ -33,8 +33,8 @@ def slowdown_text(job: str, percent: float, limit: int | None) -> str:
 
 
 def unknown_text(jobs: Sequence[str]) -> str:
-    """Describe which jobs have no predicted speed."""
+    """Describe which jobs have no predicted gain."""
     return (
-        f"speed of {', '.join(jobs)} unknown beside the other jobs: no measured pair, no similar"
-        " pair and no calibrated load"
+        f"gain of {', '.join(jobs)} unknown: no measured pair, no similar pair and no calibrated"
+        " load, or no rate alone"
     )
