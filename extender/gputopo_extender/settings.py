@@ -10,7 +10,7 @@ from gputopo.api.shares import MAX_SLOWDOWN_PERCENT
 from gputopo.api.waiting import MAX_WAIT_SECONDS
 from gputopo.placement.model import PolicyName
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
-from gputopo.sharing.decision import SharingSettings
+from gputopo.sharing.choice import SharingSettings
 from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
 from gputopo.utility.utility import UtilityWeights
 from gputopo_scheduling.sharing import Preference, SharingPolicy, Unknown

@@ -13,12 +13,8 @@ from typing import Final
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.shares import SharingLimits, gpu_of, parse_sharing, share_id, usable_bytes
-from gputopo.sharing.decision import (
-    SharingDecision,
-    SharingReason,
-    SharingSettings,
-    decide_sharing,
-)
+from gputopo.sharing.choice import SharingDecision, SharingReason, SharingSettings
+from gputopo.sharing.decision import decide_sharing
 from gputopo.sharing.model import MeasuredSharing, SharingJob, SharingWorkload
 from gputopo.sharing.predictor import SharingPredictor
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, indices_of, mask_of
@@ -38,7 +34,7 @@ _REASONS: Final = {
     SharingReason.NO_GAIN: "sharing would not pay",
     SharingReason.UNKNOWN_SPEED: "the speed of the pod beside the others is unknown",
     SharingReason.TOO_MANY_JOBS: "there are the most pods already",
-    SharingReason.MPS_NOT_READY: "MPS is not ready",
+    SharingReason.MPS_NOT_AVAILABLE: "MPS is not ready",
 }
 _DEFAULT: Final = SharingSettings()
 _NO_MEMORY: Final = "too little memory is left"
@@ -254,7 +250,7 @@ def _option(
         [knowledge.job(each) for each in pods],
         knowledge.predictor(model),
         settings,
-        mps_ready=not mask_of([gpu]) & usage.not_shareable,
+        mps_available=not mask_of([gpu]) & usage.not_shareable,
     )
     tries = decision.reason is SharingReason.UNKNOWN_SPEED and policy.unknown is Unknown.TRY
     reason = None if decision.shares or tries else _REASONS.get(decision.reason, decision.text)
