@@ -32,6 +32,9 @@ from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.queues import Queues
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.resync import Resync
+from gputopo_operator.controller.sharing_api import SharingApi
+from gputopo_operator.controller.sharing_judge import SharingJudge
+from gputopo_operator.controller.sharing_queue import SharingQueue
 from gputopo_operator.controller.tuner import Tuner
 from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.tuning_queue import TuningQueue
@@ -109,6 +112,11 @@ def _parts(
         profiling.resync(),
         tuning.run(),
     ]
+    if settings.sharing_judge_seconds:
+        judge = SharingJudge(SharingApi(connection), api, metrics, settings)
+        sharing = SharingQueue(judge, threads)
+        sharing.watch(registry)
+        loops.append(sharing.run())
     for admission in admissions:
         admission.watch(registry)
         loops += [admission.run(), admission.resync()]

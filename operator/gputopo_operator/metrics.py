@@ -80,9 +80,21 @@ class OperatorMetrics:
             buckets=WAIT_BUCKETS,
             registry=self.registry,
         )
+        self._ended_sharings = Counter(
+            "gputopo_operator_ended_sharings_total",
+            "GPUs whose sharing did not pay: the last pod was moved, or only reported.",
+            ["result"],
+            registry=self.registry,
+        )
+        for result in ("moved", "reported"):
+            self._ended_sharings.labels(result)
         self.sizing = SizingMetrics(self.registry)
         build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
         build.info({"version": version("gputopo"), "component": "operator"})
+
+    def count_ended_sharing(self, *, moved: bool) -> None:
+        """Count a sharing that did not pay."""
+        self._ended_sharings.labels("moved" if moved else "reported").inc()
 
     def watch_queues(self, jobs: Callable[[], int], profiles: Callable[[], int]) -> None:
         """Serve the lengths of the work queues; ``jobs()`` and ``profiles()`` return them."""

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
+from gputopo.api.shares import MAX_SLOWDOWN_PERCENT
 from gputopo.queueing.model import QueueOrder, QueueRules
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
 
@@ -48,6 +49,23 @@ class OperatorSettings(ProgramSettings):
     sizing_round_seconds: Annotated[
         Seconds, Field(description="interval at which sized pods are sized again without an event")
     ] = 300.0
+    sharing_judge_seconds: Annotated[
+        float,
+        Field(
+            ge=0,
+            description="time for which measured speeds must show that pods should not share a "
+            "GPU, before the last of them is moved; 0 if the installation shares no GPUs",
+        ),
+    ] = 0.0
+    sharing_max_slowdown_percent: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=MAX_SLOWDOWN_PERCENT,
+            description="how much longer a step of a sharing pod may take than alone, if the pod "
+            "does not say",
+        ),
+    ] = 100
     api_timeout_seconds: Annotated[
         Seconds, Field(description="longest wait for one response of the API server")
     ] = 30.0

@@ -1,0 +1,149 @@
+"""Compares the measured speeds of pods that share a GPU, and ends a sharing that does not pay."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.measuring import parse_profile_name
+from gputopo.api.profile import GPUProfile, WorkloadFacts
+from gputopo.api.shares import parse_sharing
+from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
+from gputopo.runtime.log import fields
+from gputopo.runtime.times import utc_now
+from gputopo.sharing.judge import SharingJudgement, SharingVerdict
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.errors import NotFoundError, RejectedError
+from gputopo_kube.podmodel import PodError
+from gputopo_kube.pods import parse_gpu_pod
+from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.sharing_api import SharingApi
+from gputopo_operator.decision.sharing import (
+    SharedGpu,
+    SharingPod,
+    forget_ended,
+    judge,
+    shared_gpus,
+    sharing_event,
+)
+from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.settings import OperatorSettings
+
+CHECK_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class SharingJudge:
+    """Judges the shared GPUs of nodes. Its methods block; any thread may call them.
+
+    A sharing ends only if each check shows for a stated time that it does not pay. After a restart
+    of the operator, this time begins again.
+    """
+
+    def __init__(
+        self,
+        api: SharingApi,
+        objects: JobApi,
+        metrics: OperatorMetrics,
+        settings: OperatorSettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Decide with ``settings``; ``clock`` returns seconds."""
+        self._api = api
+        self._objects = objects
+        self._metrics = metrics
+        self._settings = settings
+        self._clock = clock
+        self._bad_since: dict[str, dict[tuple[str, ...], float]] = {}
+        self._reported: set[tuple[str, ...]] = set()
+
+    def advance(self, node: str) -> float | None:
+        """Judge the shared GPUs of a node; return the seconds until the next call, or None.
+
+        Raises:
+            ApiError: a request failed; the caller tries again later.
+        """
+        topology = self._objects.topology(node)
+        documents = {} if topology is None else self._sharing_pods(node)
+        if topology is None or not documents:
+            self._bad_since.pop(node, None)
+            return None
+        status = GPUTopologyStatus.model_validate(topology.get("status") or {})
+        spec = GPUTopologySpec.model_validate(topology["spec"])
+        pods = {uid: pod for uid, (pod, _) in documents.items()}
+        gpus = shared_gpus(spec, status, pods)
+        bad = forget_ended(self._bad_since.get(node, {}), gpus)
+        measured = {each.pod_uid: each for each in status.measurements}
+        facts = self._facts(gpus)
+        for gpu in gpus:
+            found = judge(gpu, measured, facts, self._settings.sharing_max_slowdown_percent)
+            if found.verdict is SharingVerdict.KEEP:
+                bad.pop(gpu.key, None)
+            elif self._clock() - bad.setdefault(gpu.key, self._clock()) >= self._seconds:
+                self._end(gpu, found, documents[gpu.last.uid][1])
+        self._bad_since[node] = bad
+        return CHECK_SECONDS if gpus else None
+
+    @property
+    def _seconds(self) -> float:
+        return self._settings.sharing_judge_seconds
+
+    def _sharing_pods(self, node: str) -> dict[str, tuple[SharingPod, Document]]:
+        found = {}
+        for document in self._api.pods_on(node):
+            pod = _sharing_pod(document, self._settings.resource)
+            if pod is not None:
+                found[pod.uid] = pod, document
+        return found
+
+    def _facts(self, gpus: list[SharedGpu]) -> dict[ObjectKey, WorkloadFacts]:
+        profiles = {pod.profile for gpu in gpus for pod in gpu.pods if pod.profile is not None}
+        found = {}
+        for key in sorted(profiles):
+            document = self._objects.profile(key)
+            facts = None if document is None else _facts_of(document)
+            if facts is not None:
+                found[key] = facts
+        return found
+
+    def _end(self, gpu: SharedGpu, judgement: SharingJudgement, document: Document) -> None:
+        """Evict the pod that came last if it allows it; otherwise report once."""
+        moved = gpu.last.limits.moves and self._evict(document)
+        if not moved and gpu.key in self._reported:
+            return
+        self._reported.add(gpu.key)
+        self._metrics.count_ended_sharing(moved=moved)
+        event = sharing_event(gpu, judgement, moved=moved)
+        _log.info("sharing does not pay %s", fields(pod=gpu.last.key, moved=moved, why=event.note))
+        self._objects.create_event(document, event, utc_now(), "|".join(gpu.key))
+
+    def _evict(self, document: Document) -> bool:
+        try:
+            self._api.evict(document)
+        except NotFoundError:
+            return True
+        except RejectedError as error:  # a PodDisruptionBudget, or no right to evict
+            key = ObjectKey.of(document)
+            _log.warning("pod not evicted %s", fields(pod=key, reason=error))
+            return False
+        return True
+
+
+def _sharing_pod(document: Document, resource: str) -> SharingPod | None:
+    """Return a live pod that requests a share; None for other pods."""
+    try:
+        pod = parse_gpu_pod(document, resource)
+        if pod is None or not pod.shares or not pod.live or pod.deleting:
+            return None
+        name = parse_profile_name(pod.annotations)
+        limits = parse_sharing(pod.annotations)
+    except (AnnotationError, PodError):
+        return None
+    profile = ObjectKey(pod.namespace, name) if name else None
+    return SharingPod(pod.uid, pod.key, profile, pod.created or 0.0, limits)
+
+
+def _facts_of(document: dict[str, Any]) -> WorkloadFacts | None:
+    return GPUProfile.model_validate(document).status.facts

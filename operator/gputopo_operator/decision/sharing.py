@@ -1,0 +1,141 @@
+"""Judges the measured speeds of pods that share a GPU: which pod should leave, and why."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gputopo.api.profile import Measurement, WorkloadFacts
+from gputopo.api.shares import SharingLimits, gpu_of
+from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
+from gputopo.sharing.judge import MeasuredJob, SharingJudgement, judge_sharing
+from gputopo.topology.model import GpuUuid
+from gputopo_kube.document import ObjectKey
+from gputopo_operator.decision.conditions import truncated
+from gputopo_operator.model import ObjectEvent
+
+_MICRO = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class SharingPod:
+    """A live pod with a share of a GPU.
+
+    Attributes:
+        profile: its GPUProfile; None if it names none.
+        created: Unix time of its creation in seconds.
+    """
+
+    uid: str
+    key: ObjectKey
+    profile: ObjectKey | None
+    created: float
+    limits: SharingLimits
+
+
+@dataclass(frozen=True, slots=True)
+class SharedGpu:
+    """A GPU that at least two pods share, in the order in which they were created."""
+
+    uuid: GpuUuid
+    model: str
+    pods: tuple[SharingPod, ...]
+
+    @property
+    def last(self) -> SharingPod:
+        """The pod that came last."""
+        return self.pods[-1]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Identifies the GPU with these pods."""
+        return (self.uuid, *(pod.uid for pod in self.pods))
+
+
+def shared_gpus(
+    spec: GPUTopologySpec, status: GPUTopologyStatus, pods: Mapping[str, SharingPod]
+) -> list[SharedGpu]:
+    """Return the GPUs that at least two pods share.
+
+    A GPU is left out while one of its pods is not in ``pods``, for example because it is ending.
+    ``pods`` has the UID of each pod as its key.
+    """
+    models = {gpu.uuid: gpu.model for gpu in spec.gpus}
+    found = []
+    for gpu in status.gpus:
+        known = [pods.get(share.pod_uid or "") for share in gpu.shares or ()]
+        present = [pod for pod in known if pod is not None]
+        if len(present) == len(known) > 1 and gpu.uuid in models:
+            ordered = sorted(present, key=lambda pod: (pod.created, pod.uid))
+            found.append(SharedGpu(gpu_of(gpu.uuid), models[gpu.uuid], tuple(ordered)))
+    return found
+
+
+def judge(
+    gpu: SharedGpu,
+    measured: Mapping[str, Measurement],
+    facts: Mapping[ObjectKey, WorkloadFacts],
+    default_percent: int,
+) -> SharingJudgement:
+    """Judge the pods of a GPU.
+
+    Args:
+        gpu: the GPU and its pods.
+        measured: the newest measurement of each pod, by UID.
+        facts: what is known of each workload.
+        default_percent: limit of the slowdown of pods that declare none.
+    """
+    return judge_sharing(
+        [
+            _measured_job(pod, gpu.model, measured.get(pod.uid), facts, default_percent)
+            for pod in gpu.pods
+        ]
+    )
+
+
+def _measured_job(
+    pod: SharingPod,
+    model: str,
+    measured: Measurement | None,
+    facts: Mapping[ObjectKey, WorkloadFacts],
+    default_percent: int,
+) -> MeasuredJob:
+    limit = pod.limits.max_slowdown_percent
+    rate = measured.micro_steps_per_second if measured and measured.state == "Steady" else None
+    error = (measured.ci_permille or 0) if measured else 0
+    return MeasuredJob(
+        str(pod.key),
+        str(pod.profile or ""),
+        solo_rate(facts.get(pod.profile), model) if pod.profile else None,
+        rate * _MICRO if rate else None,
+        error,
+        default_percent if limit is None else limit,
+    )
+
+
+def solo_rate(facts: WorkloadFacts | None, model: str) -> float | None:
+    """Return the measured steps per second alone on one GPU of a model; None if unknown."""
+    if facts is None or facts.gpu_model != model:
+        return None
+    rates = (
+        fact.micro_steps_per_second * _MICRO
+        for fact in facts.scaling
+        if fact.gpus == 1 and not fact.extrapolated
+    )
+    return next((rate for rate in rates if rate > 0), None)
+
+
+def sharing_event(gpu: SharedGpu, judgement: SharingJudgement, *, moved: bool) -> ObjectEvent:
+    """Return the event on the pod that came last."""
+    beside = ", ".join(str(pod.key) for pod in gpu.pods[:-1])
+    what = f"sharing {gpu.uuid} with {beside} does not pay: {judgement.text}"
+    if moved:
+        return ObjectEvent("Normal", "MovedFromSharedGPU", truncated(f"evicted, because {what}"))
+    advice = "the pod stays, because it does not say gputopo.io/sharing-if-slow: Move"
+    return ObjectEvent("Warning", "SharingDoesNotPay", truncated(f"{what}; {advice}"))
+
+
+def forget_ended(
+    known: Mapping[tuple[str, ...], float], gpus: Iterable[SharedGpu]
+) -> dict[tuple[str, ...], float]:
+    """Return the entries of ``known`` whose GPU still has the same pods."""
+    current = {gpu.key for gpu in gpus}
+    return {key: since for key, since in known.items() if key in current}
