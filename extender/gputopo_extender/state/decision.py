@@ -18,7 +18,7 @@ from gputopo.api.replay import RecordedNodes
 from gputopo.api.shares import gpu_of
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.paths import surroundings_on_node
-from gputopo.topology.model import GpuMask, GpuUuid, mask_of
+from gputopo.topology.model import GpuUuid, mask_of
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.record import (
@@ -110,9 +110,12 @@ def decide(
     )
     around = surroundings_on_node(request, running.neighbours)
     figures = placement_figures(request, match, usage.topology, shared)
-    free = usage.free if shared is None else GpuMask(usage.free | mask_of(match.gpus))
+    free, usable = usage.free, usable_gpus(usage, pod)
+    if not mask_of(match.gpus) & free:
+        # The pod shares a GPU with others. Its prediction has chosen this GPU before the policy.
+        free, usable = mask_of(match.gpus), None
     known = (request, origin, match, usage.topology, free, compared)
-    replay = replay_record(*known, around, usable_gpus(usage, pod))
+    replay = replay_record(*known, around, usable)
     if usage.numa is not None:
         policy = usage.numa.manager.policy.value
         replay = replay.model_copy(update={"topology_manager_policy": policy})

@@ -11,6 +11,7 @@ from typing import Final
 
 from gputopo.api.annotations import PlacementAnnotation
 from gputopo.api.replay import ReplayRecord
+from gputopo.api.shares import gpu_of
 from gputopo.bandwidth.model import ModelError
 from gputopo.placement.model import Match, NoFit
 from gputopo.placement.place import place
@@ -127,14 +128,15 @@ def _differences(
     for name, field in type(figures).model_fields.items():
         recorded, value = getattr(figures, name), getattr(again, name)
         # The fact is a text for people; the sensitivity was derived from the recorded numbers.
-        if name not in {"fact", "replay"} and recorded != value:
+        # The share was predicted from the facts of that time, which are not recorded.
+        if name not in {"fact", "replay", "sharing"} and recorded != value:
             yield f"{field.alias}: recorded {recorded}; the replay computes {value}"
 
 
 def _compare_uuids(recorded: RecordedPlacement, node: GpuNode, same: Replay) -> Replay:
     """Compare the UUIDs of the annotation with those of the chosen indices."""
     chosen = same.match.gpus if same.match else ()
-    uuids = tuple(map(GpuUuid, recorded.uuids))
+    uuids = tuple(map(gpu_of, recorded.uuids))
     now = tuple(node.topology.uuid_of[index] for index in chosen)
     if now == uuids:
         return same
