@@ -1,18 +1,13 @@
 """The operator compares measured speeds of pods that share a GPU, and ends what does not pay."""
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from gputopo.api.names import (
-    PROFILE_ANNOTATION,
-    RESOURCE,
     SHARING_IF_SLOW_ANNOTATION,
     SHARING_MAX_SLOWDOWN_ANNOTATION,
 )
-from gputopo.api.shares import share_id, share_resource
 from gputopo_kube.errors import UnavailableError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
@@ -20,69 +15,26 @@ from gputopo_operator.controller.sharing_api import SharingApi
 from gputopo_operator.controller.sharing_judge import CHECK_SECONDS, SharingJudge
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.settings import OperatorSettings
-from gputopo_topologies.catalogue import named
 from support.api.faults import Fault
 from support.api.server import ApiServer
-from support.builders.objects import Document, pod, topology_object
+from support.builders.objects import Document
+from support.operator.sharing import GPU, SharedGpuOfNode, profile_of
 
-DGX = named("dgx1-v100", node="n1")
-GPU = DGX.gpus[0]
 MOVE = {SHARING_IF_SLOW_ANNOTATION: "Move"}
 JUDGE_SECONDS = 60.0
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-class SharingNode:
-    """A node whose first GPU pods share, and the operator that judges them."""
+class JudgedNode(SharedGpuOfNode):
+    """The shared GPU, and the operator that judges it."""
 
     def __init__(self, api: ApiServer, connection: SyncApi) -> None:
-        self.api = api
+        super().__init__(api)
         self.now = 100.0
-        self.rates: dict[str, int] = {}
         self.metrics = OperatorMetrics()
         settings = OperatorSettings(sharing_judge_seconds=JUDGE_SECONDS)
         self.judge = SharingJudge(
             SharingApi(connection), JobApi(connection), self.metrics, settings, lambda: self.now
         )
-
-    def add(
-        self,
-        name: str,
-        rate: int | None,
-        annotations: Mapping[str, str] = NOTHING,
-        *,
-        solo: int | None = 10,
-    ) -> None:
-        """Add a pod with steps per second now and alone on the GPU; None if not measured."""
-        amounts = {share_resource(RESOURCE): "1"}
-        container = {"name": "main", "image": "train", "resources": {"limits": amounts}}
-        written = {PROFILE_ANNOTATION: name} if solo else {}
-        document = pod(
-            name,
-            node="n1",
-            phase="Running",
-            annotations={**written, **annotations},
-            containers=[container],
-        )
-        seconds = len(self.rates)
-        document["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{seconds:02}Z"
-        self.rates[name] = rate or 0
-        self.api.put("pods", document)
-        if solo:
-            self.api.put("gpuprofiles", profile_of(name, solo))
-        self.publish()
-
-    def publish(self) -> None:
-        """Publish the shares and the rates of all pods."""
-        topology = topology_object("n1", DGX)
-        topology["status"]["gpus"][0]["shares"] = [
-            {"id": share_id(GPU.uuid, number), "podUID": f"uid-{name}", "pod": name}
-            for number, name in enumerate(self.rates)
-        ]
-        topology["status"]["measurements"] = [
-            measurement(name, rate) for name, rate in self.rates.items()
-        ]
-        self.api.put("gputopologies", topology)
 
     def wait(self) -> float | None:
         """Judge twice: now and after the time for which a sharing must not pay."""
@@ -90,54 +42,17 @@ class SharingNode:
         self.now += JUDGE_SECONDS
         return self.judge.advance("n1")
 
-    @property
-    def pods(self) -> list[str]:
-        return sorted(each["metadata"]["name"] for each in self.api.all("pods"))
-
-    @property
-    def events(self) -> list[tuple[str, str, str]]:
-        return [
-            (each["regarding"]["name"], each["reason"], each["note"])
-            for each in self.api.all("events")
-        ]
-
     def ended(self, result: str) -> float | None:
         name = "gputopo_operator_ended_sharings_total"
         return self.metrics.registry.get_sample_value(name, {"result": result})
 
 
-def profile_of(name: str, solo: int) -> Document:
-    scaling = [
-        {"gpus": 1, "microStepsPerSecond": solo * 10**6, "ciPermille": 10, "extrapolated": False}
-    ]
-    facts: dict[str, Any] = {"gpuModel": GPU.model, "scaling": scaling}
-    return {
-        "apiVersion": "gputopo.io/v1alpha1",
-        "kind": "GPUProfile",
-        "metadata": {"name": name, "namespace": "default", "uid": f"profile-{name}"},
-        "status": {"facts": facts},
-    }
-
-
-def measurement(name: str, rate: int) -> Document:
-    found = {
-        "namespace": "default",
-        "pod": name,
-        "podUID": f"uid-{name}",
-        "container": "main",
-        "gpus": 1,
-        "source": "SDK",
-        "state": "Steady" if rate else "NoData",
-    }
-    return found | ({"microStepsPerSecond": rate * 10**6, "ciPermille": 10} if rate else {})
-
-
 @pytest.fixture
-def node(api: ApiServer, connection: SyncApi) -> SharingNode:
-    return SharingNode(api, connection)
+def node(api: ApiServer, connection: SyncApi) -> JudgedNode:
+    return JudgedNode(api, connection)
 
 
-def test_last_pod_is_evicted_if_the_sum_of_speeds_is_below_one(node: SharingNode) -> None:
+def test_last_pod_is_evicted_if_the_sum_of_speeds_is_below_one(node: JudgedNode) -> None:
     node.add("first", 4)
     node.add("last", 3, MOVE)
     assert node.judge.advance("n1") == CHECK_SECONDS
@@ -154,7 +69,7 @@ def test_last_pod_is_evicted_if_the_sum_of_speeds_is_below_one(node: SharingNode
     assert (node.ended("moved"), node.ended("reported")) == (1, 0)
 
 
-def test_pod_that_does_not_allow_it_is_reported_once(node: SharingNode) -> None:
+def test_pod_that_does_not_allow_it_is_reported_once(node: JudgedNode) -> None:
     node.add("first", 4, MOVE)
     node.add("last", 3)
     for _ in range(3):
@@ -166,7 +81,7 @@ def test_pod_that_does_not_allow_it_is_reported_once(node: SharingNode) -> None:
     assert node.ended("reported") == 1
 
 
-def test_pod_above_its_own_limit_ends_a_sharing_that_pays_otherwise(node: SharingNode) -> None:
+def test_pod_above_its_own_limit_ends_a_sharing_that_pays_otherwise(node: JudgedNode) -> None:
     node.add("first", 6, {SHARING_MAX_SLOWDOWN_ANNOTATION: "50"})
     node.add("last", 9, MOVE)
     node.wait()
@@ -174,14 +89,14 @@ def test_pod_above_its_own_limit_ends_a_sharing_that_pays_otherwise(node: Sharin
     assert "default/first takes 67 % longer, at most 50 %" in node.events[0][2]
 
 
-def test_sharing_that_pays_stays(node: SharingNode) -> None:
+def test_sharing_that_pays_stays(node: JudgedNode) -> None:
     node.add("first", 7)
     node.add("last", 8, MOVE)
     assert node.wait() == CHECK_SECONDS
     assert (node.pods, node.events) == (["first", "last"], [])
 
 
-def test_time_begins_again_after_a_check_with_gain(node: SharingNode) -> None:
+def test_time_begins_again_after_a_check_with_gain(node: JudgedNode) -> None:
     node.add("first", 6)
     node.add("last", 3, MOVE)
     node.judge.advance("n1")
@@ -200,14 +115,14 @@ def test_time_begins_again_after_a_check_with_gain(node: SharingNode) -> None:
     ("rate", "solo"),
     [pytest.param(None, 10, id="rate-unknown"), pytest.param(3, None, id="no-profile")],
 )
-def test_unknown_speeds_end_nothing(node: SharingNode, rate: int | None, solo: int | None) -> None:
+def test_unknown_speeds_end_nothing(node: JudgedNode, rate: int | None, solo: int | None) -> None:
     node.add("first", 4)
     node.add("last", rate, MOVE, solo=solo)
     node.wait()
     assert (node.pods, node.events) == (["first", "last"], [])
 
 
-def test_rates_alone_on_another_gpu_model_do_not_count(node: SharingNode) -> None:
+def test_rates_alone_on_another_gpu_model_do_not_count(node: JudgedNode) -> None:
     node.add("first", 4)
     node.add("last", 3, MOVE)
     profile = profile_of("last", 10)
@@ -217,7 +132,7 @@ def test_rates_alone_on_another_gpu_model_do_not_count(node: SharingNode) -> Non
     assert node.pods == ["first", "last"]
 
 
-def test_profile_without_facts_or_that_was_deleted_ends_nothing(node: SharingNode) -> None:
+def test_profile_without_facts_or_that_was_deleted_ends_nothing(node: JudgedNode) -> None:
     node.add("first", 4)
     node.add("last", 3, MOVE)
     node.api.delete("gpuprofiles", "first")
@@ -226,7 +141,7 @@ def test_profile_without_facts_or_that_was_deleted_ends_nothing(node: SharingNod
     assert node.pods == ["first", "last"]
 
 
-def test_budget_that_forbids_the_eviction_is_respected(node: SharingNode) -> None:
+def test_budget_that_forbids_the_eviction_is_respected(node: JudgedNode) -> None:
     node.add("first", 4)
     node.add("last", 3, MOVE)
     node.api.faults.append(Fault("POST", "eviction", 403, "no right", times=None))
@@ -238,7 +153,7 @@ def test_budget_that_forbids_the_eviction_is_respected(node: SharingNode) -> Non
     assert node.pods == ["first"], "tried again at the next check"
 
 
-def test_pod_that_was_deleted_meanwhile_counts_as_moved(node: SharingNode) -> None:
+def test_pod_that_was_deleted_meanwhile_counts_as_moved(node: JudgedNode) -> None:
     node.add("first", 4)
     node.add("last", 3, MOVE)
     node.api.faults.append(Fault("POST", "eviction", 404, "not found"))
@@ -246,7 +161,7 @@ def test_pod_that_was_deleted_meanwhile_counts_as_moved(node: SharingNode) -> No
     assert node.events[0][1] == "MovedFromSharedGPU"
 
 
-def test_api_server_that_does_not_respond_is_tried_again_later(node: SharingNode) -> None:
+def test_api_server_that_does_not_respond_is_tried_again_later(node: JudgedNode) -> None:
     node.add("first", 4)
     node.add("last", 3, MOVE)
     node.api.faults.append(Fault("POST", "eviction", 503))
@@ -256,7 +171,7 @@ def test_api_server_that_does_not_respond_is_tried_again_later(node: SharingNode
     assert node.pods == ["first"]
 
 
-def change_last(node: SharingNode, change: Callable[[Document], None]) -> None:
+def change_last(node: JudgedNode, change: Callable[[Document], None]) -> None:
     node.api.change("pods", "last", change)
 
 
@@ -278,7 +193,7 @@ def change_last(node: SharingNode, change: Callable[[Document], None]) -> None:
     ],
 )
 def test_gpu_whose_pods_are_not_all_known_is_not_judged(
-    node: SharingNode, change: Callable[[Document], None]
+    node: JudgedNode, change: Callable[[Document], None]
 ) -> None:
     node.add("first", 4)
     node.add("last", 3, MOVE)
@@ -287,7 +202,7 @@ def test_gpu_whose_pods_are_not_all_known_is_not_judged(
     assert (node.pods, node.events) == (["first", "last"], [])
 
 
-def test_node_without_sharing_pods_or_topology_is_forgotten(node: SharingNode) -> None:
+def test_node_without_sharing_pods_or_topology_is_forgotten(node: JudgedNode) -> None:
     node.add("first", 4)
     assert node.judge.advance("n1") is None, "one pod shares with none"
     assert node.judge.advance("unknown") is None
