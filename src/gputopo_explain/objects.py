@@ -108,9 +108,14 @@ class ClusterObjects:
             self[LiveKind.PODS],
             self[LiveKind.LEASES],
             resource=self.installation.resource,
-            sharing=SharingKnowledge.of(self.interference, self.installation.sharing),
+            sharing=self.sharing,
         )
         return found.without_pods(self.ended) if self.ended else found
+
+    @cached_property
+    def sharing(self) -> SharingKnowledge:
+        """What is known of workloads that share a GPU, and the policy."""
+        return SharingKnowledge.of(self.interference, self.installation.sharing)
 
     @cached_property
     def machines(self) -> Mapping[str, Machine]:

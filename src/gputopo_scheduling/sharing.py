@@ -252,7 +252,7 @@ def _option(
     used = {share for share in usage.shares if gpu_of(share) == usage.topology.uuid_of[gpu]}
     if len(pods) < len(used):
         return ShareOption(gpu, beside, None, _NOT_KNOWN)
-    if not _memory_fits(usage, gpu, (*pods, pod)):
+    if len(pods) < usage.most_pods_per_gpu and not _memory_fits(usage, gpu, (*pods, pod)):
         return ShareOption(gpu, beside, None, _NO_MEMORY)
     policy, model = knowledge.policy, usage.topology.gpu_at[gpu].model
     settings = replace(

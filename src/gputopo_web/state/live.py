@@ -25,7 +25,9 @@ class WatchedCluster(ClusterObjects):
     @cached_property
     def snapshot(self) -> ClusterSnapshot:
         """The GPUs and their users."""
-        return super().snapshot if self.parsed is None else self.parsed
+        if self.parsed is None:
+            return super().snapshot
+        return replace(self.parsed, sharing=self.sharing)
 
     def after(
         self, ended: Iterable[str] = (), without_nodes: Collection[str] = ()
