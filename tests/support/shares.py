@@ -1,6 +1,7 @@
 """Clusters whose pods share GPUs, as objects of the API server."""
 
 from collections.abc import Iterable, Mapping
+from random import Random
 from typing import Any
 
 from gputopo.api.names import PROFILE_ANNOTATION, RESOURCE
@@ -8,13 +9,14 @@ from gputopo.api.shares import gpu_of, share_id, share_resource
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_explain.objects import ClusterObjects
 from gputopo_extender.state.decision import Choice, decide
+from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, format_claims
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.sharing import shared_gpu, sharing_state
 from gputopo_scheduling.surroundings import NOTHING_RUNS
 from gputopo_scheduling.usage import NodeUsage
-from support.builders.clusters import annotated
+from support.builders.clusters import Lists, annotated, shape
 from support.builders.live import cluster, dgx, kube_node
 from support.builders.objects import Document, at_version, pod, topology_object
 from support.builders.requests import pod_view, request_in
@@ -73,8 +75,11 @@ def sharing_topology(
     for index, gpu in enumerate(document["status"]["gpus"]):
         found = [
             {
-                **{"id": device, "podUID": f"uid-{name}", "namespace": "default"},
-                **{"pod": name, "container": "main"},
+                "id": device,
+                "podUID": f"uid-{name}",
+                "namespace": "default",
+                "pod": name,
+                "container": "main",
             }
             for device, name in sorted(users.items())
             if gpu_of(device) == gpu["uuid"]
@@ -101,7 +106,9 @@ def sharing_profile(
         "sharing": [
             {
                 "beside": sorted(f"default/{each}" for each in beside),
-                **{"speedPermille": speed, "ciPermille": 20, "samples": 5},
+                "speedPermille": speed,
+                "ciPermille": 20,
+                "samples": 5,
             }
             for beside, speed in (speeds or {}).items()
         ],
@@ -136,9 +143,7 @@ def sharing_cluster(
     """Return the objects of a cluster with shares; by default, one node whose GPUs are idle."""
     found = [sharing_topology()] if topologies is None else [*topologies]
     nodes = [sharing_node(each["metadata"]["name"]) for each in found]
-    return cluster(
-        pods, topologies=found, kube_nodes=nodes, profiles=profiles, nodes=(), **others
-    )
+    return cluster(pods, topologies=found, kube_nodes=nodes, profiles=profiles, nodes=(), **others)
 
 
 def placed(document: Document, objects: ClusterObjects, node: str = "n1") -> Document:
@@ -176,3 +181,48 @@ def two_on_one_gpu(**annotations: str) -> tuple[Document, Document, Document]:
     second = placed(sharing_pod("second", annotations=written), sharing_cluster([first]))
     users = {one: "first", one.replace("::0", "::1"): "second"}
     return first, second, sharing_topology(users)
+
+
+def random_sharing_lists(chance: Random, nodes: int = 3) -> Lists:
+    """Return nodes with sharing pods, pods with whole GPUs, and claims of shares."""
+    found = Lists([], [], [])
+    claims: list[Claim] = []
+    for node in (f"n{it}" for it in range(nodes)):
+        topology, users = shape(chance.randrange(3), node), dict[str, str]()
+        for gpu in topology.gpus:
+            if chance.random() < 0.3:
+                whole = pod(f"{node}-{gpu.index}", node=node, phase="Running")
+                whole["metadata"]["annotations"] = annotated(
+                    whole["metadata"]["uid"], node, [gpu.uuid]
+                )
+                found.pods.append(whole)
+                continue
+            for number in range(chance.choice([0, 0, 1, 2, 3])):
+                device = share_id(gpu.uuid, number)
+                name = f"{node}-{gpu.index}-{number}"
+                if chance.random() < 0.2:
+                    claims.append(Claim(f"uid-{name}", "default", name, "7", node, (device,)))
+                    continue
+                found.pods.append(_random_sharing_pod(chance, name, node, device))
+                if chance.random() < 0.8:
+                    users[device] = name
+        faults = {it: "MPS is in state Fault" for it in range(4) if chance.random() < 0.1}
+        most = chance.choice([None, 2, 3, 3])
+        found.topologies.append(
+            sharing_topology(users, node=node, most=most, faults=faults, of=topology)
+        )
+    metadata = {"name": CLAIMS_LEASE, "annotations": format_claims(claims)}
+    found.leases.append({"metadata": {**metadata, "namespace": "gputopo-system"}})
+    return found
+
+
+def _random_sharing_pod(chance: Random, name: str, node: str, device: str) -> Document:
+    annotations = {"gputopo.io/sharing-memory": "8Gi"} if chance.random() < 0.2 else {}
+    return sharing_pod(
+        name,
+        device,
+        node=node,
+        profile=chance.choice(["small", "small", "large", ""]),
+        annotations=annotations,
+        phase=chance.choice(["Running", "Running", "Pending", "Succeeded"]),
+    )

@@ -52,8 +52,10 @@ def impossible(needs: PodNeeds, reasons: NodeReasons, objects: ClusterObjects) -
     if _shares(needs) and not any(usage.most_pods_per_gpu for usage in usages.values()):
         return (
             "the pod requests a share of a GPU, and no node offers shares",
-            "ask the administrator for sharing.enabled=true of gputopo's chart, or request "
-            f"{needs.resource}",
+            (
+                "ask the administrator for sharing.enabled=true of gputopo's chart, or request "
+                f"{needs.resource}"
+            ),
         )
     largest = max(len(usage.topology.gpus) for usage in usages.values())
     if size > largest:

@@ -18,6 +18,7 @@ from gputopo_kube.pods import PodView
 from gputopo_scheduling.sharing import sharing_limits
 from gputopo_scheduling.topologies import GpuNode
 
+_SLOWDOWN: Final = "largest slowdown"
 IDLE_GPU: Final = "the GPU was idle"
 
 
@@ -109,18 +110,17 @@ def share_parts(share: PlacedShare) -> Iterator[SharePart]:
     why = f"annotation {SHARING_MEMORY_ANNOTATION}" if declared else "an equal part of the GPU"
     yield SharePart("GPU memory", memory, f"{why}; the limit that MPS enforces")
     most = limits.max_slowdown_percent
-    yield SharePart(
-        "largest slowdown",
-        "sharing.maxSlowdownPercent of the installation" if most is None else f"{most} %",
-        f"annotation {SHARING_MAX_SLOWDOWN_ANNOTATION}",
-    )
+    if most is None:
+        yield SharePart(_SLOWDOWN, "of the installation", "sharing.maxSlowdownPercent of the chart")
+    else:
+        yield SharePart(_SLOWDOWN, f"{most} %", f"annotation {SHARING_MAX_SLOWDOWN_ANNOTATION}")
     yield SharePart(
         "if it is too slow",
         "moved, if it came last" if limits.moves else "reported",
-        f"annotation {SHARING_IF_SLOW_ANNOTATION}",
+        f"annotation {SHARING_IF_SLOW_ANNOTATION}" if limits.moves else "default",
     )
     yield SharePart(
         "termination",
         "by its program" if limits.ends_itself else "by the node, before SIGTERM",
-        f"annotation {SHARING_TERMINATION_ANNOTATION}",
+        f"annotation {SHARING_TERMINATION_ANNOTATION}" if limits.ends_itself else "default",
     )

@@ -58,7 +58,7 @@ def test_the_first_pod_of_a_gpu_has_defaults_and_the_pods_that_came_later() -> N
     assert shown["device"][1] == "the GPU was idle"
     assert shown["beside now"][0] == "default/second"
     assert shown["GPU memory"][1].startswith("an equal part of the GPU")
-    assert shown["largest slowdown"][0] == "sharing.maxSlowdownPercent of the installation"
+    assert shown["largest slowdown"][0] == "of the installation"
     assert shown["if it is too slow"][0] == "reported"
     [gpu] = found.gpus
     assert (gpu.uuid, gpu.state) == (found.share.id if found.share else "", "as intended")
@@ -82,9 +82,7 @@ def test_the_replay_chooses_the_shared_gpu_although_others_are_idle() -> None:
 def test_the_first_pod_keeps_away_from_pods_to_avoid_also_in_the_replay() -> None:
     noisy = gpu_user("whole", "n1", 0, 1)
     noisy["metadata"]["labels"] = {"app": "noisy"}
-    avoid = {
-        "gputopo.io/avoid": json.dumps([{"matchLabels": {"app": "noisy"}, "level": "Socket"}])
-    }
+    avoid = {"gputopo.io/avoid": json.dumps([{"matchLabels": {"app": "noisy"}, "level": "Socket"}])}
     document = placed(sharing_pod("new", annotations=avoid), sharing_cluster([noisy]))
     found = explain_placed(document, sharing_topology())
     assert found.replay.verdict is ReplayVerdict.SAME, found.replay.reasons

@@ -69,9 +69,7 @@ def _problems(config: SchedulerConfiguration, snapshot: CheckedCluster) -> Itera
         yield from _extender(extender, resource)
         if installed.shares_gpus(snapshot) and not _manages(extender, share_resource(resource)):
             name = share_resource(resource)
-            problem = (
-                f"the extender does not have {name} in managedResources, so sharing pods get no GPU"
-            )
+            problem = f"no extender has {name} in managedResources, so sharing pods get no GPUs"
             yield Severity.ERROR, problem, f"managedResources: [{{name: {name}}}] beside {resource}"
 
 
