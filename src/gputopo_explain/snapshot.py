@@ -175,6 +175,10 @@ class ClusterSnapshot:
         kept = {name: usage for name, usage in self.usages.items() if name not in touched}
         return replace(self, without=self.without | ended, _usages=kept)
 
+    def with_sharing(self, sharing: SharingKnowledge) -> "ClusterSnapshot":
+        """Return the snapshot with other knowledge of workloads that share a GPU."""
+        return replace(self, sharing=sharing, _usages={**self.usages})
+
     def without_nodes(self, names: AbstractSet[str]) -> "ClusterSnapshot":
         """Return the snapshot as if these nodes did not exist."""
         kept = {name: node for name, node in self.nodes.items() if name not in names}

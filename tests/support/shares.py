@@ -26,7 +26,7 @@ SHARES = share_resource(RESOURCE)
 NONE: Mapping[str, str] = {}
 
 
-def share(number: int, gpu: int = 0, node: str = "n1") -> GpuUuid:
+def share(number: int, gpu: int = 0, node: str = "n1") -> str:
     """Return the ID of a share of a GPU of a node with 8 GPUs."""
     return share_id(dgx(node).gpus[gpu].uuid, number)
 

@@ -57,7 +57,8 @@ def shared_gpu(pods: Mapping[str, Document] | None = None) -> StaticApi:
 def test_who_has_shows_each_share_of_a_gpu(serve: Serve, gputopo: Command) -> None:
     second = sharing_pod("second", share(1))
     api = serve(shared_gpu({"second": second}))
-    api.lists[live_cluster.TOPOLOGIES] = [sharing_topology({share(0): "first", share(1): "second"})]
+    users = {share(0): "first", share(1): "second"}
+    api.lists[live_cluster.TOPOLOGIES] = [sharing_topology(users)]
     found = gputopo("who-has n1 --gpu 0").out.splitlines()
     assert found[0].split() == [
         *("NODE", "GPU", "SHARE", "UUID", "POD", "CONTAINER", "SINCE", "INTENDED", "OBSERVED"),

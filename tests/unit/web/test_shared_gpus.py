@@ -142,7 +142,7 @@ async def test_the_form_can_ask_for_a_share() -> None:
     parameters = {"gpus": "1", "share": "1", "profile": "default/small"}
     result = await Explainer(with_facts(state)).what_if(parameters)
     text = words(Pages(state, "here").what_if(result))
-    assert "It would share the GPU with default/first : predicted summed speed 1.60" in text
+    assert "It would share the GPU with default/first: predicted summed speed 1.60" in text
 
 
 def test_a_share_is_of_one_gpu() -> None:
