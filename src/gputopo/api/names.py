@@ -9,6 +9,13 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 RESOURCE: Final = "gputopo.io/gpu"
 """Default name of the extended resource."""
 
+SHARE_RESOURCE: Final = "gputopo.io/gpu-share"
+"""Default name of the extended resource that counts the shares of GPUs."""
+
+SHARING_TERMINATION_ANNOTATION: Final = "gputopo.io/sharing-termination"
+"""With the value ``Program``, the program of a pod that shares a GPU ends its work on the GPU by
+itself after SIGTERM. Otherwise gputopo ends this work before the SIGTERM."""
+
 SCHEDULER_NAME: Final = "gputopo"
 
 JOB_LABEL: Final = "gputopo.io/job"
