@@ -15,11 +15,11 @@ from gputopo_mps.changes import Changes
 from gputopo_mps.faults import FaultStore
 from gputopo_mps.metrics import MpsMetrics
 from gputopo_mps.nvml import GpuDriver
+from gputopo_mps.parts import NodeParts
 from gputopo_mps.pods import SharingPods
 from gputopo_mps.processes import Processes
 from gputopo_mps.server import serving
 from gputopo_mps.settings import MpsSettings
-from gputopo_mps.shared_gpu import NodeParts
 from gputopo_mps.supervisor import SharedGpus
 from gputopo_mps.termination import ClientTerminator
 
@@ -38,9 +38,10 @@ class MpsComponent:
         self._settings = settings
         self._pulse = pulse
         self._faults = FaultStore(settings.run_dir / "faults.json", settings.fault_keep_seconds)
+        self._driver = GpuDriver(settings.library_dir, settings.nvml_timeout_seconds)
         parts = NodeParts(
             settings,
-            GpuDriver(settings.library_dir, settings.nvml_timeout_seconds),
+            self._driver,
             Processes(settings.proc_dir),
             self._faults,
             metrics,
@@ -72,6 +73,7 @@ class MpsComponent:
                     loops.create_task(self._terminator.run())
                     await self._check()
             finally:
+                self._driver.close()
                 os.close(lock)
 
     async def stop(self) -> None:

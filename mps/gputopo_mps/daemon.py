@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import time
 from contextlib import suppress
 from typing import Final
@@ -17,6 +16,7 @@ from gputopo_mps.settings import MpsSettings
 _PID_FILE: Final = "nvidia-cuda-mps-control.pid"
 _POLL_SECONDS: Final = 0.05
 _ROOT: Final = 0
+_NO_FILES: Final = tuple((os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_RDWR, 0) for each in range(3))
 
 
 class DaemonError(GputopoError):
@@ -37,13 +37,13 @@ class MpsDaemon:
         self._control = control
         self._settings = settings
         self._cgroup = cgroup
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: int | None = None
 
     @property
     def is_running(self) -> bool:
         """Whether the daemon runs."""
-        if self._process is not None:
-            return self._process.poll() is None
+        if self._child is not None:
+            return self._child_runs()
         try:
             pid = int((self._folders.pipe / _PID_FILE).read_text())
         except (OSError, ValueError):
@@ -59,24 +59,24 @@ class MpsDaemon:
         # Containers have the folder itself mounted, so it is emptied and not replaced.
         for path in self._folders.pipe.iterdir():
             path.unlink()
-        self._process = self._launch()
-        self._cgroup.move(self._process.pid)
+        self._child = child = self._launch()
+        self._cgroup.move(child)
         await self._wait_until_responding()
         # The first client would start the server. An early start shows errors before that.
         with suppress(ControlError):
             await self._control.start_server(self._settings.client_user or _ROOT)
 
-    def _launch(self) -> subprocess.Popen[bytes]:
+    def _launch(self) -> int:
         several_users = [] if self._settings.client_user is not None else ["-multiuser-server"]
         program = self._settings.control_program
         try:
-            return subprocess.Popen(  # noqa: S603 - an administrator names the program
+            return os.posix_spawnp(
+                program,
                 [program, "-f", *several_users],
-                env=self._folders.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
+                self._folders.environment(),
+                file_actions=_NO_FILES,
+                setsid=True,
+                setsigdef=[signal.SIGPIPE],  # Python ignores it, and children inherit that
             )
         except OSError as error:
             raise DaemonError(f"{program}: {error.strerror}") from error
@@ -95,20 +95,24 @@ class MpsDaemon:
             DaemonError: they did not end in time.
         """
         deadline = time.monotonic() + self._settings.stop_seconds
-        while pids := list(find_daemons(self._folders.pipe)):
+        while pids := self._processes():
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             if time.monotonic() >= deadline:
                 raise DaemonError(f"processes {', '.join(map(str, pids))} of MPS do not end")
             await asyncio.sleep(_POLL_SECONDS)
-            self._reap()
-        self._reap()
-        self._process = None
 
-    def _reap(self) -> None:
-        if self._process is not None:
-            self._process.poll()
+    def _processes(self) -> set[int]:
+        # The command line of a process is empty for a moment after its start.
+        own = {self._child} if self._child is not None and self._child_runs() else set()
+        return own | set(find_daemons(self._folders.pipe))
+
+    def _child_runs(self) -> bool:
+        """Return whether the daemon that this process has started runs; reap it if it has ended."""
+        if self._child is not None and os.waitpid(self._child, os.WNOHANG) != (0, 0):
+            self._child = None
+        return self._child is not None
 
     async def _wait_until_responding(self) -> None:
         seconds = self._settings.start_seconds

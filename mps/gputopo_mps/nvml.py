@@ -78,6 +78,11 @@ class GpuDriver:
             )
         )
 
+    def close(self) -> None:
+        """End the NVML session, unless a call hangs."""
+        if self._last is None or self._last.done():
+            self._close()
+
     async def _call(self, function: Callable[[], Value]) -> Value:
         async with self._turn:
             if self._last is not None and not self._last.done():

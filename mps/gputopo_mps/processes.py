@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final
 
 _PROC: Final = Path("/proc")
-_PROGRAMS: Final = b"nvidia-cuda-mps-"
-_FIRST_WORDS: Final = 4
+_SERVER: Final = b"nvidia-cuda-mps-server"
+_CONTROL: Final = b"nvidia-cuda-mps-control"
+_FIRST_WORDS: Final = 5
 """The program is one of the first words of a command line; scripts have an interpreter before."""
 
 # kubelet's systemd driver writes the UID with underscores. The UID of a static pod is a hash.
@@ -32,14 +33,14 @@ class Processes:
 
 
 def is_daemon(pid: int, pipe: Path) -> bool:
-    """Return whether a process is a program of MPS that uses the folder ``pipe``.
+    """Return whether a process is a control daemon or a server that uses the folder ``pipe``.
 
     A client has the same variable in its environment, but another program.
     """
     process = _PROC / str(pid)
     try:
         words = (process / "cmdline").read_bytes().split(b"\0")[:_FIRST_WORDS]
-        if not any(word.rpartition(b"/")[2].startswith(_PROGRAMS) for word in words):
+        if not _is_program([word.rpartition(b"/")[2] for word in words]):
             return False
         variables = (process / "environ").read_bytes().split(b"\0")
     except OSError:
@@ -48,7 +49,14 @@ def is_daemon(pid: int, pipe: Path) -> bool:
 
 
 def find_daemons(pipe: Path) -> Iterator[int]:
-    """Yield the PIDs of the programs of MPS that use the folder ``pipe``."""
+    """Yield the PIDs of the control daemon and of the servers that use the folder ``pipe``."""
     for entry in _PROC.iterdir():
         if entry.name.isdigit() and is_daemon(int(entry.name), pipe):
             yield int(entry.name)
+
+
+def _is_program(words: list[bytes]) -> bool:
+    """Return whether the command line is of a server or of a daemon, which has an option."""
+    if _SERVER in words:
+        return True
+    return _CONTROL in words and words[words.index(_CONTROL) + 1 :][:1] not in ([], [b""])

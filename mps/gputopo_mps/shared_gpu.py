@@ -4,56 +4,27 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from gputopo.errors import GputopoError
 from gputopo.runtime.log import fields
-from gputopo_mps.cgroups import DaemonCgroup
 from gputopo_mps.clients import Clients, StoredState, load_state, save_state
 from gputopo_mps.control import (
     ControlError,
     ControlProgram,
     GpuFolders,
-    MpsClient,
     NoResponseError,
 )
 from gputopo_mps.daemon import MpsDaemon
+from gputopo_mps.ending import ClientEnding
 from gputopo_mps.exclusive import ExclusiveMode, NotPossibleError
-from gputopo_mps.faults import FaultStore
 from gputopo_mps.faultwatch import FaultWatch
-from gputopo_mps.metrics import MpsMetrics
-from gputopo_mps.nvml import GpuDriver
-from gputopo_mps.processes import Processes
-from gputopo_mps.settings import MpsSettings
+from gputopo_mps.parts import GpuState, NodeParts
 
 _MOST_ERRORS: Final = 3
 """A daemon that responds with so many errors, one after another, is replaced."""
 
 _log = logging.getLogger(__name__)
-
-
-class GpuState(StrEnum):
-    """State of a shared GPU. Shares may be given only while it is Ready."""
-
-    STARTING = "Starting"
-    READY = "Ready"
-    FAULT = "Fault"
-    STOPPING = "Stopping"
-    FAILED = "Failed"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeParts:
-    """What the shared GPUs of a node have in common."""
-
-    settings: MpsSettings
-    driver: GpuDriver
-    processes: Processes
-    faults: FaultStore
-    metrics: MpsMetrics
-    cgroup: DaemonCgroup
 
 
 class SharedGpu:
@@ -77,10 +48,10 @@ class SharedGpu:
         self.mode = ExclusiveMode(parts.driver, folders.uuid)
         self._daemon = MpsDaemon(folders, self.control, settings, parts.cgroup)
         self._faults = FaultWatch(folders, parts.faults, parts.metrics, self.clients, settings)
+        self._ending = ClientEnding(self.control, self.clients, parts.metrics)
         self._metrics = parts.metrics
         self._lock = asyncio.Lock()
         self._errors = 0
-        self._terminated: set[int] = set()
 
     async def start(self) -> None:
         """Start MPS; do nothing if it runs.
@@ -142,28 +113,8 @@ class SharedGpu:
     async def terminate(self, pods: AbstractSet[str]) -> None:
         """Terminate all clients of these pods. Clients that connect later need another call."""
         async with self._lock:
-            if self.state not in {GpuState.READY, GpuState.FAULT}:
-                return
-            try:
-                self.clients.update(await self.control.clients())
-            except ControlError as error:
-                self._metrics.count_failure("terminate")
-                _log.warning("clients unknown %s", fields(gpu=self.folders.uuid, reason=error))
-                return
-            for each in self.clients.current:
-                if each.pod in pods and each.client.pid not in self._terminated:
-                    await self._terminate(each.client)
-            self._terminated &= {each.client.pid for each in self.clients.current}
-
-    async def _terminate(self, client: MpsClient) -> None:
-        try:
-            await self.control.terminate(client)
-        except ControlError as error:  # for example, the process has ended meanwhile
-            self._metrics.count_failure("terminate")
-            _log.warning("client not terminated %s", fields(pid=client.pid, reason=error))
-            return
-        self._terminated.add(client.pid)
-        self._metrics.count_terminated()
+            if self.state in {GpuState.READY, GpuState.FAULT}:
+                await self._ending.terminate(pods)
 
     async def _begin(self) -> None:
         self._set(GpuState.STARTING)
@@ -176,7 +127,10 @@ class SharedGpu:
             await self._serve()
         except (GputopoError, OSError) as error:
             await self._abandon(str(error))
-            raise NotPossibleError(self.reason) from error
+            reason = self.reason
+            if not self.mode.memory_bytes:
+                self._set(None)  # there is no such GPU, or no NVML
+            raise NotPossibleError(reason) from error
 
     async def _recover(self) -> None:
         state = load_state(self.folders.state)

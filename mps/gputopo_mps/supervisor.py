@@ -7,7 +7,8 @@ from typing import Final
 
 from gputopo_mps.control import GpuFolders
 from gputopo_mps.exclusive import NotPossibleError
-from gputopo_mps.shared_gpu import NodeParts, SharedGpu
+from gputopo_mps.parts import NodeParts
+from gputopo_mps.shared_gpu import SharedGpu
 
 _UUID: Final = re.compile(r"GPU-[0-9A-Za-z-]+")
 
