@@ -36,6 +36,7 @@ class MpsComponent:
         self, settings: MpsSettings, client: AsyncClient, metrics: MpsMetrics, pulse: Pulse
     ) -> None:
         self._settings = settings
+        self._metrics = metrics
         self._pulse = pulse
         self._faults = FaultStore(settings.run_dir / "faults.json", settings.fault_keep_seconds)
         self._driver = GpuDriver(settings.library_dir, settings.nvml_timeout_seconds)
@@ -78,12 +79,13 @@ class MpsComponent:
 
     async def stop(self) -> None:
         """End the daemons that no client uses, if no pod of this node shares a GPU."""
-        if not self._pods.has_running:
+        if self._pods.is_listed and not self._pods.running:
             await self._gpus.stop_unused()
 
     async def _check(self) -> None:
         while True:
             await self._gpus.check()
+            self._metrics.set_pods(self._pods.running)
             self._pulse.ready = True
             await asyncio.sleep(self._settings.check_seconds)
 

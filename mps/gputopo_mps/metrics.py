@@ -25,6 +25,11 @@ class MpsMetrics:
         self._clients = Gauge(
             "gputopo_mps_clients", "Processes that use shared GPUs", registry=registry
         )
+        self._pods = Gauge(
+            "gputopo_mps_sharing_pods",
+            "Pods of this node that request a share of a GPU and have not ended",
+            registry=registry,
+        )
         self._faults = Counter(
             "gputopo_mps_faults",
             "Faults of shared GPUs that ended clients",
@@ -56,6 +61,10 @@ class MpsMetrics:
         for state in STATES:
             self._gpus.labels(state).set(counts[state])
         self._clients.set(clients)
+
+    def set_pods(self, count: int) -> None:
+        """Set the number of pods that share GPUs."""
+        self._pods.set(count)
 
     def count_fault(self, kind: str) -> None:
         """Count a fault, with one of ``FAULT_KINDS``."""

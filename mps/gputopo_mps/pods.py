@@ -98,9 +98,9 @@ class SharingPods:
         await self._reflector.run()
 
     @property
-    def has_running(self) -> bool:
-        """Whether a pod of this node shares a GPU and has not ended; True if it is unknown."""
-        return not self.is_listed or any(not pod.ended for pod in self._pods.values())
+    def running(self) -> int:
+        """The number of pods of this node that share a GPU and have not ended."""
+        return sum(not pod.ended for pod in self._pods.values())
 
     def due(self, now: float) -> set[str]:
         """Return the UIDs of the pods whose clients must be terminated at ``now``."""

@@ -70,18 +70,16 @@ async def test_daemons_go_on_while_pods_share_gpus_and_end_after_that(
         await stopped(process)
     daemons = world.daemons(0), world.daemons(1)
     assert all(daemons)
-    async with program(world, short_directory) as (process, _):
+    async with program(world, short_directory) as (process, client):
         assert (world.daemons(0), world.daemons(1)) == daemons
         world.start_client(1, "b")
         await world.until_clients(1, ["b"])
         world.api.delete(PODS, "a")
-        await world.until(lambda: watched(world))
+        await world.until(lambda: shows(client, "gputopo_mps_sharing_pods 0.0"))
         await stopped(process)
     assert (world.daemons(0), world.mode(0)) == ([], "0")
     assert world.daemons(1) == daemons[1], "a client uses it, of a pod that is not known"
 
 
-async def watched(world: MpsWorld) -> bool:
-    """Wait until the deletion of the pod has arrived; it is sent before this response."""
-    await asyncio.sleep(0.3)
-    return True
+async def shows(client: httpx2.AsyncClient, line: str) -> bool:
+    return line in (await client.get("/metrics")).text.splitlines()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 from support.api.store import Document
 from support.mps.world import MpsWorld, pod_uid
@@ -22,9 +23,8 @@ async def recorded(world: MpsWorld, count: int = 1) -> list[Document]:
 def server_of(world: MpsWorld, index: int) -> int:
     """Return the PID of the server, by its command line."""
     for pid in world.daemons(index):
-        with open(f"/proc/{pid}/cmdline") as file:
-            if "nvidia-cuda-mps-server" in file.read():
-                return pid
+        if "nvidia-cuda-mps-server" in Path(f"/proc/{pid}/cmdline").read_text():
+            return pid
     raise AssertionError("no server")
 
 

@@ -152,8 +152,7 @@ async def test_one_user_id_needs_no_multiuser_server(world: MpsWorld) -> None:
     world.configure(client_user=0)
     async with world.running():
         await world.share(0)
-        words = [Path(f"/proc/{pid}/cmdline").read_text() for pid in world.daemons(0)]
-        assert not any("multiuser" in each for each in words)
+        assert not any("multiuser" in command_of(pid) for pid in world.daemons(0))
         world.start_client(0, "a")
         await world.until_clients(0, ["a"])
 
@@ -169,3 +168,7 @@ async def test_a_hanging_nvml_is_reported(world: MpsWorld) -> None:
         text = world.conf.read_text().removesuffix("hang\n")
         world.conf.write_text(text)
         await world.until_state(0, "Ready")
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()

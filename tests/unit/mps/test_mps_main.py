@@ -16,9 +16,9 @@ from gputopo_mps.settings import MpsSettings
 from support.ports import free_port
 
 
-@pytest.mark.parametrize("ends_itself", [False, True])
+@pytest.mark.parametrize("end", ["by a signal", "by itself"])
 def test_it_stops_at_a_signal_or_when_its_loops_end(
-    monkeypatch: pytest.MonkeyPatch, ends_itself: bool
+    monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     events: list[str] = []
 
@@ -30,7 +30,7 @@ def test_it_stops_at_a_signal_or_when_its_loops_end(
         async def run(self) -> None:
             assert isinstance(self.pulse, Pulse)
             self.pulse.ready = True
-            if not ends_itself:
+            if end == "by a signal":
                 os.kill(os.getpid(), signal.SIGTERM)
                 await asyncio.sleep(60)
 
@@ -42,12 +42,13 @@ def test_it_stops_at_a_signal_or_when_its_loops_end(
     port = str(free_port())
     monkeypatch.setattr(sys, "argv", ["gputopo-mps", "--node=n1", f"--probes-port={port}"])
     program.main()
-    assert events == (["n1"] if ends_itself else ["n1", "stopped"])
+    assert events == (["n1", "stopped"] if end == "by a signal" else ["n1"])
 
 
 def test_an_invalid_setting_ends_the_program_with_a_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["gputopo-mps", "--node=n1", "--client-user=-1"])
+    monkeypatch.delitem(sys.modules, "gputopo_mps.__main__")
     with pytest.raises(SystemExit, match=r"gputopo-mps: --client-user .*'-1'"):
         runpy.run_module("gputopo_mps", run_name="__main__")

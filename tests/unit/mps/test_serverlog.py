@@ -45,9 +45,7 @@ def test_a_line_may_name_the_cause(line: str) -> None:
 
 def test_the_first_cause_counts() -> None:
     lines = ["Memory fault caused by client 1", "Memory fault caused by client 2"]
-    found = parse_fault(lines)
-    assert found is not None
-    assert (found.cause, found.clients) == (1, {1})
+    assert parse_fault(lines) == LoggedFault(1, frozenset({1}), lines[0])
 
 
 def test_other_lines_are_no_fault() -> None:

@@ -28,6 +28,7 @@ def test_it_is_mounted_once_or_the_error_of_the_kernel_is_raised(
     if os.geteuid() != 0:
         pytest.skip("only root may mount")
     monkeypatch.setattr(sys, "argv", ["tmpfs", str(folder), "1m"])
+    monkeypatch.delitem(sys.modules, "gputopo_mps.tmpfs")
     runpy.run_module("gputopo_mps.tmpfs", run_name="__main__")
     assert os.path.ismount(folder)
     (folder / "a").touch()
