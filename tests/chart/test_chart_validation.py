@@ -47,6 +47,11 @@ CANNOT_WORK: dict[str, tuple[dict[str, Any], str, str]] = {
         "competingResources: nvidia.com/gpu matches resourceName (nvidia.com/gpu)",
         "remove the entry",
     ),
+    "one resource for GPUs and shares": (
+        {"sharing": {"enabled": True, "resourceName": "gputopo.io/gpu"}},
+        "sharing.resourceName: gputopo.io/gpu is resourceName as well",
+        "change one of them",
+    ),
     "a pattern that matches the resource": (
         {"devicePlugin": {"competingResources": ["amd.com/gpu", "gputopo.io/*"]}},
         "competingResources: gputopo.io/* matches resourceName (gputopo.io/gpu)",
