@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 
-class Changes:
+class PodChanges:
     """Remembers that something has changed, until the waiting task has seen it."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from gputopo.runtime.log import fields
 from gputopo_kube.client import AsyncClient
 from gputopo_kube.probes import Pulse
 from gputopo_mps.cgroups import DaemonCgroup
-from gputopo_mps.changes import Changes
+from gputopo_mps.changes import PodChanges
 from gputopo_mps.faults import FaultStore
 from gputopo_mps.metrics import MpsMetrics
 from gputopo_mps.nvml import GpuDriver
@@ -49,7 +49,7 @@ class MpsComponent:
             DaemonCgroup(settings.cgroup_dir, Path("/proc/self/cgroup")),
         )
         self._gpus = SharedGpus(parts)
-        changes = Changes()
+        changes = PodChanges()
         self._pods = SharingPods(
             client,
             changes,

@@ -32,7 +32,7 @@ EXCLUSIVE: Final = "EXCLUSIVE_PROCESS"
 Value = TypeVar("Value")
 
 
-class NvmlError(GputopoError):
+class GpuDriverError(GputopoError):
     """NVML is unavailable, does not know the GPU, or rejects the call."""
 
 
@@ -54,7 +54,7 @@ class GpuFacts:
 
 
 class GpuDriver:
-    """The driver of the node. Every method raises ``NvmlError`` if it fails."""
+    """The driver of the node. Every method raises ``GpuDriverError`` if it fails."""
 
     def __init__(self, library_dir: Path, timeout_seconds: float) -> None:
         self._library = library_dir / _SONAME
@@ -86,7 +86,7 @@ class GpuDriver:
     async def _call(self, function: Callable[[], Value]) -> Value:
         async with self._turn:
             if self._last is not None and not self._last.done():
-                raise NvmlError("NVML: an earlier call has not ended")
+                raise GpuDriverError("NVML: an earlier call has not ended")
             loop = asyncio.get_running_loop()
             future: asyncio.Future[Value] = loop.create_future()
             self._last = future
@@ -97,7 +97,9 @@ class GpuDriver:
                 async with asyncio.timeout(self._timeout_seconds):
                     return await asyncio.shield(future)
             except TimeoutError:
-                raise NvmlError(f"NVML: no response within {self._timeout_seconds:g} s") from None
+                raise GpuDriverError(
+                    f"NVML: no response within {self._timeout_seconds:g} s"
+                ) from None
 
     def _with_handle(self, uuid: str, function: Callable[[Any], Value]) -> Value:
         try:
@@ -106,7 +108,7 @@ class GpuDriver:
         except pynvml.NVMLError as error:
             # The driver may have been unloaded, so the next call opens NVML again.
             self._close()
-            raise NvmlError(f"NVML: {error}") from error
+            raise GpuDriverError(f"NVML: {error}") from error
 
     def _open(self) -> None:
         if self._is_open:
@@ -115,7 +117,7 @@ class GpuDriver:
             # pynvml loads the library by its name, and then gets this one.
             ctypes.CDLL(str(self._library), mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
-            raise NvmlError(f"{self._library}: {error}") from error
+            raise GpuDriverError(f"{self._library}: {error}") from error
         pynvml.nvmlInit()
         self._is_open = True
 
@@ -142,7 +144,7 @@ def _find(uuid: str) -> Any:  # noqa: ANN401 - a ctypes pointer
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
         if pynvml.nvmlDeviceGetUUID(handle) == uuid:
             return handle
-    raise NvmlError(f"GPU {uuid}: this node has no such GPU")
+    raise GpuDriverError(f"GPU {uuid}: this node has no such GPU")
 
 
 def _facts(handle: Any) -> GpuFacts:  # noqa: ANN401 - a ctypes pointer

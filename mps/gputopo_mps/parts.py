@@ -11,7 +11,7 @@ from gputopo_mps.processes import Processes
 from gputopo_mps.settings import MpsSettings
 
 
-class GpuState(StrEnum):
+class SharedGpuState(StrEnum):
     """State of a shared GPU. Shares may be given only while it is Ready."""
 
     STARTING = "Starting"

@@ -12,7 +12,7 @@ from gputopo_kube.podmodel import PodError, parse_pod_object
 from gputopo_kube.podstatus import ENDED_PHASES
 from gputopo_kube.reflector import ListWatchTiming, Reflector
 from gputopo_kube.resources import PodDocument
-from gputopo_mps.changes import Changes
+from gputopo_mps.changes import PodChanges
 
 FIRST_DELAY_SECONDS: Final = 1.0
 BEFORE_KILL_SECONDS: Final = 2.0
@@ -72,7 +72,7 @@ class SharingPods:
     def __init__(
         self,
         client: AsyncClient,
-        changes: Changes,
+        changes: PodChanges,
         *,
         node: str,
         resource: str,

@@ -8,6 +8,7 @@ from typing import Final
 
 from gputopo.errors import GputopoError
 from gputopo.runtime.log import fields
+from gputopo_mps.client_termination import ClientTermination
 from gputopo_mps.clients import Clients, StoredState, load_state, save_state
 from gputopo_mps.control import (
     ControlError,
@@ -16,10 +17,9 @@ from gputopo_mps.control import (
     NoResponseError,
 )
 from gputopo_mps.daemon import MpsDaemon
-from gputopo_mps.ending import ClientEnding
 from gputopo_mps.exclusive import ExclusiveMode, NotPossibleError
 from gputopo_mps.faultwatch import FaultWatch
-from gputopo_mps.parts import GpuState, NodeParts
+from gputopo_mps.parts import NodeParts, SharedGpuState
 
 _MOST_ERRORS: Final = 3
 """A daemon that responds with so many errors, one after another, is replaced."""
@@ -40,7 +40,7 @@ class SharedGpu:
     def __init__(self, folders: GpuFolders, parts: NodeParts) -> None:
         settings = parts.settings
         self.folders = folders
-        self.state: GpuState | None = None
+        self.state: SharedGpuState | None = None
         self.reason = ""
         self.server: int | None = None
         self.clients = Clients(parts.processes)
@@ -48,7 +48,7 @@ class SharedGpu:
         self.mode = ExclusiveMode(parts.driver, folders.uuid)
         self._daemon = MpsDaemon(folders, self.control, settings, parts.cgroup)
         self._faults = FaultWatch(folders, parts.faults, parts.metrics, self.clients, settings)
-        self._ending = ClientEnding(self.control, self.clients, parts.metrics)
+        self._termination = ClientTermination(self.control, self.clients, parts.metrics)
         self._metrics = parts.metrics
         self._lock = asyncio.Lock()
         self._errors = 0
@@ -60,12 +60,12 @@ class SharedGpu:
             NotPossibleError: it did not start. The GPU is as before.
         """
         async with self._lock:
-            if self.state is GpuState.STARTING:
+            if self.state is SharedGpuState.STARTING:
                 try:
                     await self._recover()
                 except (GputopoError, OSError) as error:
                     raise NotPossibleError(str(error)) from error
-            if self.state not in {GpuState.READY, GpuState.FAULT}:
+            if self.state not in {SharedGpuState.READY, SharedGpuState.FAULT}:
                 await self._begin()
 
     async def stop(self) -> None:
@@ -79,45 +79,45 @@ class SharedGpu:
                 return
             if self._daemon.is_running:
                 await self._reject_clients()
-            self._set(GpuState.STOPPING)
+            self._set(SharedGpuState.STOPPING)
             try:
                 self.folders.state.unlink(missing_ok=True)
                 await self._daemon.quit()
                 await self._clean_up()
             except (GputopoError, OSError) as error:
-                self._set(GpuState.FAILED, str(error))
+                self._set(SharedGpuState.FAILED, str(error))
                 raise NotPossibleError(self.reason) from error
             self._set(None)
 
     async def recover(self) -> None:
         """Continue with what an earlier start of the component has left."""
-        self._set(GpuState.STARTING, "the component was started again")
+        self._set(SharedGpuState.STARTING, "the component was started again")
         await self.check()
 
     async def check(self) -> None:
         """Check daemon, server, compute mode and clients once. Failures set the state."""
         async with self._lock:
             try:
-                if self.state is GpuState.STARTING:
+                if self.state is SharedGpuState.STARTING:
                     await self._recover()
-                elif self.state in {GpuState.READY, GpuState.FAULT}:
+                elif self.state in {SharedGpuState.READY, SharedGpuState.FAULT}:
                     await self._observe()
-                elif self.state is GpuState.FAILED and self.folders.root.exists():
+                elif self.state is SharedGpuState.FAILED and self.folders.root.exists():
                     await self._clean_up()
             except (GputopoError, OSError) as error:
                 self._metrics.count_failure("check")
                 _log.warning("check failed %s", fields(gpu=self.folders.uuid, reason=error))
-                kept = self.state in {GpuState.STARTING, GpuState.FAILED}
-                self._set(self.state if kept else GpuState.FAULT, str(error))
+                kept = self.state in {SharedGpuState.STARTING, SharedGpuState.FAILED}
+                self._set(self.state if kept else SharedGpuState.FAULT, str(error))
 
     async def terminate(self, pods: AbstractSet[str]) -> None:
         """Terminate all clients of these pods. Clients that connect later need another call."""
         async with self._lock:
-            if self.state in {GpuState.READY, GpuState.FAULT}:
-                await self._ending.terminate(pods)
+            if self.state in {SharedGpuState.READY, SharedGpuState.FAULT}:
+                await self._termination.terminate(pods)
 
     async def _begin(self) -> None:
-        self._set(GpuState.STARTING)
+        self._set(SharedGpuState.STARTING)
         try:
             if self.folders.root.exists():
                 await self._clean_up()
@@ -168,16 +168,18 @@ class SharedGpu:
     async def _follow_status(self, status: str) -> None:
         await self._faults.follow(status)
         if status != self._faults.FAULT:
-            self._set(GpuState.READY)
+            self._set(SharedGpuState.READY)
         elif self._faults.is_stuck:
             await self._replace("no-response", "the MPS server does not recover from a fatal fault")
         else:
-            self._set(GpuState.FAULT, "the MPS server recovers after all its clients have ended")
+            self._set(
+                SharedGpuState.FAULT, "the MPS server recovers after all its clients have ended"
+            )
 
     async def _replace(self, kind: str, reason: str) -> None:
         """Kill daemon and server, which ends the clients, and start them again."""
         self._faults.record(kind, reason)
-        self._set(GpuState.STARTING, reason)
+        self._set(SharedGpuState.STARTING, reason)
         try:
             await self._daemon.kill()
             self.clients.update([])
@@ -193,7 +195,7 @@ class SharedGpu:
         self._save()
         servers = await self.control.servers()
         self.server = servers[0] if servers else None
-        self._set(GpuState.READY)
+        self._set(SharedGpuState.READY)
 
     def _save(self) -> None:
         state = StoredState(
@@ -217,7 +219,7 @@ class SharedGpu:
             await self._clean_up()
         except (GputopoError, OSError) as error:
             reason = f"{reason}; not cleaned up yet: {error}"
-        self._set(GpuState.FAILED, reason)
+        self._set(SharedGpuState.FAILED, reason)
 
     async def _clean_up(self) -> None:
         """Undo everything. The folder is removed last, because it shows what is left to do."""
@@ -230,7 +232,7 @@ class SharedGpu:
         self.server = None
         self._faults.reset(new_log=True)
 
-    def _set(self, state: GpuState | None, reason: str = "") -> None:
+    def _set(self, state: SharedGpuState | None, reason: str = "") -> None:
         if (state, reason) != (self.state, self.reason):
             shown = state or "not shared"
             _log.info("GPU %s", fields(gpu=self.folders.uuid, state=shown, reason=reason or None))

@@ -6,7 +6,7 @@ A process that is killed with work on the GPU can hang the MPS server and all it
 import time
 from collections.abc import Callable
 
-from gputopo_mps.changes import Changes
+from gputopo_mps.changes import PodChanges
 from gputopo_mps.pods import SharingPods
 from gputopo_mps.supervisor import SharedGpus
 
@@ -18,7 +18,7 @@ class ClientTerminator:
         self,
         gpus: SharedGpus,
         pods: SharingPods,
-        changes: Changes,
+        changes: PodChanges,
         *,
         repeat_seconds: float,
         clock: Callable[[], float] = time.time,

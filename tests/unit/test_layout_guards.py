@@ -19,7 +19,7 @@ OTHER_EXTRAS = {
     "gputopo_operator": ["grpc", "google.protobuf", "kubernetes", "pynvml"],
     "gputopo_extender": ["kopf", "kubernetes", "grpc", "google.protobuf", "pynvml"],
     "gputopo_deviceplugin": ["aiohttp", "kopf", "kubernetes"],
-    "gputopo_mps": ["kopf", "kubernetes", "grpc", "google.protobuf", "numpy"],
+    "gputopo_mps": ["kopf", "kubernetes", "grpc", "google.protobuf"],
     "gputopo_cli": ["aiohttp", "grpc", "httpx2", "kopf", "lightkube", "msgspec", "pynvml"],
     "gputopo_web": [
         *("aiohttp", "grpc", "httpx2", "kopf", "lightkube", "matplotlib", "msgspec"),

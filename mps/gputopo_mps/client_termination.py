@@ -11,7 +11,7 @@ from gputopo_mps.metrics import MpsMetrics
 _log = logging.getLogger(__name__)
 
 
-class ClientEnding:
+class ClientTermination:
     """Terminates the clients of pods, each client once."""
 
     def __init__(self, control: ControlProgram, clients: Clients, metrics: MpsMetrics) -> None:
