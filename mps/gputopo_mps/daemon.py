@@ -110,7 +110,7 @@ class MpsDaemon:
 
     def _child_runs(self) -> bool:
         """Return whether the daemon that this process has started runs; reap it if it has ended."""
-        if self._child is not None and os.waitpid(self._child, os.WNOHANG) != (0, 0):
+        if self._child is not None and _has_ended(self._child):
             self._child = None
         return self._child is not None
 
@@ -135,3 +135,10 @@ class MpsDaemon:
         except OSError:
             lines = []
         return lines[-1] if lines else "it wrote no log"
+
+
+def _has_ended(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG) != (0, 0)
+    except ChildProcessError:  # it was reaped before
+        return True
