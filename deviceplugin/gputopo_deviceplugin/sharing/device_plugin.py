@@ -12,7 +12,7 @@ from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.sharing.client import MpsGpu
 from gputopo_deviceplugin.sharing.coordinator import SharingCoordinator
 
-PIPE_DIRECTORY: Final = "/run/gputopo-mps/pipe"
+PIPE_DIRECTORY: Final = "/run/gputopo-mps"
 """Where a sharing container finds the pipe directory of its MPS daemon."""
 
 _MIB: Final = 2**20
