@@ -53,6 +53,14 @@ class Unknown(StrEnum):
     TRY = "Try"
 
 
+class ShareKind(StrEnum):
+    """How a pod got its share: of an idle GPU, by a prediction, or to measure unknown speeds."""
+
+    ALONE = "alone"
+    PREDICTED = "predicted"
+    TRIED = "tried"
+
+
 class Preference(StrEnum):
     """Which GPU a sharing pod gets if sharing pays and other GPUs are idle."""
 
@@ -164,6 +172,13 @@ class SharedGpu:
 
     share: GpuUuid
     option: ShareOption | None
+
+    @property
+    def kind(self) -> "ShareKind":
+        """How the pod got the share."""
+        if self.option is None:
+            return ShareKind.ALONE
+        return ShareKind.PREDICTED if self.option.is_known else ShareKind.TRIED
 
 
 def sharing_limits(pod: PodView) -> SharingLimits:

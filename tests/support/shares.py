@@ -8,7 +8,7 @@ from gputopo.api.names import PROFILE_ANNOTATION, RESOURCE
 from gputopo.api.shares import gpu_of, share_id, share_resource
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_explain.objects import ClusterObjects
-from gputopo_extender.state.decision import Choice, decide
+from gputopo_extender.state.decision import Choice, Decision, decide
 from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, format_claims
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on
@@ -146,8 +146,8 @@ def sharing_cluster(
     return cluster(pods, topologies=found, kube_nodes=nodes, profiles=profiles, nodes=(), **others)
 
 
-def placed(document: Document, objects: ClusterObjects, node: str = "n1") -> Document:
-    """Return the pod with the share that the extender's own code chooses on a node."""
+def decision_of(document: Document, objects: ClusterObjects, node: str = "n1") -> Decision:
+    """Return the extender's own decision about a sharing pod on a node."""
     view = pod_view(at_version(document, 7))
     usage, knowledge = objects.snapshot.usages[node], objects.sharing
     assert isinstance(usage, NodeUsage)
@@ -155,13 +155,18 @@ def placed(document: Document, objects: ClusterObjects, node: str = "n1") -> Doc
     match = match_on(sharing_state(usage, view, knowledge), request, NOTHING_RUNS)
     assert not isinstance(match, Misfit), match
     shared = shared_gpu(usage, view, match.gpus[0], knowledge)
-    decision = decide(
+    return decide(
         *(view, request, Choice(match, NOTHING_RUNS, shared)),
         node=node,
         usage=usage,
         origin=request_origin(view.annotations),
         compared=NODES,
     )
+
+
+def placed(document: Document, objects: ClusterObjects, node: str = "n1") -> Document:
+    """Return the pod with the share that the extender's own code chooses on a node."""
+    decision = decision_of(document, objects, node)
     metadata = document["metadata"]
     annotations = {**metadata["annotations"], **decision.annotations}
     return {

@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from gputopo.api.names import RESOURCE
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.listwatch import WatchEvent
 from gputopo_web.facts.cards import CellState
@@ -19,7 +18,6 @@ from gputopo_web.state.cluster import ClusterState
 from support.builders.live import gpu_user, installed
 from support.shares import (
     LARGE,
-    SHARES,
     SMALL,
     share,
     sharing_pod,
@@ -160,6 +158,5 @@ def test_profiles_show_the_speed_beside_others() -> None:
 def test_a_pod_that_requests_a_share_is_watched() -> None:
     state = cluster(topologies=[sharing_topology()])
     document = sharing_pod("new")
-    assert SHARES == f"{RESOURCE}-share"
     set_pod(state, document)
     assert [str(row.key) for row in all_rows(state)] == ["default/new"]
