@@ -23,6 +23,7 @@ from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.restrictions import AvoidingPod, avoid_restriction, restricted_state
 from gputopo_scheduling.sharing_facts import measured_sharings
 from gputopo_scheduling.surroundings import InterferenceFacts, workload_name
+from gputopo_scheduling.topologies import known_mask
 from gputopo_scheduling.usage import NodeState, NodeUsage
 
 NO_SHARES: Final = "the node offers no shares of GPUs"
@@ -39,6 +40,8 @@ _REASONS: Final = {
 _DEFAULT: Final = SharingSettings()
 _NO_MEMORY: Final = "too little memory is left"
 _NOT_KNOWN: Final = "the pods are not known yet"
+_ALL_WHOLE: Final = "no idle GPU, and no GPU is in shares"
+_NONE_READY: Final = "MPS is not ready on the idle GPUs"
 
 
 class Unknown(StrEnum):
@@ -168,10 +171,11 @@ def sharing_limits(pod: PodView) -> SharingLimits:
 def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -> NodeState:
     """Return the state of a node for a pod that requests a share.
 
-    Its free GPUs are the one that the pod should share, or else the idle ones.
+    Its free GPUs are the one that the pod should share, or else the idle ones on which MPS can
+    serve pods.
     """
     avoiding = AvoidingPod.of(pod)
-    state = restricted_state(usage, avoiding)
+    state = _without_mps_faults(restricted_state(usage, avoiding), usage.not_shareable)
     if usage.most_pods_per_gpu == 0:
         return replace(state, blocked=NO_SHARES)
     if usage.numa is not None:
@@ -186,7 +190,21 @@ def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
     if chosen is not None:
         return replace(state, free=mask_of([chosen.gpu]), restrictions=(), not_shared=None)
     reasons = {option.reason for option in options if option.reason is not None}
-    return replace(state, not_shared=_first(reasons))
+    return replace(state, not_shared=_first(reasons) or state.not_shared or _ALL_WHOLE)
+
+
+def free_for(usage: NodeUsage, shared: SharedGpu) -> GpuMask:
+    """Return the free GPUs from which :func:`sharing_state` let the policy choose this share."""
+    gpu = known_mask(usage.topology, [shared.share])
+    return gpu if shared.option is not None else GpuMask(usage.free & ~usage.not_shareable)
+
+
+def _without_mps_faults(state: NodeState, faulty: GpuMask) -> NodeState:
+    """Return the state without the free GPUs that take no sharing pods."""
+    if not (state.free | state.deleted) & faulty:
+        return state
+    free, deleted = GpuMask(state.free & ~faulty), GpuMask(state.deleted & ~faulty)
+    return replace(state, free=free, deleted=deleted, not_shared=_NONE_READY)
 
 
 def choose_option(
