@@ -36,9 +36,7 @@ class ShareDevicePlugin(GpuDevicePlugin):
         gpu = self._gpus[gpu_of(device)]
         limits = parse_sharing(allocation.pod.annotations)
         memory = limits.memory_on(gpu.memory_bytes, self._state.shares_per_gpu)
-        daemon = self.coordinator.daemon(gpu.uuid)
-        if daemon is not None:
-            add_mps(response, daemon, memory)
+        add_mps(response, self.coordinator.daemon(gpu.uuid), memory)
         return response
 
 
