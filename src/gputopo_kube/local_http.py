@@ -1,6 +1,7 @@
 """Sends HTTP requests to a server of the same node, over its unix socket."""
 
 import asyncio
+import ssl
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,8 @@ class LocalHttpClient:
         """Connect to ``socket`` for each request; limit the time of a request with its response."""
         self._socket = socket
         self._timeout_seconds = timeout_seconds
+        # Without TLS the default, which reads the certificates of all authorities, is not needed.
+        self._unused_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     async def request(self, method: str, path: str) -> LocalResponse:
         """Send a request without a body and return the response.
@@ -43,7 +46,7 @@ class LocalHttpClient:
             raise LocalHttpError(str(error) or type(error).__name__) from error
 
     async def _send(self, method: str, path: str) -> LocalResponse:
-        transport = httpx2.AsyncHTTPTransport(uds=str(self._socket))
+        transport = httpx2.AsyncHTTPTransport(uds=str(self._socket), verify=self._unused_context)
         async with httpx2.AsyncClient(transport=transport, timeout=None, trust_env=False) as client:
             response = await client.request(method, f"http://localhost{path}")
             return LocalResponse(response.status_code, response.content)

@@ -144,7 +144,7 @@ async def test_pods_of_both_kinds_in_random_order_never_get_a_gpu_together(
             used = {each for devices in running.values() for each in devices}
             uuid, share = world.node.uuids[gpu], world.share(gpu, chance.randrange(PER_GPU))
             whole = chance.random() < 0.4
-            own = {uuid} if whole else {share}
+            own: set[str] = {uuid} if whole else {share}
             taken = {each.split("::")[0] if whole else each for each in used}
             free = not own & taken and (whole or uuid not in used)
             try:

@@ -1,5 +1,6 @@
 """A stand-in for the component that runs MPS on a node: its HTTP protocol on a unix socket."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ class FakeMps:
         no_start: why the daemon of a GPU does not start, by UUID.
         no_end: why it does not end.
         broken: whether each request fails with status 500.
+        broken_acknowledge: whether this request does.
+        responds: whether the list and the ends are responded to now.
         raw: the body of all responses; None for the true ones.
         requests: the requests, except those for the list.
         lists: number of requests for the list.
@@ -31,6 +34,9 @@ class FakeMps:
         self.no_start: dict[str, str] = {}
         self.no_end: dict[str, str] = {}
         self.broken = False
+        self.broken_acknowledge = False
+        self.responds = asyncio.Event()
+        self.responds.set()
         self.raw: str | None = None
         self.requests: list[str] = []
         self.lists = 0
@@ -67,6 +73,7 @@ class FakeMps:
 
     async def list(self, _: web.Request) -> web.StreamResponse:
         self.lists += 1
+        await self.responds.wait()
         return self._response({"gpus": [*self.gpus.values()], "faults": self.faults})
 
     async def start(self, request: web.Request) -> web.StreamResponse:
@@ -79,6 +86,7 @@ class FakeMps:
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
         uuid = self._record(request)
+        await self.responds.wait()
         if uuid in self.no_end:
             return self._response({"reason": self.no_end[uuid]}, 409)
         self.gpus.pop(uuid, None)
@@ -86,6 +94,8 @@ class FakeMps:
 
     async def acknowledge(self, request: web.Request) -> web.StreamResponse:
         known = self._record(request)
+        if self.broken_acknowledge:
+            return web.Response(status=503, text="the disk is full")
         left = [each for each in self.faults if each["id"] != known]
         found, self.faults = len(left) < len(self.faults), left
         return self._response({}, 200 if found else 404)
