@@ -12,8 +12,9 @@ from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.sharing import coordinator
 from support.agent.sharing import PER_GPU, SharingWorld, sharing_world
 from support.agent.world import agent_world, annotation_of
-from support.api.store import PODS
+from support.api.store import NODES, PODS
 from support.builders.shares import SHARES, share_container, sharing_pod
+from support.kubelet.configz import config_server
 from support.kubelet.device_manager import AdmissionRejectedError
 from support.kubelet.sharing import SharingKubelet, running_sharing_kubelet
 
@@ -362,3 +363,25 @@ async def test_fatal_fault_is_an_event_of_each_pod_that_it_hit(world: SharingWor
         "pod default/a caused a fatal fault on the shared GPU: Xid 13",
         "the pod caused a fatal fault on its shared GPU: Xid 13",
     ]
+
+
+async def test_gpu_in_shares_has_no_numa_node_for_a_kubelet_that_aligns(
+    short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
+    account = short_directory / "account"
+    settings = {"publish_numa": "AnyPolicy", "service_account_dir": account}
+    async with (
+        config_server(account) as config,
+        sharing_world(short_directory, library_dir, **settings) as world,
+    ):
+        config.policy = "best-effort"
+        node = world.node
+        node.api.put(NODES, {**node.node_object, "status": config.node_status})
+        async with node.agent():
+            await world.served()
+            await node.until(lambda: len(world.kubelet.numa_nodes) == len(node.uuids))
+            await world.run("a", 2)
+            await node.until(lambda: node.uuids[2] not in world.kubelet.numa_nodes)
+            assert len(world.kubelet.numa_nodes) == len(node.uuids) - 1
+            assert not any(world.kubelet.shares.numa_seen)
