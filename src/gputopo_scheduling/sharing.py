@@ -40,7 +40,7 @@ _REASONS: Final = {
 _DEFAULT: Final = SharingSettings()
 _NO_MEMORY: Final = "too little memory is left"
 _NOT_KNOWN: Final = "the pods are not known yet"
-_ALL_WHOLE: Final = "no idle GPU, and no GPU is in shares"
+_NO_GPU: Final = "no GPU is idle, and none is shared by pods beside which the pod may run"
 _NONE_READY: Final = "MPS is not ready on the idle GPUs"
 
 
@@ -190,7 +190,7 @@ def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
     if chosen is not None:
         return replace(state, free=mask_of([chosen.gpu]), restrictions=(), not_shared=None)
     reasons = {option.reason for option in options if option.reason is not None}
-    return replace(state, not_shared=_first(reasons) or state.not_shared or _ALL_WHOLE)
+    return replace(state, not_shared=_first(reasons) or state.not_shared or _NO_GPU)
 
 
 def free_for(usage: NodeUsage, shared: SharedGpu) -> GpuMask:
