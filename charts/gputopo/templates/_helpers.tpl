@@ -104,13 +104,27 @@ helm.sh/hook-weight: {{ . | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end -}}
 
+{{- /* The resource that counts shares of GPUs. */ -}}
+{{- define "gputopo.shareResource" -}}
+{{ .Values.resourceName }}-share
+{{- end -}}
+
+{{- /* The values of sharing. helm upgrade --reuse-values keeps the values of a release without them. */ -}}
+{{- define "gputopo.sharing" -}}
+{{ .Values.sharing | default (dict "enabled" false) | toYaml }}
+{{- end -}}
+
 {{- /* matchConditions of a policy: pods that request GPUs, except mirror pods. */ -}}
 {{- define "gputopo.gpuPodConditions" -}}
 - name: requests-gpus
   expression: >-
     (object.spec.containers + object.spec.?initContainers.orValue([])).exists(c,
     {{ .Values.resourceName | squote }} in c.?resources.?limits.orValue({}) ||
-    {{ .Values.resourceName | squote }} in c.?resources.?requests.orValue({}))
+    {{ .Values.resourceName | squote }} in c.?resources.?requests.orValue({})
+    {{- if (include "gputopo.sharing" . | fromYaml).enabled }} ||
+    {{ include "gputopo.shareResource" . | squote }} in c.?resources.?limits.orValue({}) ||
+    {{ include "gputopo.shareResource" . | squote }} in c.?resources.?requests.orValue({})
+    {{- end }})
 # Mirror pods are exempt. A mirror pod is only the API object of a static pod, which kubelet runs
 # without the API server. If a static pod requests GPUs, the agent makes kubelet reject the pod, because
 # the extender chose no GPUs for the pod.

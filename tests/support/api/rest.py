@@ -10,7 +10,7 @@ from support.api.store import Document, Store
 _MAX_NOTE_BYTES = 1024
 _PATH = re.compile(
     r"/(?:api|apis/[^/]+)/[^/]+(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
-    r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>status|binding|resize))?"
+    r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>status|binding|resize|eviction))?"
 )
 
 
@@ -70,6 +70,12 @@ def _write(store: Store, request: Request, target: Target, found: Document) -> R
         return Reply(200, found)
     if conflict := _conflict(found, request.body.get("metadata") or {}):
         return failure(409, "Conflict", conflict)
+    if target.subresource == "eviction":
+        options = request.body.get("deleteOptions") or {}
+        if conflict := _conflict(found, options.get("preconditions") or {}):
+            return failure(409, "Conflict", conflict)
+        store.delete(target.plural, target.name, target.namespace)
+        return Reply(201, {"kind": "Status", "apiVersion": "v1", "status": "Success"})
     if target.subresource == "binding":
         return _bind(store, target, found, request.body)
     return Reply(200, _change(store, request, target))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gputopo.api.names import TUNED_LABEL
+from gputopo.api.names import SHARING_IF_SLOW_ANNOTATION, TUNED_LABEL
 from gputopo_kube.credentials import connected
 from gputopo_kube.sync import SyncApi
 from gputopo_operator import __main__ as program
@@ -23,6 +23,7 @@ from support.api.server import ApiServer
 from support.builders.gpujobs import GPUS, bind, gpu_job, job_pod, observed_topology
 from support.builders.node_reports import gpu_profile, node_sample, reporting
 from support.operator.queue import node, plain_node
+from support.operator.sharing import SharedGpuOfNode
 from support.ports import free_port
 from support.profiling.cluster import NODE, MeasuredCluster
 from support.tuning.api_cluster import NODE as SIZED_NODE
@@ -197,6 +198,27 @@ async def test_operator_starts_queued_jobs_when_a_node_or_the_resync_offers_gpus
         api.mute = True
         add("n2", 3)
         await eventually(lambda: started("unseen"))
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+
+
+async def test_operator_ends_sharings_that_do_not_pay_if_gpus_are_shared(api: ApiServer) -> None:
+    settings = OperatorSettings(
+        probes_host="127.0.0.1", health_port=free_port(), sharing_judge_seconds=0.01
+    )
+    node = SharedGpuOfNode(api)
+    node.add("first", 4)
+    api.create("gputopologies", observed_topology("n2", {}))
+    with connected(5.0, "test") as connection:
+        operate = program.operate(settings, connection, OperatorMetrics())
+        running = asyncio.create_task(operate)
+        node.add("last", 3, {SHARING_IF_SLOW_ANNOTATION: "Move"})
+
+        def is_moved() -> bool:
+            node.publish()  # each report of the node is judged at once
+            return node.pods == ["first"]
+
+        await eventually(is_moved)
         os.kill(os.getpid(), signal.SIGTERM)
         await running
 
