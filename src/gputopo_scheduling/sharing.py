@@ -254,7 +254,9 @@ def _option(
 ) -> ShareOption:
     beside = tuple(str(each.key) for each in present)
     pods = [each.pod for each in present if each.pod is not None]
-    used = {share for share in usage.shares if gpu_of(share) == usage.topology.uuid_of[gpu]}
+    # The pod may have a reservation of its own.
+    others = usage.shares.difference(*(it.shares for it in usage.occupants if it.uid == pod.uid))
+    used = {share for share in others if gpu_of(share) == usage.topology.uuid_of[gpu]}
     if len(pods) < len(used):
         return ShareOption(gpu, beside, None, _NOT_KNOWN)
     if not _memory_fits(usage, gpu, (*pods, pod)):
