@@ -42,6 +42,7 @@ _NO_MEMORY: Final = "too little memory is left"
 _NOT_KNOWN: Final = "the pods are not known yet"
 _NO_GPU: Final = "no GPU is idle, and none is shared by pods beside which the pod may run"
 _NONE_READY: Final = "MPS is not ready on the idle GPUs"
+_TOO_SMALL: Final = "the idle GPUs have less memory than the pod needs"
 
 
 class Unknown(StrEnum):
@@ -172,10 +173,12 @@ def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
     """Return the state of a node for a pod that requests a share.
 
     Its free GPUs are the one that the pod should share, or else the idle ones on which MPS can
-    serve pods.
+    serve the pod.
     """
     avoiding = AvoidingPod.of(pod)
-    state = _without_mps_faults(restricted_state(usage, avoiding), usage.not_shareable)
+    state = restricted_state(usage, avoiding)
+    for gpus, reason in ((usage.not_shareable, _NONE_READY), (_too_small(usage, pod), _TOO_SMALL)):
+        state = _without(state, gpus, reason)
     if usage.most_pods_per_gpu == 0:
         return replace(state, blocked=NO_SHARES)
     if usage.numa is not None:
@@ -193,18 +196,27 @@ def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
     return replace(state, not_shared=_first(reasons) or state.not_shared or _NO_GPU)
 
 
-def free_for(usage: NodeUsage, shared: SharedGpu) -> GpuMask:
+def free_for(usage: NodeUsage, pod: PodView, shared: SharedGpu) -> GpuMask:
     """Return the free GPUs from which :func:`sharing_state` let the policy choose this share."""
-    gpu = known_mask(usage.topology, [shared.share])
-    return gpu if shared.option is not None else GpuMask(usage.free & ~usage.not_shareable)
+    if shared.option is not None:
+        return known_mask(usage.topology, [shared.share])
+    return GpuMask(usage.free & ~usage.not_shareable & ~_too_small(usage, pod))
 
 
-def _without_mps_faults(state: NodeState, faulty: GpuMask) -> NodeState:
-    """Return the state without the free GPUs that take no sharing pods."""
-    if not (state.free | state.deleted) & faulty:
+def _without(state: NodeState, gpus: GpuMask, reason: str) -> NodeState:
+    """Return the state without some of the free GPUs."""
+    if not (state.free | state.deleted) & gpus:
         return state
-    free, deleted = GpuMask(state.free & ~faulty), GpuMask(state.deleted & ~faulty)
-    return replace(state, free=free, deleted=deleted, not_shared=_NONE_READY)
+    free, deleted = GpuMask(state.free & ~gpus), GpuMask(state.deleted & ~gpus)
+    return replace(state, free=free, deleted=deleted, not_shared=reason)
+
+
+def _too_small(usage: NodeUsage, pod: PodView) -> GpuMask:
+    """Return the GPUs that have less memory than the pod declares."""
+    needed = sharing_limits(pod).memory_bytes or 0
+    return mask_of(
+        gpu.index for gpu in usage.topology.gpus if usable_bytes(gpu.memory_bytes) < needed
+    )
 
 
 def choose_option(

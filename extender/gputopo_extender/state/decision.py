@@ -136,7 +136,7 @@ def _offered(
     """Return the free GPUs of the decision, and those that the pod may use; None for all."""
     if shared is None:
         return usage.free, usable_gpus(usage, pod)
-    free = free_for(usage, shared)
+    free = free_for(usage, pod, shared)
     usable = usable_gpus(usage, pod) if shared.option is None else None
     return free, None if usable is None else GpuMask(usable & free)
 

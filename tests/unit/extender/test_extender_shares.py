@@ -90,7 +90,7 @@ def test_states_follow_the_node_and_the_facts() -> None:
 def test_pods_with_other_limits_have_states_of_their_own() -> None:
     ledger = sharing_ledger(placed("x", "b", 1))
     assert state(ledger, pod_view(sharing_pod("new", "a", limit=1))).free == gpus(0, 2)
-    assert state(ledger, pod_view(sharing_pod("new", "a", memory="99Gi"))).free == gpus(0, 2)
+    assert state(ledger, pod_view(sharing_pod("new", "a", memory="28Gi"))).free == gpus(0, 2)
     assert state(ledger, pod_view(sharing_pod("new", "c"))).free == gpus(0, 2)
     assert state(ledger, NEW).free == gpus(1)
     quiet = sharing_pod("new", "a", annotations=avoiding(app="noisy"))

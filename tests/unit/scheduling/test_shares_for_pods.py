@@ -118,7 +118,7 @@ FULL = (whole("y", 1), whole("z", 2))
         ("b", sharing_pod("new", "a", limit=10), {}, "a job would be slower than its limit"),
         ("b", sharing_pod("new", "a"), {"most_pods": 1}, "there are the most pods already"),
         ("b", sharing_pod("new", "a"), {"faults": {0: "x"}}, "MPS is not ready"),
-        ("b", sharing_pod("new", "a", memory="900Gi"), {}, "too little memory is left"),
+        ("b", sharing_pod("new", "a", memory="31Gi"), {}, "too little memory is left"),
     ],
 )
 def test_reason_of_a_node_without_a_gpu_for_the_pod(
@@ -213,6 +213,14 @@ def test_memory_of_all_pods_is_never_above_that_of_the_gpu() -> None:
     assert "memory" in reason(here, sharing_pod("new", "a"))  # an equal part is a quarter
 
 
+def test_idle_gpu_with_too_little_memory_is_not_given() -> None:
+    large = sharing_pod("new", "a", memory="900Gi")
+    assert reason(usage(), large) == (
+        "not_shared: the idle GPUs have less memory than the pod needs"
+    )
+    assert "too little memory is left" in reason(usage(placed("x", "b", 0)), large)
+
+
 def test_annotation_that_a_user_changed_later_has_no_limits() -> None:
     changed = sharing_pod("a", annotations={SHARING_MEMORY_ANNOTATION: "much"})
     assert sharing_limits(pod_view(changed)) == SharingLimits()
@@ -263,9 +271,9 @@ def test_share_has_its_prediction_and_the_free_gpus_of_the_decision() -> None:
     assert found.option.beside == ("default/x",)
     assert found.option.decision is not None
     assert found.option.decision.shares
-    assert free_for(here, found) == gpus(0)
+    assert free_for(here, view, found) == gpus(0)
     idle = shared_gpu(here, view, 1, KNOWN)
-    assert (idle.share, idle.option, free_for(here, idle)) == (share(1, 0), None, gpus(1))
+    assert (idle.share, idle.option, free_for(here, view, idle)) == (share(1, 0), None, gpus(1))
 
 
 def test_predictor_is_that_of_the_gpus_model() -> None:
