@@ -167,12 +167,12 @@ async def test_preemption_of_sharing_pods_frees_a_whole_gpu(start: Start, api: A
         await bind(extender, api, pod("all", 2), "s2")
         stored = {name: api.pod(name) for name in ("a", "b", "rest")}
         scheduler = extender.scheduler()
-        whole, share = pod("new", 1), sharing_pod("new", "c")
+        whole, lossy = pod("new", 1), sharing_pod("new", "c")
         both = {"s1": [stored["a"], stored["b"]], "s2": []}
         assert await scheduler.preempt(whole, both) == {"s1": ["uid-a", "uid-b"]}
         assert await scheduler.preempt(whole, {"s1": [stored["a"]]}) == {}
-        assert await scheduler.preempt(share, {"s1": [stored["a"]]}) == {}
-        assert await scheduler.preempt(share, {"s1": [stored["rest"]]}) == {"s1": ["uid-rest"]}
+        assert await scheduler.preempt(lossy, {"s1": [stored["a"]]}) == {}
+        assert await scheduler.preempt(lossy, {"s1": [stored["rest"]]}) == {"s1": ["uid-rest"]}
         own = sharing_pod("new", "b")
         assert await scheduler.preempt(own, {"s1": [stored["b"]]}) == {"s1": ["uid-b"]}
 

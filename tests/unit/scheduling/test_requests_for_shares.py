@@ -7,7 +7,7 @@ import pytest
 from gputopo.api.annotations import LONGEST_SHARING_REASON, SharingFigures
 from gputopo.api.names import RESOURCE, SHARING_MEMORY_ANNOTATION
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
-from gputopo.topology.model import GpuUuid
+from gputopo.topology.model import GpuIndex, GpuUuid
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import placement_figures
@@ -91,7 +91,7 @@ def figures(*pods: Document, shared: SharedGpu | None = None, **policy: Any) -> 
 
 def test_figures_of_an_idle_gpu_have_no_prediction() -> None:
     assert figures() == SharingFigures(share=SHARE)
-    unknown = SharedGpu(SHARE, ShareOption(0, ("default/x",), None, "too little memory"))
+    unknown = SharedGpu(SHARE, ShareOption(GpuIndex(0), ("default/x",), None, "too little memory"))
     assert figures(shared=unknown) == SharingFigures(share=SHARE)
 
 

@@ -7,7 +7,7 @@ import pytest
 from gputopo.api.names import AVOID_ANNOTATION, SHARING_MEMORY_ANNOTATION
 from gputopo.api.shares import SharingLimits
 from gputopo.placement.model import Match
-from gputopo.topology.model import GpuUuid
+from gputopo.topology.model import GpuIndex, GpuUuid
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.occupants import Occupant
@@ -258,21 +258,21 @@ def test_avoided_pods_keep_the_pod_off() -> None:
 
 def test_next_share_is_the_lowest_free_number() -> None:
     here = usage(placed("x", "a", 0, 0), placed("y", "b", 0, 2), placed("z", "a", 1, 1))
-    assert next_share(here, 0) == share(0, 1)
-    assert next_share(here, 1) == share(1, 0)
-    assert next_share(here, 2) == share(2, 0)
+    assert next_share(here, GpuIndex(0)) == share(0, 1)
+    assert next_share(here, GpuIndex(1)) == share(1, 0)
+    assert next_share(here, GpuIndex(2)) == share(2, 0)
 
 
 def test_share_has_its_prediction_and_the_free_gpus_of_the_decision() -> None:
     here, view = usage(placed("x", "b", 0), faults={2: "x"}), pod_view(sharing_pod("new", "a"))
-    found = shared_gpu(here, view, 0, KNOWN)
+    found = shared_gpu(here, view, GpuIndex(0), KNOWN)
     assert found.share == share(0, 1)
     assert found.option is not None
     assert found.option.beside == ("default/x",)
     assert found.option.decision is not None
     assert found.option.decision.shares
     assert free_for(here, view, found) == gpus(0)
-    idle = shared_gpu(here, view, 1, KNOWN)
+    idle = shared_gpu(here, view, GpuIndex(1), KNOWN)
     assert (idle.share, idle.option, free_for(here, view, idle)) == (share(1, 0), None, gpus(1))
 
 

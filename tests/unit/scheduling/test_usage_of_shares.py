@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gputopo.api.names import GPUS_ANNOTATION
-from gputopo.topology.model import GpuUuid
+from gputopo.topology.model import GpuIndex, GpuUuid
 from gputopo_kube.gpu_containers import GpuContainer
 from gputopo_scheduling.claims import Claim, claimants, claimed_pod
 from gputopo_scheduling.occupants import Occupant
@@ -52,8 +52,8 @@ def test_topology_has_the_users_of_shares() -> None:
     assert found.most_pods_per_gpu == 3
     assert found.not_shareable == gpus(4)
     assert found.users == (
-        ReportedUser(1, "uid-a", "default/uid-a", share=share(1, 0)),
-        ReportedUser(1, "uid-b", "default/uid-b", share=share(1, 2)),
+        ReportedUser(GpuIndex(1), "uid-a", "default/uid-a", share=share(1, 0)),
+        ReportedUser(GpuIndex(1), "uid-b", "default/uid-b", share=share(1, 2)),
     )
 
 
@@ -106,7 +106,7 @@ def test_observed_shares_are_in_use_until_their_pod_is_known_to_have_stopped() -
     found = usage(placed("a", 1, 0), shares=shares)
     assert found.shares == {share(1, 0), share(1, 2)}
     ended = usage(ended=[placed("a", 1, 2, phase="Failed")], shares=shares)
-    assert (ended.used, ended.deleted, ended.shares) == (gpus(1), gpus(1), {share(1, 2)})
+    assert (ended.used, ended.deleted, ended.shares) == (gpus(1), gpus(1), frozenset({share(1, 2)}))
     assert ended.state.in_shares == gpus(1)
 
 
@@ -114,7 +114,7 @@ def test_pod_of_another_scheduler_has_the_shares_that_the_agent_reports() -> Non
     other = sharing_pod("a", node="n1")
     assert usage(other).unknown == 1
     found = usage(other, shares={share(3, 1): "uid-a"})
-    assert (found.unknown, found.used, found.shares) == (0, gpus(3), {share(3, 1)})
+    assert (found.unknown, found.used, found.shares) == (0, gpus(3), frozenset({share(3, 1)}))
     assert gpus_in_use(node(shares={share(3, 1): "uid-a"}), pod_view(other)) == (gpus(3), 0)
 
 
@@ -122,7 +122,7 @@ def test_invalid_annotation_blocks_the_node_until_the_share_is_observed() -> Non
     torn = sharing_pod("a", node="n1", annotations={GPUS_ANNOTATION: "{"})
     assert usage(torn).blocked is not None
     found = usage(torn, shares={share(3, 1): "uid-a"})
-    assert (found.blocked, found.shares) == (None, {share(3, 1)})
+    assert (found.blocked, found.shares) == (None, frozenset({share(3, 1)}))
 
 
 def claim(name: str, *devices: GpuUuid, node: str = "n1") -> Claim:
@@ -154,7 +154,7 @@ def test_lost_pod_with_a_claim_of_a_share_is_a_sharing_pod() -> None:
     assert lost.containers == (GpuContainer("", 1, shared=True),)
     assert lost.shares
     found = node_usage(node(), [], (), ended=[lost])
-    assert (found.deleted, found.shares) == (gpus(1), {share(1, 2)})
+    assert (found.deleted, found.shares) == (gpus(1), frozenset({share(1, 2)}))
     assert not claimed_pod(claim("b", UUIDS[1], UUIDS[2])).shares
 
 
