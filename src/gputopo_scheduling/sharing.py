@@ -232,13 +232,19 @@ def choose_option(
 
 
 def share_options(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -> list[ShareOption]:
-    """Return for each healthy GPU in shares whether a pod may share it, by index of the GPU."""
+    """Return for each healthy GPU in shares whether a pod may share it, by index of the GPU.
+
+    A GPU that another pod has as a whole, against the rules, is left out.
+    """
     present: dict[GpuIndex, list[Occupant]] = {}
+    whole = usage.shared
     for occupant in usage.occupants:
-        if occupant.shares and occupant.uid != pod.uid:
+        if not occupant.shares:
+            whole = GpuMask(whole | occupant.gpus)
+        elif occupant.uid != pod.uid:
             for gpu in indices_of(occupant.gpus):
                 present.setdefault(gpu, []).append(occupant)
-    in_shares = indices_of(GpuMask(usage.in_shares & usage.healthy))
+    in_shares = indices_of(GpuMask(usage.in_shares & usage.healthy & ~whole))
     return [_option(usage, gpu, present.get(gpu, []), pod, knowledge) for gpu in in_shares]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from gputopo.api.shares import gpu_of, is_share
+from gputopo.api.shares import gpu_of, is_share, share_id
 from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import (
@@ -26,6 +26,7 @@ from gputopo_deviceplugin.sharing.client import (
     MpsGpu,
     MpsState,
 )
+from gputopo_deviceplugin.sharing.memory import MemoryLimitError, check_memory
 from gputopo_kube.pods import PodView
 
 _CHECK_SECONDS: Final = 1.0
@@ -91,15 +92,26 @@ class SharingCoordinator:
         try:
             if is_share(allocation.gpus[0]):
                 purpose = "be shared"
+                self._check_memory(pod, gpu)
                 await self._begin(gpu)
             else:
                 purpose = "be used as a whole"
                 for gpu in await self._served(allocation.gpus):
                     async with self._lock:
                         await self._end(gpu)
-        except MpsError as error:
+        except (MpsError, MemoryLimitError) as error:
             return AdmissionRejection(f"pod {pod.key}: {gpu} cannot {purpose}: {error}", pod)
         return allocation
+
+    def _check_memory(self, pod: PodView, gpu: GpuUuid) -> None:
+        """Check the memory again: a user can change the annotation of a pod that is bound."""
+        most = self._state.shares_per_gpu
+        users = self._tracker.find_users([share_id(gpu, number) for number in range(most)])
+        present = [self._tracker.pods.get(user.key) for user in users.values()]
+        others = [each for each in present if each is not None and each.uid != pod.uid]
+        hardware = self._state.hardware
+        size = hardware.gpus[gpu].memory_bytes if hardware else 0
+        check_memory(pod, others, gpu_bytes=size, most_pods=most)
 
     async def run(self) -> None:
         """Start, end and check daemons until cancelled."""

@@ -93,6 +93,30 @@ async def test_sharing_container_is_a_client_of_its_gpus_daemon(world: SharingWo
     assert world.kubelet.shares.checkpoint.lists_inside_allocate == 0
 
 
+async def test_with_cdi_a_sharing_container_gets_its_gpu_and_mps(
+    short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
+    cdi = sharing_world(short_directory, library_dir, device_injection="CDI")
+    async with cdi as world, world.node.agent():
+        await world.served()
+        given = await world.run("a", 5, 2)
+    uuid = world.node.uuids[5]
+    assert [device.name for device in given.cdi_devices] == [f"nvidia.com/gpu={uuid}"]
+    assert given.envs["CUDA_VISIBLE_DEVICES"] == uuid
+    assert given.envs["CUDA_MPS_PIPE_DIRECTORY"] == "/run/gputopo-mps/pipe"
+    assert not given.devices
+
+
+async def test_memory_that_was_changed_after_the_binding_is_rejected(world: SharingWorld) -> None:
+    async with world.node.agent():
+        await world.served()
+        await world.run("a", 1, 0, memory="20Gi")
+        with pytest.raises(AdmissionRejectedError, match="needs 20480 MiB of GPU memory"):
+            await world.run("b", 1, 1, memory="20Gi")
+        await world.run("c", 1, 2, memory="5Gi")
+
+
 async def test_status_names_the_user_of_each_share(world: SharingWorld) -> None:
     async with world.node.agent():
         await world.served()

@@ -1,7 +1,7 @@
 """A SharingCoordinator before the stand-in of the MPS component, without kubelet and API server."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,9 @@ class KnownUsers:
 
     def all_users(self) -> dict[GpuUuid, GpuUser]:
         return self.users
+
+    def find_users(self, devices: Collection[GpuUuid]) -> dict[GpuUuid, GpuUser]:
+        return {device: user for device, user in self.users.items() if device in devices}
 
     def assigned_gpus(self) -> frozenset[GpuUuid]:
         return frozenset(self.assigned | self.users.keys())

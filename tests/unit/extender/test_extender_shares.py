@@ -115,6 +115,12 @@ def test_pod_with_a_reservation_is_not_beside_itself() -> None:
     assert state(ledger, third).free == gpus(0, 2)
 
 
+def test_states_of_a_bound_pod_are_not_those_of_equal_pods() -> None:
+    ledger = sharing_ledger(placed("x", "b", 1), placed("new", "a", 1, 1), most_pods=2)
+    assert state(ledger, NEW).free == gpus(1)
+    assert state(ledger, pod_view(sharing_pod("equal", "a"))).free == gpus(0, 2)
+
+
 def test_nodes_without_topology_have_no_states() -> None:
     ledger = sharing_ledger()
     ledger.put_topology(parse_node({**sharing_topology("n2", TOPOLOGY), "spec": {"gpus": 3}}))

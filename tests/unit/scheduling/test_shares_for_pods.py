@@ -280,3 +280,16 @@ def test_predictor_is_that_of_the_gpus_model() -> None:
     other = knowledge(*pairs(model="H100"))
     assert "unknown" in reason(usage(placed("x", "b", 0), *FULL), sharing_pod("new", "a"), other)
     assert KNOWN.predictor(MODEL) is KNOWN.predictor(MODEL)
+
+
+def test_gpu_that_a_pod_has_as_a_whole_too_takes_no_further_pod() -> None:
+    here = usage(placed("x", "b", 0), whole("error", 0), *FULL)
+    assert "beside which the pod may run" in reason(here, sharing_pod("new", "a"))
+    other = sharing_pod("other", node="n1")
+    other["spec"]["containers"] = pod("other")["spec"]["containers"]
+    seen = usage(
+        placed("x", "b", 0), other, *FULL, shares={share(0): "uid-x"}, used_by={0: "uid-other"}
+    )
+    assert "beside which the pod may run" in reason(seen, sharing_pod("new", "a"))
+    twice = usage(placed("x", "b", 0), placed("y", "b", 0), *FULL)
+    assert "beside which the pod may run" in reason(twice, sharing_pod("new", "a"))

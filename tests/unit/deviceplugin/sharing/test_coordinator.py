@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from gputopo.api.names import SHARING_MEMORY_ANNOTATION
 from gputopo.api.shares import share_id
 from gputopo_deviceplugin.sharing.coordinator import shared_gpus
 from support.agent.coordinated import Coordinated
@@ -174,6 +175,44 @@ async def test_rejected_share_names_the_reason(case: Coordinated) -> None:
     assert await case.prepare(view, case.share(0)) == (
         f"pod default/a: {case.gpus[0]} cannot be shared: process 99 uses the GPU"
     )
+
+
+async def test_memory_of_all_pods_is_never_above_that_of_the_gpu(case: Coordinated) -> None:
+    # The GPU has 32 GiB, of which MPS needs half a GiB; an equal part is a third of the rest.
+    case.users.put(sharing_pod("a", share=case.share(0), memory="20Gi"))
+    case.users.use(case.share(0), "a")
+    case.users.use(case.share(0, 2), "gone")
+    new = case.users.put(sharing_pod("b", share=case.share(0, 1), memory="12Gi"))
+    assert await case.prepare(new, case.share(0, 1)) == (
+        f"pod default/b: {case.gpus[0]} cannot be shared: the pod needs 12288 MiB of GPU memory, "
+        "but other pods have 20480 of 32256 MiB"
+    )
+    assert case.mps.requests == []
+    case.users.use(case.share(0, 1), "b")  # kubelet may list it already
+    fits = case.users.put(sharing_pod("b", share=case.share(0, 1), memory="11Gi"))
+    assert await case.prepare(fits, case.share(0, 1)) is None
+    other = case.users.put(sharing_pod("b", share=case.share(1), memory="31Gi"))
+    assert await case.prepare(other, case.share(1)) is None
+
+
+async def test_annotation_that_was_changed_after_the_binding_is_checked(case: Coordinated) -> None:
+    wrong = {SHARING_MEMORY_ANNOTATION: "much"}
+    new = case.users.put(sharing_pod("a", share=case.share(0), annotations=wrong))
+    assert await case.prepare(new, case.share(0)) == (
+        f"pod default/a: {case.gpus[0]} cannot be shared: annotation {SHARING_MEMORY_ANNOTATION}: "
+        "'much' is not an amount of memory such as 4Gi"
+    )
+    case.users.use(case.share(0), "a")
+    second = case.users.put(sharing_pod("b", share=case.share(0, 1), memory="21Gi"))
+    assert await case.prepare(second, case.share(0, 1)) is None
+    second = case.users.put(sharing_pod("b", share=case.share(0, 1), memory="22Gi"))
+    assert "other pods have 10752 of 32256 MiB" in str(await case.prepare(second, case.share(0, 1)))
+
+
+async def test_gpu_that_is_not_known_has_no_memory(case: Coordinated) -> None:
+    view = case.users.put(sharing_pod("a", share=case.share(0), memory="1Gi"))
+    case.state.hardware = None
+    assert "of 0 MiB" in str(await case.prepare(view, case.share(0)))
 
 
 async def test_gpus_that_cannot_be_shared_are_reported(case: Coordinated) -> None:
