@@ -28,7 +28,7 @@ from gputopo_scheduling.record import (
     replay_record,
 )
 from gputopo_scheduling.restrictions import may_use, usable_gpus
-from gputopo_scheduling.sharing import SharedGpu
+from gputopo_scheduling.sharing import SharedGpu, free_for
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeUsage
@@ -110,9 +110,9 @@ def decide(
     )
     around = surroundings_on_node(request, running.neighbours)
     figures = placement_figures(request, match, usage.topology, shared)
-    free = usage.free if shared is None else GpuMask(usage.free | mask_of(match.gpus))
+    free, usable = _offered(usage, pod, shared)
     known = (request, origin, match, usage.topology, free, compared)
-    replay = replay_record(*known, around, usable_gpus(usage, pod))
+    replay = replay_record(*known, around, usable)
     if usage.numa is not None:
         policy = usage.numa.manager.policy.value
         replay = replay.model_copy(update={"topology_manager_policy": policy})
@@ -128,6 +128,17 @@ def decide(
             PLACEMENT_ANNOTATION: placement_annotation(figures, replay),
         },
     )
+
+
+def _offered(
+    usage: NodeUsage, pod: PodView, shared: SharedGpu | None
+) -> tuple[GpuMask, GpuMask | None]:
+    """Return the free GPUs of the decision, and those that the pod may use; None for all."""
+    if shared is None:
+        return usage.free, usable_gpus(usage, pod)
+    free = free_for(usage, pod, shared)
+    usable = usable_gpus(usage, pod) if shared.option is None else None
+    return free, None if usable is None else GpuMask(usable & free)
 
 
 def is_unchanged(pod: PodView, before: PodView) -> bool:
