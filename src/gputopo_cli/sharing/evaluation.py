@@ -21,6 +21,7 @@ from gputopo_simulate.sharing.evaluation import (
 
 _LEFT_OUT: Final[tuple[LeftOut, ...]] = ("model", "family")
 _MAX_KEPT: Final = 20
+_MEAN: Final = "mean"
 
 
 class EvaluatedPredictor(NamedTuple):
@@ -41,7 +42,7 @@ def write_evaluation(
         each
         for left_out in _LEFT_OUT
         for each in (
-            EvaluatedPredictor(left_out, "mean", evaluate(pairs, left_out, margin, by_mean=True)),
+            EvaluatedPredictor(left_out, _MEAN, evaluate(pairs, left_out, margin, by_mean=True)),
             *(
                 EvaluatedPredictor(
                     left_out,
@@ -89,7 +90,7 @@ def _cells(evaluation: EvaluatedPredictor) -> tuple[str, ...]:
         name,
         f"{found.speed_error:.3f}",
         f"{found.delta_error:.3f}",
-        _percent(found.covered),
+        "-" if name == _MEAN else _percent(found.covered),  # the mean has no interval
         _percent(found.wrong_delta),
         _percent(found.wrong_speed),
         f"{found.regret_delta:.3f}",

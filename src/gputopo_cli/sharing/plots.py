@@ -8,9 +8,11 @@ from typing import Final
 from matplotlib.figure import Figure
 
 from gputopo_cli.shared.plots import write_figures
+from gputopo_simulate.percentiles import interpolated
 from gputopo_simulate.sharing.model import SharingResult
 
 _TITLE_COLUMNS: Final = 90
+_SHARES: Final = tuple(place / 200 for place in range(201))  # keeps the file small
 _COLOURS: Final = ("#9aa5b1", "#b03a5b", "#e0a030", "#7b5ea7", "#1b7f3b", "#3d8fd1", "#4a4a4a")
 
 
@@ -24,10 +26,9 @@ def _distribution(runs: Sequence[Sequence[SharingResult]], title: str) -> Figure
     figure.suptitle(fill(title, _TITLE_COLUMNS), fontsize=10)
     panel = figure.subplots()
     for results, colour in zip(zip(*runs, strict=True), _COLOURS, strict=False):
-        slowdowns = sorted(job.slowdown for result in results for job in result.jobs)
-        shares = [(place + 1) / len(slowdowns) for place in range(len(slowdowns))]
-        policy = results[0].policy
-        panel.plot(slowdowns, shares, drawstyle="steps-post", color=colour, label=policy)
+        ordered = sorted(job.slowdown for result in results for job in result.jobs)
+        slowdowns = [interpolated(ordered, share) for share in _SHARES]
+        panel.plot(slowdowns, _SHARES, color=colour, label=results[0].policy)
     panel.set_xscale("log")
     panel.set_xlabel("time from arrival to end, relative to the time alone")
     panel.set_ylabel("share of jobs")

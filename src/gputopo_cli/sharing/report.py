@@ -72,7 +72,8 @@ def _title(options: SharingOptions, models: int) -> str:
     arrivals = f"load {options.load:g}" if options.load else "all at once"
     gpus = f"{options.gpus} GPU{'s' if options.gpus > 1 else ''}"
     lists = f"{options.seeds} list{'s' if options.seeds > 1 else ''}"
-    return f"{options.jobs} jobs of {models} models on {gpus}, {arrivals}, {lists}"
+    kinds = f"{models} model{'s' if models > 1 else ''}"
+    return f"{options.jobs} jobs of {kinds} on {gpus}, {arrivals}, {lists}"
 
 
 def _lines(title: str, compared: Sequence[PolicyComparison]) -> Iterator[RenderableType]:

@@ -92,19 +92,27 @@ class _SharingSimulation:
         while self._events:
             now, kind, _, job, version = heapq.heappop(self._events)
             if kind == _ARRIVES:
-                self._queue.append(job)
+                self._arrive(job, now)
             elif version != job.version:
                 continue  # its speed has changed since
             elif kind == _ENDS:
                 self._end(job, now)
+                self._start_all(now)
             else:
                 self._measure(job, now)
-            self._start_all(now)
+                self._start_all(now)
             progress(len(self._finished), len(jobs))
         return self._finished
 
     def _push(self, time: float, kind: int, job: SharingClient) -> None:
         heapq.heappush(self._events, (time, kind, next(self._numbers), job, job.version))
+
+    def _arrive(self, job: SharingClient, now: float) -> None:
+        """Start a new job, or let it wait. No job that waits already can start now."""
+        may_start = self._rule.overtakes or not self._queue
+        if not (may_start and self._start(job, now)):
+            job.first_choice = self._waited(job)
+            self._queue.append(job)
 
     def _end(self, job: SharingClient, now: float) -> None:
         gpu = job.gpu
@@ -136,9 +144,7 @@ class _SharingSimulation:
                 continue
             rejected.add(job.model)
             waiting.append(job)
-            if job.first_choice is None:
-                job.first_choice = self._waited(job)
-            if not self._rule.overtakes:
+            if not self._rule.overtakes or len(rejected) == len(self._pairs.models):
                 waiting += self._queue[position + 1 :]
                 break
         self._queue = waiting
