@@ -1,6 +1,6 @@
 """Write the errors of predictions and decisions (``gputopo sharing evaluate``)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Final, NamedTuple
@@ -10,7 +10,9 @@ from rich.text import Text
 
 from gputopo_cli.shared import output
 from gputopo_cli.shared.arguments import parse_integer, parse_list
+from gputopo_cli.shared.progress import progress_bar
 from gputopo_cli.sharing.pairs import load_pairs
+from gputopo_simulate.progress import ProgressCallback
 from gputopo_simulate.sharing.evaluation import (
     LeftOut,
     PredictionFigures,
@@ -18,6 +20,7 @@ from gputopo_simulate.sharing.evaluation import (
     evaluate,
     rules,
 )
+from gputopo_simulate.sharing.measured import MeasuredPairs
 
 _LEFT_OUT: Final[tuple[LeftOut, ...]] = ("model", "family")
 _MAX_KEPT: Final = 20
@@ -38,28 +41,15 @@ def write_evaluation(
     """Evaluate the predictor on all pairs, and write its errors beside those of simple rules."""
     counts = parse_list(kept, "kept", partial(parse_integer, field="kept", most=_MAX_KEPT))
     pairs = load_pairs(path)
-    evaluations = [
-        each
-        for left_out in _LEFT_OUT
-        for each in (
-            EvaluatedPredictor(left_out, _MEAN, evaluate(pairs, left_out, margin, by_mean=True)),
-            *(
-                EvaluatedPredictor(
-                    left_out,
-                    "gputopo" + f", {count} measured" * bool(count),
-                    evaluate(pairs, left_out, margin, kept_pairs=count),
-                )
-                for count in counts
-            ),
-        )
-    ]
+    with progress_bar() as report:
+        evaluations = list(_evaluated(pairs, counts, margin, report))
     found = rules(pairs, margin)
     if form == "json":
         document = {
             "margin": margin,
-            "rules": [asdict(rule) for rule in found],
+            "rules": [_document(rule) for rule in found],
             "predictors": [
-                {"leftOut": left_out, "predictor": name, **asdict(figures)}
+                {"leftOut": left_out, "predictor": name, **_document(figures)}
                 for left_out, name, figures in evaluations
             ],
         }
@@ -67,6 +57,30 @@ def write_evaluation(
     else:
         described = f"{sum(1 for _ in pairs.pairs())} pairs of {len(pairs.models)} models"
         output.show(_lines(f"{described}, margin {margin:g}", found, evaluations), output_file)
+
+
+def _evaluated(
+    pairs: MeasuredPairs, counts: Sequence[int], margin: float, report: ProgressCallback | None
+) -> Iterator[EvaluatedPredictor]:
+    """Yield the mean and gputopo's predictor for each way to leave models out."""
+    done = 0
+    for left_out in _LEFT_OUT:
+        yield EvaluatedPredictor(left_out, _MEAN, evaluate(pairs, left_out, margin, by_mean=True))
+        for count in counts:
+            figures = evaluate(pairs, left_out, margin, kept_pairs=count)
+            name = "gputopo" + f", {count} measured" * bool(count)
+            yield EvaluatedPredictor(left_out, name, figures)
+            done += 1
+            if report:
+                report(done, len(_LEFT_OUT) * len(counts))
+
+
+def _document(figures: PredictionFigures | RuleFigures) -> dict[str, object]:
+    """Return the figures with the keys of JSON, such as ``speedError``."""
+    return {
+        "".join(word.title() if place else word for place, word in enumerate(key.split("_"))): value
+        for key, value in asdict(figures).items()
+    }
 
 
 def _lines(

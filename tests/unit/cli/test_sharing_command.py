@@ -1,11 +1,13 @@
 """``gputopo sharing``: results and invalid input."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import get_args
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from gputopo_cli.sharing import evaluation
 from gputopo_cli.sharing.command import Policy
 from gputopo_simulate.sharing import policies
 from support.cli.command_line import Command, process
@@ -92,6 +94,18 @@ def test_evaluation_with_measured_pairs_in_json(gputopo: Command, four_models: P
         "gputopo, 1 measured",
     ]
     assert {each["rule"] for each in found["rules"]} >= {"never share", "always share"}
+    assert found["predictors"][1].keys() >= {"leftOut", "speedError", "deltaError", "regret"}
+
+
+def test_evaluation_shows_its_progress(
+    gputopo: Command, four_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        evaluation, "progress_bar", lambda: nullcontext(lambda *done: seen.append(done))
+    )
+    gputopo(f"sharing evaluate --kept 0,1 --pairs {four_models}")
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_comparison_has_a_row_per_policy(gputopo: Command) -> None:
