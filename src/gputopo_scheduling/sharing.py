@@ -24,6 +24,7 @@ from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.restrictions import AvoidingPod, avoid_restriction, restricted_state
 from gputopo_scheduling.sharing_facts import measured_sharings
 from gputopo_scheduling.surroundings import InterferenceFacts, workload_name
+from gputopo_scheduling.topologies import known_mask
 from gputopo_scheduling.usage import NodeState, NodeUsage
 
 NO_SHARES: Final = "the node offers no shares of GPUs"
@@ -40,6 +41,9 @@ _REASONS: Final = {
 _DEFAULT: Final = SharingSettings()
 _NO_MEMORY: Final = "too little memory is left"
 _NOT_KNOWN: Final = "the pods are not known yet"
+_NO_GPU: Final = "no GPU is idle, and none is shared by pods beside which the pod may run"
+_NONE_READY: Final = "MPS is not ready on the idle GPUs"
+_TOO_SMALL: Final = "the idle GPUs have less memory than the pod needs"
 
 
 class Unknown(StrEnum):
@@ -196,10 +200,13 @@ def sharing_limits(pod: PodView) -> SharingLimits:
 def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -> NodeState:
     """Return the state of a node for a pod that requests a share.
 
-    Its free GPUs are the one that the pod should share, or else the idle ones.
+    Its free GPUs are the one that the pod should share, or else the idle ones on which MPS can
+    serve the pod.
     """
     avoiding = AvoidingPod.of(pod)
     state = restricted_state(usage, avoiding)
+    for gpus, reason in ((usage.not_shareable, _NONE_READY), (_too_small(usage, pod), _TOO_SMALL)):
+        state = _without(state, gpus, reason)
     if usage.most_pods_per_gpu == 0:
         return replace(state, blocked=NO_SHARES)
     if usage.numa is not None:
@@ -214,7 +221,30 @@ def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
     if chosen is not None:
         return replace(state, free=mask_of([chosen.gpu]), restrictions=(), not_shared=None)
     reasons = {option.reason for option in options if option.reason is not None}
-    return replace(state, not_shared=_first(reasons))
+    return replace(state, not_shared=_first(reasons) or state.not_shared or _NO_GPU)
+
+
+def free_for(usage: NodeUsage, pod: PodView, shared: SharedGpu) -> GpuMask:
+    """Return the free GPUs from which :func:`sharing_state` let the policy choose this share."""
+    if shared.option is not None:
+        return known_mask(usage.topology, [shared.share])
+    return GpuMask(usage.free & ~usage.not_shareable & ~_too_small(usage, pod))
+
+
+def _without(state: NodeState, gpus: GpuMask, reason: str) -> NodeState:
+    """Return the state without some of the free GPUs."""
+    if not (state.free | state.deleted) & gpus:
+        return state
+    free, deleted = GpuMask(state.free & ~gpus), GpuMask(state.deleted & ~gpus)
+    return replace(state, free=free, deleted=deleted, not_shared=reason)
+
+
+def _too_small(usage: NodeUsage, pod: PodView) -> GpuMask:
+    """Return the GPUs that have less memory than the pod declares."""
+    needed = sharing_limits(pod).memory_bytes or 0
+    return mask_of(
+        gpu.index for gpu in usage.topology.gpus if usable_bytes(gpu.memory_bytes) < needed
+    )
 
 
 def choose_option(
@@ -230,13 +260,19 @@ def choose_option(
 
 
 def share_options(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -> list[ShareOption]:
-    """Return for each healthy GPU in shares whether a pod may share it, by index of the GPU."""
+    """Return for each healthy GPU in shares whether a pod may share it, by index of the GPU.
+
+    A GPU that another pod has as a whole, against the rules, is left out.
+    """
     present: dict[GpuIndex, list[Occupant]] = {}
+    whole = usage.shared
     for occupant in usage.occupants:
-        if occupant.shares and occupant.uid != pod.uid:
+        if not occupant.shares:
+            whole = GpuMask(whole | occupant.gpus)
+        elif occupant.uid != pod.uid:
             for gpu in indices_of(occupant.gpus):
                 present.setdefault(gpu, []).append(occupant)
-    in_shares = indices_of(GpuMask(usage.in_shares & usage.healthy))
+    in_shares = indices_of(GpuMask(usage.in_shares & usage.healthy & ~whole))
     return [_option(usage, gpu, present.get(gpu, []), pod, knowledge) for gpu in in_shares]
 
 
@@ -264,7 +300,9 @@ def _option(
 ) -> ShareOption:
     beside = tuple(str(each.key) for each in present)
     pods = [each.pod for each in present if each.pod is not None]
-    used = {share for share in usage.shares if gpu_of(share) == usage.topology.uuid_of[gpu]}
+    # The pod may have a reservation of its own.
+    others = usage.shares.difference(*(it.shares for it in usage.occupants if it.uid == pod.uid))
+    used = {share for share in others if gpu_of(share) == usage.topology.uuid_of[gpu]}
     if len(pods) < len(used):
         return ShareOption(gpu, beside, None, _NOT_KNOWN)
     if len(pods) < usage.most_pods_per_gpu and not _memory_fits(usage, gpu, (*pods, pod)):

@@ -54,6 +54,7 @@ def _sets(known: Mapping[str, KnownSharing]) -> Iterator[MeasuredSharing]:
         (name, tuple(sorted(fact.beside))): fact
         for name, profile in known.items()
         for fact in profile.beside
+        if fact.samples
     }
     for names in sorted({tuple(sorted((name, *beside))) for name, beside in facts}):
         of_members = [facts.get((name, _without(names, name))) for name in names]

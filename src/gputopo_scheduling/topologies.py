@@ -4,7 +4,7 @@ The reflector of topologies calls this module for each object. An invalid object
 ``UnreadableTopology`` with the reason, which filter reports.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -131,6 +131,14 @@ def _parse_status(status: Mapping[str, Any]) -> GPUTopologyStatus:
     )
 
 
+def _users_of(gpu: ObservedGpu) -> Iterator[ObservedGpu | ObservedShare]:
+    """Yield the users of shares, and that of the GPU as a whole unless it is one of them."""
+    shares = gpu.shares or ()
+    yield from shares
+    if all((gpu.pod_uid, gpu.pod) != (each.pod_uid, each.pod) for each in shares):
+        yield gpu
+
+
 def _sized_capacity(status: Mapping[str, Any]) -> SizedCapacity | None:
     """Return ``status.sizedCapacity``; None if it is missing or in an unknown format."""
     with suppress(ValidationError):
@@ -164,7 +172,7 @@ def _users(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[ReportedUse
             share=GpuUuid(user.id) if isinstance(user, ObservedShare) else None,
         )
         for gpu in gpus
-        for user in gpu.shares or (gpu,)
+        for user in _users_of(gpu)
         if (user.pod_uid or user.pod) and GpuUuid(gpu.uuid) in known
     )
 

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from gputopo.api.shares import is_share
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import (
     AdmissionRejection,
@@ -45,15 +46,17 @@ class PodResources(Protocol):
 
 
 class Sharing(Protocol):
-    """Starts MPS on the GPUs of sharing pods."""
+    """Starts MPS on the GPUs of sharing pods, and ends it on the GPUs of other pods."""
 
     async def prepare(self, allocation: ContainerAllocation) -> AdmissionResult:
-        """Return the allocation if the GPU takes its container as a client, or a rejection."""
+        """Return the allocation if its container can use the devices, or a rejection."""
         ...
 
 
 class _NoSharing:
     async def prepare(self, allocation: ContainerAllocation) -> AdmissionResult:
+        if not any(map(is_share, allocation.gpus)):
+            return allocation
         return AdmissionRejection(
             f"pod {allocation.pod.key}: this node offers no shares of GPUs", allocation.pod
         )
@@ -67,7 +70,7 @@ class Admission:
     """Decides which GPUs a container gets while kubelet admits the container.
 
     Attributes:
-        sharing: starts MPS on the GPU of a sharing pod.
+        sharing: starts and ends MPS on the GPUs of admitted containers.
     """
 
     def __init__(
@@ -133,7 +136,7 @@ class Admission:
             result = self._verify(gpus, expected)
             if isinstance(result, AdmissionRejection) and expected is None and self._state.aligned:
                 result = await self._allocate_all(gpus, result)
-            if isinstance(result, ContainerAllocation) and result.pod.shares:
+            if isinstance(result, ContainerAllocation):
                 result = await self.sharing.prepare(result)
             self._lock.set_in_flight(_RECORDING_SECONDS)
             if isinstance(result, AdmissionRejection):

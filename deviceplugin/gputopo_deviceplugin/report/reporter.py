@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputopo.api.alignment import KubeletAlignment
+from gputopo.api.shares import gpu_of
 from gputopo.api.v1alpha1 import SharingCapacity
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.admit.numa_report import NumaReporter
@@ -236,7 +237,7 @@ class StatusReporter:
         )
         bound = bound_pods(self._tracker.pods.values(), self._settings.node)
         unhealthy = {gpu for gpu, fault in hardware.health.items() if fault is not None}
-        used = self._tracker.assigned_gpus() | unhealthy
+        used = frozenset(map(gpu_of, self._tracker.assigned_gpus())) | unhealthy
         now = asyncio.get_running_loop().time()
         shown = self._released.update(frozenset(found.admitted), bound, used, now)
         # Before the status is published, so that kubelet counts what the extender then knows.

@@ -6,10 +6,15 @@ their CPUs for sized pods.
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.shares import gpu_of
 from gputopo.api.v1alpha1 import SizedCapacity
+from gputopo.topology.model import GpuUuid
 from gputopo_kube.document import Document
+from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.pods import PodView
 from gputopo_kube.tuned_node import allocatable, to_amounts
 
@@ -35,12 +40,25 @@ def sized_capacity(node: Document, pods: Iterable[PodView], resource: str) -> Si
     others = [pod for pod in live if not pod.runtime.sized]
     milli_cpu = amounts.milli_cpu - sum(pod.runtime.held.milli_cpu for pod in live)
     memory = amounts.memory - sum(pod.runtime.held.memory for pod in live)
-    gpus = offered[resource] // 1000 - sum(pod.most_gpus for pod in others)
+    whole = sum(pod.most_gpus for pod in others if not pod.shares)
+    gpus = offered[resource] // 1000 - whole - len(_shared_gpus(others))
     return SizedCapacity(
         milli_cpu=min(max(0, milli_cpu), _MOST),
         memory=min(max(0, memory), _MOST),
         gpus=min(max(0, gpus), _MOST_GPUS),
     )
+
+
+def _shared_gpus(pods: Iterable[PodView]) -> set[GpuUuid]:
+    """Return the GPUs of which pods have shares: several pods may have the same GPU."""
+    found: set[GpuUuid] = set()
+    for pod in pods:
+        with suppress(AnnotationError):
+            if pod.shares and (placed := own_gpus(pod)) is not None:
+                found |= {
+                    gpu_of(each) for devices in placed.containers.values() for each in devices
+                }
+    return found
 
 
 class CapacityReport:

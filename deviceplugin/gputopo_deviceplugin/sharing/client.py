@@ -1,18 +1,21 @@
 """The client of the component that runs MPS on the node, over its unix socket."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-import aiohttp
 from pydantic import Field, ValidationError
 
 from gputopo.api.model import ApiModel
 from gputopo.errors import GputopoError
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuUuid
+from gputopo_kube.local_http import LocalHttpClient, LocalHttpError
 
 _LONGEST_REASON: Final = 300
+_OK: Final = 200
 _CONFLICT: Final = 409
+_NOT_FOUND: Final = 404
 
 
 class MpsError(GputopoError):
@@ -39,7 +42,8 @@ class MpsGpu(ApiModel):
         """Why the GPU takes no further clients; None if it does."""
         if self.state == "Ready":
             return None
-        return f"MPS is in state {self.state}" + (f": {self.reason}" if self.reason else "")
+        reason = f": {_text(self.reason)}" if self.reason else ""
+        return f"MPS is in state {self.state}{reason}"
 
 
 class MpsFault(ApiModel):
@@ -57,6 +61,12 @@ class MpsFault(ApiModel):
     message: str
 
 
+class _Conflict(ApiModel):
+    """Why the component did not do what was requested."""
+
+    reason: str
+
+
 class MpsState(ApiModel):
     """The GPUs with daemons, and the faults that were not acknowledged yet."""
 
@@ -72,8 +82,7 @@ class MpsClient:
 
     def __init__(self, socket: Path, *, timeout_seconds: float) -> None:
         """Connect to ``socket`` for each request."""
-        self._socket = socket
-        self._timeout_seconds = timeout_seconds
+        self._http = LocalHttpClient(socket, timeout_seconds=timeout_seconds)
 
     async def start(self, gpu: GpuUuid) -> MpsGpu:
         """Start the daemon of a GPU, and wait until it takes clients.
@@ -103,27 +112,27 @@ class MpsClient:
         return _parse(MpsState, await self._request("GET", "/gpus"))
 
     async def acknowledge(self, fault: MpsFault) -> None:
-        """Delete a fault that was reported.
+        """Delete a fault that was reported; do nothing if it does not exist any more.
 
         Raises:
             MpsError: the component does not respond.
         """
-        await self._request("DELETE", f"/faults/{fault.id}")
+        await self._request("DELETE", f"/faults/{fault.id}", ignored=_NOT_FOUND)
 
-    async def _request(self, method: str, path: str) -> Any:  # noqa: ANN401 - any JSON value
-        limit = aiohttp.ClientTimeout(total=self._timeout_seconds)
-        connector = aiohttp.UnixConnector(path=str(self._socket))
+    async def _request(self, method: str, path: str, *, ignored: int | None = None) -> Any:  # noqa: ANN401 - any JSON value
+        """Return the JSON body of the response; None if its status is ``ignored``."""
         try:
-            async with (
-                aiohttp.ClientSession(connector=connector, timeout=limit) as session,
-                session.request(method, f"http://mps{path}") as response,
-            ):
-                if response.status == _CONFLICT:
-                    raise MpsError(_text((await response.json()).get("reason")))
-                response.raise_for_status()
-                return await response.json()
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            response = await self._http.request(method, path)
+            if response.status == ignored:
+                return None
+            if response.status not in {_OK, _CONFLICT}:
+                raise MpsError(f"the MPS component does not respond: status {response.status}")
+            document = json.loads(response.body)
+        except (LocalHttpError, ValueError) as error:
             raise MpsError(f"the MPS component does not respond: {_text(error)}") from None
+        if response.status == _CONFLICT:
+            raise MpsError(_text(_parse(_Conflict, document).reason))
+        return document
 
 
 def _parse(model: type[_Parsed], document: object) -> _Parsed:

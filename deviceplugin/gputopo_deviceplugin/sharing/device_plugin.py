@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from gputopo.api.shares import gpu_of, parse_sharing
+from gputopo.api.shares import gpu_of
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.device_plugin import GpuDevicePlugin
 from gputopo_deviceplugin.admit.identify import ContainerAllocation
@@ -11,6 +11,7 @@ from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.sharing.client import MpsGpu
 from gputopo_deviceplugin.sharing.coordinator import SharingCoordinator
+from gputopo_deviceplugin.sharing.memory import memory_of
 
 PIPE_DIRECTORY: Final = "/run/gputopo-mps"
 """Where a sharing container finds the pipe directory of its MPS daemon."""
@@ -34,11 +35,9 @@ class ShareDevicePlugin(GpuDevicePlugin):
         response = super()._inject(allocation)
         (device,) = allocation.gpus
         gpu = self._gpus[gpu_of(device)]
-        limits = parse_sharing(allocation.pod.annotations)
-        memory = limits.memory_on(gpu.memory_bytes, self._state.shares_per_gpu)
-        daemon = self.coordinator.daemon(gpu.uuid)
-        if daemon is not None:
-            add_mps(response, daemon, memory)
+        most = self._state.shares_per_gpu
+        memory = memory_of(allocation.pod, gpu_bytes=gpu.memory_bytes, most_pods=most)
+        add_mps(response, self.coordinator.daemon(gpu.uuid), memory)
         return response
 
 

@@ -28,7 +28,7 @@ from gputopo_scheduling.record import (
     replay_record,
 )
 from gputopo_scheduling.restrictions import may_use, usable_gpus
-from gputopo_scheduling.sharing import SharedGpu
+from gputopo_scheduling.sharing import SharedGpu, free_for
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeUsage
@@ -112,10 +112,7 @@ def decide(
     )
     around = surroundings_on_node(request, running.neighbours)
     figures = placement_figures(request, match, usage.topology, shared)
-    free, usable = usage.free, usable_gpus(usage, pod)
-    if not mask_of(match.gpus) & free:
-        # The pod shares a GPU with others. Its prediction has chosen this GPU before the policy.
-        free, usable = mask_of(match.gpus), None
+    free, usable = _offered(usage, pod, shared)
     known = (request, origin, match, usage.topology, free, compared)
     replay = replay_record(*known, around, usable)
     if usage.numa is not None:
@@ -134,6 +131,17 @@ def decide(
         },
         shared=shared,
     )
+
+
+def _offered(
+    usage: NodeUsage, pod: PodView, shared: SharedGpu | None
+) -> tuple[GpuMask, GpuMask | None]:
+    """Return the free GPUs of the decision, and those that the pod may use; None for all."""
+    if shared is None:
+        return usage.free, usable_gpus(usage, pod)
+    free = free_for(usage, pod, shared)
+    usable = usable_gpus(usage, pod) if shared.option is None else None
+    return free, None if usable is None else GpuMask(usable & free)
 
 
 def is_unchanged(pod: PodView, before: PodView) -> bool:

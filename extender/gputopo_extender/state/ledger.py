@@ -86,8 +86,9 @@ class Ledger:
         """Return the states of nodes for one pod; None for a node without a GPUTopology."""
         reserved = bool(self.reservations.of_pod(pod.uid))
         if pod.shares:
-            knowledge = self.interference.sharing
-            return self._shares.states(self._refreshed(), pod, nodes, knowledge, keep=not reserved)
+            known, knowledge = self._pods.get(pod.uid), self.interference.sharing
+            keep = not reserved and (known is None or known.node is None)
+            return self._shares.states(self._refreshed(), pod, nodes, knowledge, keep=keep)
         return self._refreshed().states_for(pod, nodes, reserved=reserved)
 
     def state_for(self, usage: NodeUsage, pod: PodView) -> NodeState:

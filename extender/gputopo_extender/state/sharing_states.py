@@ -40,7 +40,8 @@ class SharingStates:
     ) -> list[NodeState | UnreadableTopology | None]:
         """Return the states of nodes for a pod; equal states are the same object.
 
-        If the pod has GPUs reserved, ``keep`` must be False: the pod is not beside itself.
+        If the pod is bound or has GPUs reserved, ``keep`` must be False: the pod is not beside
+        itself, but equal pods are.
         """
         if knowledge is not self._knowledge:
             self._knowledge = knowledge

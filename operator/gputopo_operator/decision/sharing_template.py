@@ -21,8 +21,9 @@ def end_clients_first(container: Document, sharing: SharingSpec) -> None:
     A process that dies with work in flight can end the other clients of the GPU too. A hook of the
     user stays.
     """
-    lifecycle = container.setdefault("lifecycle", {})
-    if sharing.termination == "Client" and isinstance(lifecycle, dict):
-        lifecycle.setdefault("preStop", {"sleep": {"seconds": END_SECONDS}})
-    if not lifecycle:
-        del container["lifecycle"]
+    lifecycle = container.pop("lifecycle", None) or {}
+    ends_here = sharing.termination == "Client" and isinstance(lifecycle, dict)
+    if ends_here and not lifecycle.get("preStop"):
+        lifecycle = {**lifecycle, "preStop": {"sleep": {"seconds": END_SECONDS}}}
+    if lifecycle:
+        container["lifecycle"] = lifecycle

@@ -16,6 +16,7 @@ from gputopo.api.annotations import (
 )
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.api.replay import ReplayRecord, parse_replay
+from gputopo.api.shares import gpu_of
 from gputopo.bandwidth.model import BandwidthModel
 from gputopo.bandwidth.models import MODELS
 from gputopo.patterns.model import Pattern, PatternEdge, PatternError, PatternKind, build
@@ -62,9 +63,9 @@ class RecordedPlacement:
 
     @property
     def uuids(self) -> tuple[str, ...]:
-        """UUIDs of the chosen GPUs, in rank order."""
+        """UUIDs of the chosen GPUs, in rank order; of a share, the UUID of its GPU."""
         containers = self.gpus.containers.values() if self.gpus else ()
-        return tuple(uuid for uuids in containers for uuid in uuids)
+        return tuple(gpu_of(device) for devices in containers for device in devices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,8 +127,8 @@ def _differences(
     again = placement_figures(decision.request, chosen, topology)
     for name, field in type(figures).model_fields.items():
         recorded, value = getattr(figures, name), getattr(again, name)
-        # The fact is a text for people; the sensitivity was derived from the recorded numbers.
-        # The share was predicted from the facts of that time, which are not recorded.
+        # The fact is a text for people; the sensitivity was derived from the recorded numbers. The
+        # prediction for a shared GPU was made from profiles, which the record does not have.
         if name not in {"fact", "replay", "sharing"} and recorded != value:
             yield f"{field.alias}: recorded {recorded}; the replay computes {value}"
 

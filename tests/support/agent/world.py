@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from support.kubelet.server import FakeKubelet, running_kubelet
 
 NODE = "n1"
 PATIENCE_SECONDS = 120.0
+StartKubelet = Callable[[Path, str], AbstractAsyncContextManager[FakeKubelet]]
 
 
 def pod_document(
@@ -205,7 +206,12 @@ class AgentWorld:
 
 @asynccontextmanager
 async def agent_world(
-    directory: Path, library_dir: Path, name: str = "dgx1-v100", **settings: Any
+    directory: Path,
+    library_dir: Path,
+    name: str = "dgx1-v100",
+    *,
+    start_kubelet: StartKubelet = running_kubelet,
+    **settings: Any,
 ) -> AsyncIterator[AgentWorld]:
     """Run the fakes of a node; its sockets are in ``directory``."""
     topology = named(name, node=NODE)
@@ -220,7 +226,7 @@ async def agent_world(
         (devices / control).touch()
     api = ApiServer()
     api.put(NODES, {"kind": "Node", "metadata": {"name": NODE, "uid": "uid-node"}})
-    async with serving(api), running_kubelet(directory, RESOURCE) as kubelet:
+    async with serving(api), start_kubelet(directory, RESOURCE) as kubelet:
         configured = {
             "node": NODE,
             "library_dir": library_dir,

@@ -124,6 +124,10 @@ class FakeKubelet(DeviceManager):
         self.registrations += 1
         self.endpoints.append(request.endpoint)
 
+    def resource_of(self, device: str) -> str:  # noqa: ARG002 - for kubelets with several
+        """Return the resource of a device."""
+        return self.resource
+
     async def _listen(self, stub: DevicePluginStub) -> None:
         try:
             async for message in stub.ListAndWatch(api.Empty()):
@@ -201,7 +205,8 @@ class _Lister(PodResourcesListerServicer):
             for container, ids in containers.items():
                 entry = pod.containers.add(name=container)
                 for uuid in ids:  # kubelet also writes one entry for each device
-                    entry.devices.add(resource_name=self._kubelet.resource, device_ids=[uuid])
+                    resource = self._kubelet.resource_of(uuid)
+                    entry.devices.add(resource_name=resource, device_ids=[uuid])
         return reply
 
 

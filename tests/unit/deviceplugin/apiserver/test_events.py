@@ -27,3 +27,19 @@ async def test_invalid_annotation_about_measuring_is_an_event_of_the_pod() -> No
     assert (event["reason"], event["type"]) == ("NotMeasured", "Warning")
     assert event["involvedObject"]["uid"] == "uid-a"
     assert event["message"] == "gputopo.io/profiling: 'Memory' is not one of CPUs"
+
+
+async def test_fault_of_a_shared_gpu_names_its_cause() -> None:
+    events = Events()
+    recorder = EventRecorder(events, "n1", AgentMetrics(), ChangeSignal())
+    pod = PodView("uid-a", ObjectKey("ml", "a"))
+    for cause in (pod, PodView("uid-b", ObjectKey("ml", "b")), None):
+        recorder.record_sharing_fault(pod, cause, "Xid 13")
+    await asyncio.sleep(0)
+    assert [each["message"] for each in events.created] == [
+        "the pod caused a fatal fault on its shared GPU: Xid 13",
+        "pod ml/b caused a fatal fault on the shared GPU: Xid 13",
+        "a fatal fault on the shared GPU, of unknown cause: Xid 13",
+    ]
+    assert {each["reason"] for each in events.created} == {"SharedGPUFault"}
+    assert {each["involvedObject"]["uid"] for each in events.created} == {"uid-a"}

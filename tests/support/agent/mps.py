@@ -1,0 +1,134 @@
+"""A stand-in for the component that runs MPS on a node: its HTTP protocol on a unix socket."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+Document = dict[str, Any]
+
+
+class FakeMps:
+    """The daemons of the node's GPUs.
+
+    Attributes:
+        gpus: the GPUs with daemons, as the component lists them.
+        faults: the faults that were not acknowledged.
+        no_start: why the daemon of a GPU does not start, by UUID.
+        no_end: why it does not end.
+        broken: whether each request fails with status 500.
+        broken_acknowledge: whether this request does.
+        responds: whether the list and the ends are responded to now.
+        raw: the body of all responses; None for the true ones.
+        requests: the requests, except those for the list.
+        lists: number of requests for the list.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.gpus: dict[str, Document] = {}
+        self.faults: list[Document] = []
+        self.no_start: dict[str, str] = {}
+        self.no_end: dict[str, str] = {}
+        self.broken = False
+        self.broken_acknowledge = False
+        self.responds = asyncio.Event()
+        self.responds.set()
+        self.raw: str | None = None
+        self.requests: list[str] = []
+        self.lists = 0
+
+    @property
+    def socket(self) -> Path:
+        return self.directory / "mps.sock"
+
+    def serve(self, uuid: str, state: str = "Ready", reason: str = "") -> None:
+        """Let a GPU have a daemon in this state."""
+        self.gpus[uuid] = {
+            "uuid": uuid,
+            "state": state,
+            "reason": reason,
+            "pipeDirectory": f"/run/gputopo-mps/gpus/{uuid}/pipe",
+            "shmDirectory": "/run/gputopo-mps/shm",
+            "serverPid": None,
+            "clients": [],
+            "memoryBytes": 16 * 2**30,
+        }
+
+    def fault(self, number: int, uuid: str, *pods: str, cause: str | None = None) -> None:
+        """Add a fatal fault that ended the clients of these pods."""
+        self.faults.append(
+            {
+                "id": f"fault-{number}",
+                "uuid": uuid,
+                "at": "2026-01-01T00:00:00Z",
+                "causePodUID": cause,
+                "podUIDs": list(pods),
+                "message": f"Xid {number}",
+            }
+        )
+
+    async def list(self, _: web.Request) -> web.StreamResponse:
+        self.lists += 1
+        await self.responds.wait()
+        return self._response({"gpus": [*self.gpus.values()], "faults": self.faults})
+
+    async def start(self, request: web.Request) -> web.StreamResponse:
+        uuid = self._record(request)
+        if uuid in self.no_start:
+            return self._response({"reason": self.no_start[uuid]}, 409)
+        if uuid not in self.gpus:
+            self.serve(uuid)
+        return self._response(self.gpus[uuid])
+
+    async def stop(self, request: web.Request) -> web.StreamResponse:
+        uuid = self._record(request)
+        await self.responds.wait()
+        if uuid in self.no_end:
+            return self._response({"reason": self.no_end[uuid]}, 409)
+        self.gpus.pop(uuid, None)
+        return self._response({"uuid": uuid})
+
+    async def acknowledge(self, request: web.Request) -> web.StreamResponse:
+        known = self._record(request)
+        if self.broken_acknowledge:
+            return web.Response(status=503, text="the disk is full")
+        left = [each for each in self.faults if each["id"] != known]
+        found, self.faults = len(left) < len(self.faults), left
+        return self._response({}, 200 if found else 404)
+
+    def _record(self, request: web.Request) -> str:
+        self.requests.append(f"{request.method} {request.path}")
+        return request.path.rpartition("/")[2]
+
+    def _response(self, document: Document, status: int = 200) -> web.StreamResponse:
+        if self.broken:
+            return web.Response(status=500, text="broken")
+        if self.raw is not None:
+            return web.Response(status=status, text=self.raw)
+        return web.json_response(document, status=status)
+
+
+@asynccontextmanager
+async def serving_mps(directory: Path) -> AsyncIterator[FakeMps]:
+    """Serve the protocol on ``mps.sock`` of ``directory``, which must be short."""
+    mps = FakeMps(directory)
+    application = web.Application()
+    application.add_routes(
+        [
+            web.get("/gpus", mps.list),
+            web.put("/gpus/{uuid}", mps.start),
+            web.delete("/gpus/{uuid}", mps.stop),
+            web.delete("/faults/{id}", mps.acknowledge),
+        ]
+    )
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    try:
+        await web.UnixSite(runner, str(mps.socket)).start()
+        yield mps
+    finally:
+        await runner.cleanup()
