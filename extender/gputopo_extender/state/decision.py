@@ -18,7 +18,7 @@ from gputopo.api.replay import RecordedNodes
 from gputopo.api.shares import gpu_of
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.paths import surroundings_on_node
-from gputopo.topology.model import GpuUuid, mask_of
+from gputopo.topology.model import GpuMask, GpuUuid, mask_of
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.record import (

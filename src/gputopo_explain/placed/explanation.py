@@ -11,7 +11,7 @@ from gputopo.api.names import JOB_LABEL, RESOURCE
 from gputopo.api.replay import RecordedNodes
 from gputopo.api.shares import gpu_of
 from gputopo.api.waiting import PostponedAnnotation, parse_postponed
-from gputopo.topology.model import GpuIndex
+from gputopo.topology.model import GpuIndex, GpuUuid
 from gputopo_explain.placed.choices import Choices, choices
 from gputopo_explain.placed.recorded import RecordedPlacement, recorded_placement
 from gputopo_explain.placed.replay import Replay, ReplayVerdict, replay
@@ -124,7 +124,7 @@ def explain_placed(
 
 def _has_uuids(node: GpuNode, recorded: RecordedPlacement) -> bool:
     """Return whether a topology of a file has the UUIDs of the pod's node."""
-    return any(gpu_of(uuid) in node.topology.index_of for uuid in recorded.uuids)
+    return any(GpuUuid(uuid) in node.topology.index_of for uuid in recorded.uuids)
 
 
 def _node(topology: Mapping[str, Any] | GpuNode | None) -> GpuNode | UnreadableTopology | None:
@@ -147,6 +147,6 @@ def _gpus(
         if not same_gpus:
             state, index = UNKNOWN_STATE, next(map(GpuIndex, chosen[rank : rank + 1]), None)
         yield PodGpu(uuid, rank, index, container, state)
-    others = observed - set(recorded.uuids)
+    others = observed - set(recorded.devices)
     for uuid in sorted(others, key=lambda each: (index_of[gpu_of(each)], each)):
         yield PodGpu(uuid, None, index_of[gpu_of(uuid)], None, NOT_INTENDED)

@@ -11,7 +11,6 @@ from typing import Final
 
 from gputopo.api.annotations import PlacementAnnotation
 from gputopo.api.replay import ReplayRecord
-from gputopo.api.shares import gpu_of
 from gputopo.bandwidth.model import ModelError
 from gputopo.placement.model import Match, NoFit
 from gputopo.placement.place import place
@@ -136,7 +135,7 @@ def _differences(
 def _compare_uuids(recorded: RecordedPlacement, node: GpuNode, same: Replay) -> Replay:
     """Compare the UUIDs of the annotation with those of the chosen indices."""
     chosen = same.match.gpus if same.match else ()
-    uuids = tuple(map(gpu_of, recorded.uuids))
+    uuids = tuple(map(GpuUuid, recorded.uuids))
     now = tuple(node.topology.uuid_of[index] for index in chosen)
     if now == uuids:
         return same

@@ -65,7 +65,7 @@ def placed_share(
 ) -> PlacedShare | None:
     """Return the share of a pod; None if the pod has whole GPUs."""
     figures = recorded.figures.sharing if recorded.figures else None
-    chosen = next(filter(is_share, recorded.uuids), None)
+    chosen = next(filter(is_share, recorded.devices), None)
     if figures is None or chosen is None:
         return None
     limits, gpu = sharing_limits(pod), gpu_of(chosen)

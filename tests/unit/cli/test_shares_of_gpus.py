@@ -155,7 +155,7 @@ def test_place_shows_the_gpu_that_a_job_would_share(
     assert (found["uuids"], found["sharedGpu"]["beside"]) == ([share(1)], ["default/first"])
 
 
-def test_place_answers_for_a_share_of_an_unknown_workload(serve: Serve, gputopo: Command) -> None:
+def test_place_chooses_a_share_for_an_unknown_workload(serve: Serve, gputopo: Command) -> None:
     api = serve(shared_gpu())
     done = gputopo("place --live --gpus 1 --share")
     assert done.status == 3

@@ -79,7 +79,7 @@ def test_the_replay_chooses_the_shared_gpu_although_others_are_idle() -> None:
     assert found.replay.match.gpus == (5,)
 
 
-def test_the_first_pod_keeps_away_from_pods_to_avoid_also_in_the_replay() -> None:
+def test_the_first_pod_avoids_pods_also_in_the_replay() -> None:
     noisy = gpu_user("whole", "n1", 0, 1)
     noisy["metadata"]["labels"] = {"app": "noisy"}
     avoid = {"gputopo.io/avoid": json.dumps([{"matchLabels": {"app": "noisy"}, "level": "Socket"}])}

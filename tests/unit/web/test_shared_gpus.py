@@ -128,7 +128,7 @@ async def test_the_panel_of_a_pending_pod_shows_the_shared_gpus() -> None:
     assert "default/first no 1.00 predicted summed speed 1.00" in text
 
 
-async def test_the_form_can_ask_for_a_share() -> None:
+async def test_the_form_can_request_a_share() -> None:
     state = two_pods()
     result = await Explainer(state).what_if({"gpus": "1", "share": "1", "profile": "large"})
     text = words(Pages(state, "here").what_if(result))
