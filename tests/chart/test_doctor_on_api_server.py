@@ -268,7 +268,7 @@ def test_checks_without_permission_are_reported(cluster: ApiServer, tmp_path: Pa
     document = gputopo(cluster, "doctor --settle 0 -o json", kubeconfig).document
     said = {check["check"]: check["notChecked"] for check in document["checks"]}
     made = {name for name, why in said.items() if why is None}
-    assert made == {"agents", "environment", "placements"}
+    assert made == {"agents", "environment", "placements", "shares"}
     assert said["kubelets"].startswith('no permission: nodes "d1" is forbidden: User "system:')
     assert gputopo(cluster, "who-has", kubeconfig).out.endswith("in use; no differences\n")
 

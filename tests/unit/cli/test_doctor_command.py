@@ -138,7 +138,7 @@ def test_missing_parts_of_gputopo_are_reported(api: StaticApi, gputopo: Command)
     assert f"error: CustomResourceDefinition {names}\n  is missing\n" in done.out
     assert done.out.count("  to do: ") == 4
     assert done.out.count("  to do: install the chart: docs/start/install.md\n") == 4
-    assert done.out.count(f" not checked  gputopologies cannot be read: {TOPOLOGIES} is not") == 4
+    assert done.out.count(f" not checked  gputopologies cannot be read: {TOPOLOGIES} is not") == 5
 
 
 def test_unreachable_cluster_is_bad_input(api: StaticApi, gputopo: Command, tmp_path: Path) -> None:

@@ -26,11 +26,13 @@ def check_shares(snapshot: CheckedCluster) -> Iterator[Finding]:
 
     Without sharing in the installation, there is nothing to check.
     """
-    if not installed.shares_gpus(snapshot):
+    topologies = snapshot[ObjectKind.TOPOLOGIES]
+    reported = any((each.get("status") or {}).get("sharing") for each in topologies)
+    if not reported and not installed.shares_gpus(snapshot):
         return
     resource = installed.gpu_resource(snapshot)
     nodes = {node["metadata"]["name"]: node for node in snapshot[ObjectKind.NODES]}
-    for document in snapshot[ObjectKind.TOPOLOGIES]:
+    for document in topologies:
         parsed = parse_node(document)
         if isinstance(parsed, GpuNode):
             yield from _of_node(document, parsed, nodes.get(parsed.node), resource)
