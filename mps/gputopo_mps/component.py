@@ -95,19 +95,22 @@ class MpsComponent:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        is_logged = False
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if not is_logged:
-                    _log.warning("another process has the lock %s", fields(folder=folder))
-                is_logged = True
+        if not _locked(lock):
+            _log.warning("another process has the lock %s", fields(folder=folder))
+            while not _locked(lock):  # noqa: ASYNC110 - the lock is of another process
                 await asyncio.sleep(_LOCK_SECONDS)
-            else:
-                return lock
+        return lock
 
     async def _beat(self) -> None:
         while True:
             self._pulse.beat()
             await asyncio.sleep(_BEAT_SECONDS)
+
+
+def _locked(file: int) -> bool:
+    """Lock a file, and return whether that was possible."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
