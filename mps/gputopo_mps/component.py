@@ -40,15 +40,7 @@ class MpsComponent:
         self._pulse = pulse
         self._faults = FaultStore(settings.run_dir / "faults.json", settings.fault_keep_seconds)
         self._driver = GpuDriver(settings.library_dir, settings.nvml_timeout_seconds)
-        parts = NodeParts(
-            settings,
-            self._driver,
-            Processes(settings.proc_dir),
-            self._faults,
-            metrics,
-            DaemonCgroup(settings.cgroup_dir, Path("/proc/self/cgroup")),
-        )
-        self._gpus = SharedGpus(parts)
+        self._gpus = SharedGpus(self._parts())
         changes = PodChanges()
         self._pods = SharingPods(
             client,
@@ -59,6 +51,17 @@ class MpsComponent:
         )
         self._terminator = ClientTerminator(
             self._gpus, self._pods, changes, repeat_seconds=settings.check_seconds
+        )
+
+    def _parts(self) -> NodeParts:
+        settings = self._settings
+        return NodeParts(
+            settings,
+            self._driver,
+            Processes(settings.proc_dir),
+            self._faults,
+            self._metrics,
+            DaemonCgroup(settings.cgroup_dir, Path("/proc/self/cgroup")),
         )
 
     async def run(self) -> None:

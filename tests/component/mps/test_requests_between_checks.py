@@ -26,7 +26,9 @@ async def delete(world: MpsWorld) -> tuple[int, str]:
 async def test_a_daemon_that_has_ended_is_no_obstacle(unchecked: MpsWorld) -> None:
     for pid in unchecked.daemons(0):
         os.kill(pid, signal.SIGKILL)
-    await unchecked.until(lambda: not unchecked.daemons(0))
+    assert unchecked.component is not None
+    (gpu,) = unchecked.component._gpus.all
+    await unchecked.until(lambda: not gpu._daemon.is_running)
     assert await delete(unchecked) == (200, "")
     assert unchecked.mode(0) == "0"
 
