@@ -218,11 +218,11 @@ async def test_annotation_of_a_pod_that_was_not_admitted_yet_excludes_the_others
 ) -> None:
     async with world.node.agent():
         await world.served()
-        world.place("promised", 1, 0)
-        with pytest.raises(AdmissionRejectedError, match="is used by pod default/promised"):
+        world.place("intended", 1, 0)
+        with pytest.raises(AdmissionRejectedError, match="is used by pod default/intended"):
             await world.node.run("whole", {"main": [1]})
-        await world.node.place("whole-promised", {"main": [2]})
-        with pytest.raises(AdmissionRejectedError, match="is used by pod default/whole-promised"):
+        await world.node.place("whole-intended", {"main": [2]})
+        with pytest.raises(AdmissionRejectedError, match="is used by pod default/whole-intended"):
             await world.run("share", 2)
 
 

@@ -27,7 +27,7 @@ NODE = "n1"
 
 
 class KnownUsers:
-    """What the coordinator asks of the usage tracker.
+    """The part of the usage tracker that the coordinator uses.
 
     Attributes:
         pods: the pods of the node.

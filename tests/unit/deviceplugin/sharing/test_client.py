@@ -90,13 +90,13 @@ async def test_late_response_is_an_error(case: Coordinated) -> None:
 
 
 async def test_response_that_is_not_http_is_an_error(case: Coordinated) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"hello\r\n\r\n")
         writer.close()
 
     path = case.mps.directory / "other.sock"
-    server = await asyncio.start_unix_server(answer, path)
+    server = await asyncio.start_unix_server(respond, path)
     async with server:
         with pytest.raises(MpsError, match="does not respond: "):
             await MpsClient(path, timeout_seconds=60.0).state()
