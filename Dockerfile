@@ -1,6 +1,6 @@
 # The image of one component. Build with the repository root as context:
 #   docker build --build-arg COMPONENT=extender -t gputopo-extender .
-# COMPONENT is operator, extender or deviceplugin. BASE may be any image with Python 3.11 or later
+# COMPONENT is operator, extender, deviceplugin or mps. BASE may be any image with Python 3.11 or later
 # and its venv module. No step depends on the architecture: --platform linux/arm64 builds for arm64.
 ARG BASE=python:3.13-slim
 ARG COMPONENT
@@ -66,5 +66,13 @@ LABEL org.opencontainers.image.title="gputopo-deviceplugin" \
 # which the NVIDIA container runtime allows, or privileged mode where there is no such runtime.
 USER 0:0
 ENTRYPOINT ["gputopo-deviceplugin"]
+
+FROM runtime AS mps
+LABEL org.opencontainers.image.title="gputopo-mps" \
+      org.opencontainers.image.description="MPS of gputopo: control daemons for shared GPUs"
+# It sets compute modes and runs daemons for clients of all users, so it runs as root. NVIDIA's
+# container runtime puts the control program of the driver into the container.
+USER 0:0
+ENTRYPOINT ["gputopo-mps"]
 
 FROM ${COMPONENT}

@@ -10,6 +10,7 @@ from gputopo_cli.place import command as place
 from gputopo_cli.profile import command as profile
 from gputopo_cli.sc17 import command as sc17
 from gputopo_cli.shared.options import add_command
+from gputopo_cli.sharing import command as sharing
 from gputopo_cli.simulate import command as simulate
 from gputopo_cli.synergy import command as synergy
 from gputopo_cli.topology import command as topology
@@ -53,6 +54,7 @@ add_command(app, "simulate", simulate.simulate)
 add_command(app, "compare", simulate.compare)
 app.add_typer(synergy.app, name="synergy")
 app.add_typer(sc17.app, name="sc17")
+app.add_typer(sharing.app, name="sharing")
 add_command(app, "who-has", cluster.who_has)
 add_command(app, "explain", cluster.explain)
 add_command(app, "sizes", cluster.sizes)

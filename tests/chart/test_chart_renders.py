@@ -249,7 +249,7 @@ def test_images_follow_the_values(everything: list[Object], objects: list[Object
 
 def test_no_rule_allows_everything(everything: list[Object]) -> None:
     roles = [each for each in everything if each["kind"] in {"ClusterRole", "Role"}]
-    assert len(roles) == 9
+    assert len(roles) == 10
     for role in roles:
         for rule in role["rules"]:
             for words in (rule["apiGroups"], rule["resources"], rule["verbs"]):
@@ -288,7 +288,8 @@ def test_monitors_and_network_policies_are_optional(
     assert not kinds.keys() & {each["kind"] for each in objects}
     for kind, more in kinds.items():
         names = [each["metadata"]["name"] for each in everything if each["kind"] == kind]
-        assert sorted(names) == [*sorted(name for _, name in COMPONENTS.values()), *more]
+        expected = [*(name for _, name in COMPONENTS.values()), "gputopo-mps", *more]
+        assert sorted(names) == sorted(expected)
     for component, (workload_kind, name) in COMPONENTS.items():
         monitor = find(everything, "PodMonitor", name)
         assert monitor["metadata"]["labels"]["release"] == "prometheus"

@@ -13,7 +13,7 @@ from imagereport.__main__ import archives
 from imagereport.archive import ImageContents, read_image
 from support.wheels import uv
 
-COMPONENTS = ("operator", "extender", "deviceplugin", "web")
+COMPONENTS = ("operator", "extender", "deviceplugin", "mps", "web")
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,14 @@ EVERYTHING: dict[str, Any] = {
         "runtimeClassName": "nvidia",
         "privileged": True,
     },
+    "sharing": {"enabled": True, "maxPodsPerGPU": 2, "unknownPairs": "Try"},
+    "mps": {
+        "image": {"tag": "v4"},
+        "programDir": "/run/nvidia/driver/bin",
+        "clientUser": 0,
+        "sharedMemorySize": "8g",
+        "podAnnotations": {"a": "b"},
+    },
     "web": {
         "enabled": True,
         "image": {"repository": "localhost:5000/page", "tag": "v3"},
@@ -57,6 +65,7 @@ NOTHING: dict[str, Any] = {
 """No optional object."""
 
 QUEUE_AND_SERVICES: dict[str, Any] = {
+    "sharing": {"enabled": True},
     "operator": {"queue": {"order": "FTF"}},
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "devicePlugin": {

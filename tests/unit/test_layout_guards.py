@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-COMPONENTS = ("operator", "extender", "deviceplugin")
+COMPONENTS = ("operator", "extender", "deviceplugin", "mps")
 
 # Dependencies that a component must not need: the extras of the others.
 OTHER_EXTRAS = {
     "gputopo_operator": ["grpc", "google.protobuf", "kubernetes", "pynvml"],
     "gputopo_extender": ["kopf", "kubernetes", "grpc", "google.protobuf", "pynvml"],
     "gputopo_deviceplugin": ["aiohttp", "kopf", "kubernetes"],
+    "gputopo_mps": ["kopf", "kubernetes", "grpc", "google.protobuf"],
     "gputopo_cli": ["aiohttp", "grpc", "httpx2", "kopf", "lightkube", "msgspec", "pynvml"],
     "gputopo_web": [
         *("aiohttp", "grpc", "httpx2", "kopf", "lightkube", "matplotlib", "msgspec"),

@@ -12,7 +12,7 @@ from readability.words import Use, find_uses, parse_glossary, split_name
 
 ROOT = Path(__file__).parents[2]
 EXCLUDED = parse_glossary((ROOT / "docs/reference/glossary.md").read_text())
-CODE = ("src", "operator", "extender", "deviceplugin")
+CODE = ("src", "operator", "extender", "deviceplugin", "mps")
 CHECKED = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
     *("docs", "charts", "crds", "examples", "sdk", "benchmarks", "tools", "tests"),

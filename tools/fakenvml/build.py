@@ -6,7 +6,7 @@ from typing import Final
 
 SONAME: Final = "libnvidia-ml.so.1"
 _FOLDER: Final = Path(__file__).parent
-SOURCES: Final = (_FOLDER / "fakenvml.c", _FOLDER / "counters.c")
+SOURCES: Final = tuple(_FOLDER / name for name in ("fakenvml.c", "counters.c", "processes.c"))
 _FLAGS: Final = (
     *("-std=c11", "-Wall", "-Wextra", "-Werror", "-O2"),
     *("-fPIC", "-shared", "-pthread", f"-Wl,-soname,{SONAME}"),

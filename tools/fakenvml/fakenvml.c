@@ -1,9 +1,9 @@
 /*
  * A stand-in for libnvidia-ml.so.1: the part of NVML that the node agent uses, answered from a
- * text file. counters.c has the hardware counters. Build:
+ * text file. counters.c has the hardware counters, processes.c the compute mode. Build:
  *
  *   cc -std=c11 -Wall -Wextra -Werror -O2 -fPIC -shared -pthread \
- *      -Wl,-soname,libnvidia-ml.so.1 -o libnvidia-ml.so.1 fakenvml.c counters.c
+ *      -Wl,-soname,libnvidia-ml.so.1 -o libnvidia-ml.so.1 fakenvml.c counters.c processes.c
  *
  * The file is topology.conf beside the library, or what FAKE_NVML_TOPOLOGY names. Lines:
  *
@@ -28,6 +28,8 @@
  *   counter-reset <gpu>              once when the line appears: the counters begin at 0 again
  *   counter-stall <gpu>              counters and their time stamps stop
  *   counter-hang                     calls that read counters block; other calls do not
+ *   compute-mode-fault <gpu> <nvml-return-code>
+ *                                    setting the compute mode of the GPU returns the code
  *
  * '#' starts a comment line. GPUs come in order of index, before the lines that name them. A NUMA
  * node of -1 and an NVLink generation of 0 mean: none. Two GPUs without a 'common' line meet at
@@ -155,6 +157,10 @@ static int parse_line(struct state *s, const char *line) {
     }
     if (sscanf(line, "mig %u", &gpu) == 1 && gpu < s->gpus) {
         s->gpu[gpu].mig = 1;
+        return 1;
+    }
+    if (sscanf(line, "compute-mode-fault %u %d", &gpu, &code) == 2 && gpu < s->gpus) {
+        s->gpu[gpu].mode_fault = code;
         return 1;
     }
     if (sscanf(line, "xid %u %u", &x.gpu, &x.code) == 2 && x.gpu < s->gpus && s->xids < MAX_XIDS) {

@@ -1,4 +1,4 @@
-/* What the two files of the stand-in share. */
+/* What the files of the stand-in share. */
 #ifndef FAKENVML_H
 #define FAKENVML_H
 
@@ -9,6 +9,7 @@ enum { TO_NOTHING = -1, TO_SWITCH = -2 }; /* else the index of the peer */
 
 typedef enum {
     SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3,
+    NO_PERMISSION = 4,
     INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, TIMEOUT = 10, UNKNOWN = 999
 } nvmlReturn_t;
 
@@ -32,7 +33,7 @@ struct gpu {
     char uuid[64], bus_id[32], model[96];
     unsigned minor, pcie_generation, pcie_lanes, nvlink_generation;
     unsigned long long memory_bytes;
-    int numa_node, fault, mig, recovery;
+    int numa_node, fault, mig, recovery, mode_fault;
     enum architecture architecture;
     int counter_fault[COUNTERS], counter_stall, counter_reset;
     unsigned counter_bits; /* 0: 64 */

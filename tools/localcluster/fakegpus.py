@@ -1,10 +1,11 @@
-"""Simulate a node's GPUs: the simulated NVML, its data, device files, a CDI spec."""
+"""Simulate a node's GPUs: the simulated NVML and MPS, its data, device files, a CDI spec."""
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fakemps.build import install_programs
 from fakenvml.build import build_library
 from fakenvml.render import render
 from gputopo.topology.model import NodeTopology
@@ -80,5 +81,6 @@ def install(servers: Mapping[str, str], node: str, folder: Path) -> None:
     topology = named(server, node=node)
     library = build_library(folder / "lib")
     library.with_name("topology.conf").write_text(render(topology))
+    install_programs(folder / "bin")
     (folder / "devices").write_text("\n".join(device_lines(topology)) + "\n")
     (folder / "cdi.json").write_text(json.dumps(cdi_spec(topology), indent=1))

@@ -104,7 +104,7 @@ def ensure(paths: Paths, binaries: Path, progress: Progress, tree: Path = CLONE)
 
 
 def ensure_components(paths: Paths, progress: Progress) -> list[Image]:
-    """Build the images of operator, extender, agent and page that are not in the cache.
+    """Build the images of operator, extender, agent, MPS and page that are not in the cache.
 
     Returns:
         The images; `archive` of each exists.
@@ -165,8 +165,14 @@ def _components(base: Image, tree: Path = CLONE) -> list[Image]:
         _component("operator", "operator", base, tree),
         _component("extender", "extender", base, tree),
         _component("devicePlugin", "deviceplugin", base, tree),
+        *_mps(base, tree),
         *_page(base, tree),
     ]
+
+
+def _mps(base: Image, tree: Path) -> list[Image]:
+    """Return the image of the component for MPS; revisions before it have none."""
+    return [_component("mps", "mps", base, tree)] if (tree / "mps").exists() else []
 
 
 def _page(base: Image, tree: Path) -> list[Image]:

@@ -117,8 +117,9 @@ def _mount(*arguments: str) -> None:
 
 
 def _install_gpus(source: Path) -> None:
-    """Create the files of a driver: library, device files and CDI spec."""
-    shutil.copytree(source / "lib", settings.DRIVER / "lib")
+    """Create the files of a driver: library, programs, device files and CDI spec."""
+    for folder in ("lib", "bin"):
+        shutil.copytree(source / folder, settings.DRIVER / folder)
     (settings.DRIVER / "dev").mkdir()
     for line in (source / "devices").read_text().splitlines():
         name, major, minor = line.split()

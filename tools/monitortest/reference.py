@@ -16,6 +16,7 @@ from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.postponement.metrics import PostponementMetrics
 from gputopo_extender.verbs.postponement.pods import PostponedPods
 from gputopo_kube.reflector import ListWatchTiming, Reflector
+from gputopo_mps.metrics import MpsMetrics
 from gputopo_operator.metrics import OperatorMetrics
 from localcluster.settings import CLONE
 
@@ -29,7 +30,7 @@ class Family:
     """A metric of a component.
 
     Attributes:
-        component: extender, operator or agent; several names if they share the metric.
+        component: extender, operator, agent or mps; several names if they share the metric.
         name: as in queries, for example with ``_total``; histograms without ``_bucket``.
         kind: counter, gauge, histogram or info.
         labels: its labels; without those that Prometheus adds.
@@ -65,6 +66,7 @@ def families() -> list[Family]:
         ("extender", extender.registry),
         ("operator", operator.registry),
         ("agent", agent.registry),
+        ("mps", MpsMetrics().registry),
     ):
         for each in _of(component, registry):
             found[each.name] = _merged(found[each.name], each) if each.name in found else each

@@ -105,8 +105,8 @@ def image_options(built: Mapping[str, str]) -> list[str]:
     """
     settings = [
         f"{component}.image.{part}={value}"
-        for component in ("operator", "extender", "devicePlugin", "scheduler", "web")
-        if component in built  # the chart of a revision without the page has no values for it
+        for component in ("operator", "extender", "devicePlugin", "mps", "scheduler", "web")
+        if component in built  # the chart of an earlier revision has no values for later components
         for part, value in zip(("repository", "tag"), built[component].rsplit(":", 1), strict=True)
     ]
     return ["--set-string", ",".join(settings)]

@@ -13,7 +13,7 @@ from gputopo_deviceplugin.sharing.client import MpsGpu
 from gputopo_deviceplugin.sharing.coordinator import SharingCoordinator
 from gputopo_deviceplugin.sharing.memory import memory_of
 
-PIPE_DIRECTORY: Final = "/run/gputopo-mps/pipe"
+PIPE_DIRECTORY: Final = "/run/gputopo-mps"
 """Where a sharing container finds the pipe directory of its MPS daemon."""
 
 _MIB: Final = 2**20

@@ -43,7 +43,8 @@ SHARING_MAX_SLOWDOWN_ANNOTATION: Final = "gputopo.io/sharing-max-slowdown-percen
 """GPU memory of a pod that requests a share of a GPU, and how much slower than alone it may run."""
 
 SHARING_TERMINATION_ANNOTATION: Final = "gputopo.io/sharing-termination"
-"""``Program`` if the pod's program ends its work on the GPU by itself after SIGTERM."""
+"""With the value ``Program``, the program of a pod that shares a GPU ends its work on the GPU by
+itself after SIGTERM. Otherwise gputopo ends this work before the SIGTERM."""
 
 SHARING_IF_SLOW_ANNOTATION: Final = "gputopo.io/sharing-if-slow"
 """``Move`` if gputopo may evict the pod when it came last and sharing the GPU does not pay."""

@@ -114,16 +114,8 @@ def judge_sharing(
         names = ", ".join(job.name for job in jobs if job.speed is None)
         text = f"rate of {names} not measured alone and beside the others"
         return SharingJudgement(SharingVerdict.KEEP, VerdictReason.NOT_MEASURED, text)
-    rates = [job.solo_rate for job in jobs]
-    gain = gain_of(speeds, rates)
-    text = measured_text(measure, gain)
-    reason = VerdictReason.GAIN
-    if (gain_of([job.most_speed for job in jobs], rates).by(measure) or 0.0) < 1:
-        reason = VerdictReason.NO_GAIN
-    elif slow := [each for each in zip(jobs, speeds, strict=True) if _is_too_slow(each[0])]:
-        job, speed = slow[0]
-        reason = VerdictReason.TOO_SLOW
-        text = slowdown_text(job.name, slowdown_percent(speed), job.max_slowdown_percent)
+    gain = gain_of(speeds, [job.solo_rate for job in jobs])
+    reason, text = _reason(jobs, gain, measure)
     ends = reason is not VerdictReason.GAIN
     return SharingJudgement(
         SharingVerdict.END if ends else SharingVerdict.KEEP,
@@ -136,9 +128,18 @@ def judge_sharing(
     )
 
 
-def _is_too_slow(job: MeasuredJob) -> bool:
-    limit = job.max_slowdown_percent
-    return limit is not None and slowdown_percent(job.most_speed) > limit
+def _reason(
+    jobs: Sequence[MeasuredJob], gain: SharingGain, measure: GainMeasure
+) -> tuple[VerdictReason, str]:
+    most = gain_of([job.most_speed for job in jobs], [job.solo_rate for job in jobs])
+    if (most.by(measure) or 0.0) < 1:
+        return VerdictReason.NO_GAIN, measured_text(measure, gain)
+    for job in jobs:
+        limit = job.max_slowdown_percent
+        if limit is not None and slowdown_percent(job.most_speed) > limit:
+            percent = slowdown_percent(job.speed or job.most_speed)
+            return VerdictReason.TOO_SLOW, slowdown_text(job.name, percent, limit)
+    return VerdictReason.GAIN, measured_text(measure, gain)
 
 
 def _fact(jobs: Sequence[MeasuredJob], speeds: Sequence[float]) -> MeasuredSharing | None:

@@ -21,7 +21,7 @@ def test_sharing_with_a_gain_goes_on_and_becomes_a_fact() -> None:
     assert found.leaves is None
     assert found.fact == measured(("t/a", 0.5), ("t/b", 0.75))
     assert found.text == "measured summed speed 1.25"
-    assert found.slowdowns == (pytest.approx(100 / 3), pytest.approx(100))
+    assert found.slowdowns == pytest.approx((100 / 3, 100))
 
 
 def test_last_comer_leaves_if_there_is_no_gain() -> None:

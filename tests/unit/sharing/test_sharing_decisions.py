@@ -43,6 +43,15 @@ def test_gain_must_exceed_the_margin() -> None:
     assert found[:2] == (False, SharingReason.NO_GAIN)
 
 
+def test_worst_case_of_the_thesis_is_rejected() -> None:
+    """SE-ResNet-18 and ResNet-18 with a batch of 256 have a delta of 1.02; the steps are equal."""
+    speeds = 1.02 / 2, 1.02 / 2
+    for measure in GainMeasure:
+        settings = SharingSettings(measure=measure)
+        found = decided(sharing_job(B), sharing_job(A), speeds=speeds, settings=settings)
+        assert found[1] is SharingReason.NO_GAIN
+
+
 @pytest.mark.parametrize(
     ("own", "other", "reason"),
     [

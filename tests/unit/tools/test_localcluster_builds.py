@@ -177,6 +177,7 @@ def test_a_wrong_choice_of_server_is_rejected_and_named(word: str, complaint: st
 def test_a_gpu_node_gets_a_library_its_facts_and_its_devices(tmp_path: Path) -> None:
     fakegpus.install({"n1": "dgx1-v100"}, "n1", tmp_path)
     assert (tmp_path / "lib" / "libnvidia-ml.so.1").exists()
+    assert (tmp_path / "bin" / "nvidia-cuda-mps-control").exists()
     assert (tmp_path / "lib" / "topology.conf").read_text().count("\ngpu ") == 8
     devices = (tmp_path / "devices").read_text().splitlines()
     assert devices[:2] == ["nvidia0 195 0", "nvidia1 195 1"]

@@ -12,7 +12,7 @@ from packaging.utils import parse_wheel_filename
 from support.wheels import uv
 
 ROOT = Path(__file__).parents[3]
-EXTRAS = ("operator", "extender", "deviceplugin", "web", "cli")
+EXTRAS = ("operator", "extender", "deviceplugin", "mps", "web", "cli")
 GLIBC = 36  # of Debian 12; wheels for an older glibc work too
 LOCKED = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
 

@@ -1,0 +1,1 @@
+"""Runs CUDA MPS on a node: one control daemon for each shared GPU."""

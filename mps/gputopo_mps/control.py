@@ -1,0 +1,148 @@
+"""Sends commands to the control daemon of one GPU, by running MPS's control program."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gputopo.errors import GputopoError
+
+_LONGEST: Final = 200
+
+
+class ControlError(GputopoError):
+    """The control program failed; the message has its output."""
+
+
+class NoResponseError(ControlError):
+    """No response within the time limit: the daemon or its server hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFolders:
+    """The folders of one shared GPU.
+
+    Attributes:
+        uuid: the UUID of the GPU.
+        root: contains all of them.
+    """
+
+    uuid: str
+    root: Path
+
+    @property
+    def pipe(self) -> Path:
+        """Sockets of daemon and server; mounted into containers that share the GPU."""
+        return self.root / "pipe"
+
+    @property
+    def log(self) -> Path:
+        """``control.log`` and ``server.log``."""
+        return self.root / "log"
+
+    @property
+    def state(self) -> Path:
+        """JSON file that exists while the daemon must run."""
+        return self.root / "state.json"
+
+    def create(self) -> None:
+        """Create the folders. Servers of all users must be able to open them."""
+        for folder in (self.pipe, self.log):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        for folder in (self.root, self.pipe, self.log):
+            folder.chmod(0o755)
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the daemon and of the control program."""
+        kept = {name: text for name, text in os.environ.items() if not name.startswith("CUDA_")}
+        return {
+            **kept,
+            "CUDA_VISIBLE_DEVICES": self.uuid,
+            "CUDA_MPS_PIPE_DIRECTORY": str(self.pipe),
+            "CUDA_MPS_LOG_DIRECTORY": str(self.log),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MpsClient:
+    """A process that is connected to a server."""
+
+    pid: int
+    server: int
+
+
+class ControlProgram:
+    """Sends commands to one daemon. Every method raises ``ControlError`` if its command fails."""
+
+    def __init__(self, program: str, folders: GpuFolders, timeout_seconds: float) -> None:
+        self._program = program
+        self._folders = folders
+        self._timeout_seconds = timeout_seconds
+
+    async def servers(self) -> list[int]:
+        """Return the PIDs of the servers. Without a client there may be none."""
+        return [int(word) for word in (await self.run("get_server_list")).split() if word.isdigit()]
+
+    async def status(self, server: int) -> str:
+        """Return the state of a server: INITIALIZING, ACTIVE or FAULT."""
+        return (await self.run(f"get_server_status {server}")).strip()
+
+    async def clients(self) -> list[MpsClient]:
+        """Return the clients of all servers; a process with several contexts is listed once."""
+        return parse_clients(await self.run("ps"))
+
+    async def terminate(self, client: MpsClient) -> None:
+        """End the work of a client on the GPU. Its process gets the CUDA error 810."""
+        await self.run(f"terminate_client {client.server} {client.pid}")
+
+    async def start_server(self, user: int) -> None:
+        """Start the server before the first client connects."""
+        await self.run(f"start_server -uid {user}")
+
+    async def quit(self, timeout_seconds: float) -> None:
+        """Make the daemon end, and its server after ``timeout_seconds`` at the latest."""
+        await self.run(f"quit -t {timeout_seconds:.0f}")
+
+    async def run(self, command: str) -> str:
+        """Send one command and return the output."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._program,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                env=self._folders.environment(),
+            )
+        except OSError as error:
+            raise ControlError(f"{self._program}: {error.strerror}") from error
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                output, _ = await process.communicate(f"{command}\n".encode())
+        except TimeoutError:
+            reason = f"{command}: no response within {self._timeout_seconds:g} s"
+            raise NoResponseError(reason) from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        text = output.decode(errors="replace")
+        if process.returncode:
+            raise ControlError(f"{command}: {' '.join(text.split())[:_LONGEST]}")
+        return text
+
+
+def parse_clients(table: str) -> list[MpsClient]:
+    """Return the clients in the output of ``ps``, whose first line names the columns."""
+    header, *rows = [line.split() for line in table.splitlines() if line.strip()] or [[]]
+    if not {"PID", "SERVER"} <= set(header):
+        return []
+    pid, server = header.index("PID"), header.index("SERVER")
+    found = (_client(row, pid, server) for row in rows)
+    return list(dict.fromkeys(each for each in found if each is not None))
+
+
+def _client(row: Sequence[str], pid: int, server: int) -> MpsClient | None:
+    cells = row[max(pid, server)].isdigit() if len(row) > max(pid, server) else False
+    return MpsClient(int(row[pid]), int(row[server])) if cells and row[pid].isdigit() else None

@@ -1,0 +1,162 @@
+"""Calls NVML: compute mode and processes of a GPU.
+
+NVML blocks, and can hang. So each call runs in a daemon thread, which does not keep the program
+alive, and has a time limit.
+"""
+
+import asyncio
+import ctypes
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import pynvml
+
+from gputopo.errors import GputopoError
+
+_SONAME: Final = "libnvidia-ml.so.1"
+_MODES: Final = {
+    pynvml.NVML_COMPUTEMODE_DEFAULT: "DEFAULT",
+    pynvml.NVML_COMPUTEMODE_EXCLUSIVE_THREAD: "EXCLUSIVE_THREAD",
+    pynvml.NVML_COMPUTEMODE_PROHIBITED: "PROHIBITED",
+    pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: "EXCLUSIVE_PROCESS",
+}
+_NUMBERS: Final = {name: number for number, name in _MODES.items()}
+DEFAULT: Final = "DEFAULT"
+EXCLUSIVE: Final = "EXCLUSIVE_PROCESS"
+
+Value = TypeVar("Value")
+
+
+class GpuDriverError(GputopoError):
+    """NVML is unavailable, does not know the GPU, or rejects the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """The state of one GPU.
+
+    Attributes:
+        memory_bytes: total memory.
+        mig: whether MIG is enabled.
+        mode: the compute mode.
+        processes: PIDs of the processes with a context of their own; no clients of MPS.
+    """
+
+    memory_bytes: int
+    mig: bool
+    mode: str
+    processes: frozenset[int]
+
+
+class GpuDriver:
+    """The driver of the node. Every method raises ``GpuDriverError`` if it fails."""
+
+    def __init__(self, library_dir: Path, timeout_seconds: float) -> None:
+        self._library = library_dir / _SONAME
+        self._timeout_seconds = timeout_seconds
+        self._turn = asyncio.Lock()
+        self._last: asyncio.Future[Any] | None = None
+        self._is_open = False
+
+    async def read(self, uuid: str) -> GpuFacts:
+        """Return the state of a GPU."""
+        return await self._call(partial(self._with_handle, uuid, _facts))
+
+    async def set_mode(self, uuid: str, mode: str) -> None:
+        """Set the compute mode of a GPU: ``DEFAULT`` or ``EXCLUSIVE``."""
+        number = _NUMBERS[mode]
+        await self._call(
+            partial(
+                self._with_handle,
+                uuid,
+                lambda handle: pynvml.nvmlDeviceSetComputeMode(handle, number),
+            )
+        )
+
+    def close(self) -> None:
+        """End the NVML session, unless a call hangs."""
+        if self._last is None or self._last.done():
+            self._close()
+
+    async def _call(self, function: Callable[[], Value]) -> Value:
+        async with self._turn:
+            if self._last is not None and not self._last.done():
+                raise GpuDriverError("NVML: an earlier call has not ended")
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[Value] = loop.create_future()
+            self._last = future
+            threading.Thread(
+                target=_run, args=(function, loop, future), name="nvml", daemon=True
+            ).start()
+            try:
+                async with asyncio.timeout(self._timeout_seconds):
+                    return await asyncio.shield(future)
+            except TimeoutError:
+                raise GpuDriverError(
+                    f"NVML: no response within {self._timeout_seconds:g} s"
+                ) from None
+
+    def _with_handle(self, uuid: str, function: Callable[[Any], Value]) -> Value:
+        try:
+            self._open()
+            return function(_find(uuid))
+        except pynvml.NVMLError as error:
+            # The driver may have been unloaded, so the next call opens NVML again.
+            self._close()
+            raise GpuDriverError(f"NVML: {error}") from error
+
+    def _open(self) -> None:
+        if self._is_open:
+            return
+        try:
+            # pynvml loads the library by its name, and then gets this one.
+            ctypes.CDLL(str(self._library), mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            raise GpuDriverError(f"{self._library}: {error}") from error
+        pynvml.nvmlInit()
+        self._is_open = True
+
+    def _close(self) -> None:
+        if self._is_open:
+            with suppress(pynvml.NVMLError):
+                pynvml.nvmlShutdown()
+        self._is_open = False
+
+
+def _run(
+    function: Callable[[], Value], loop: asyncio.AbstractEventLoop, future: asyncio.Future[Value]
+) -> None:
+    try:
+        complete = partial(future.set_result, function())
+    except Exception as error:  # noqa: BLE001 - passed on to the caller
+        complete = partial(future.set_exception, error)
+    with suppress(RuntimeError):  # the loop was closed meanwhile
+        loop.call_soon_threadsafe(complete)
+
+
+def _find(uuid: str) -> Any:  # noqa: ANN401 - a ctypes pointer
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        if pynvml.nvmlDeviceGetUUID(handle) == uuid:
+            return handle
+    raise GpuDriverError(f"GPU {uuid}: this node has no such GPU")
+
+
+def _facts(handle: Any) -> GpuFacts:  # noqa: ANN401 - a ctypes pointer
+    try:
+        mig = bool(pynvml.nvmlDeviceGetMigMode(handle)[0])
+    except pynvml.NVMLError:
+        mig = False  # not supported
+    return GpuFacts(
+        memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+        mig=mig,
+        mode=_MODES.get(pynvml.nvmlDeviceGetComputeMode(handle), "unknown"),
+        processes=frozenset(
+            int(each.pid) for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        ),
+    )

@@ -1,0 +1,127 @@
+"""The pods of this node that share a GPU, and when their clients must end."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from gputopo.api.names import SHARING_TERMINATION_ANNOTATION
+from gputopo.runtime.times import unix_seconds
+from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, AsyncClient
+from gputopo_kube.document import Document
+from gputopo_kube.listwatch import Listing, WatchEvent
+from gputopo_kube.podmodel import PodError, parse_pod_object
+from gputopo_kube.podstatus import ENDED_PHASES
+from gputopo_kube.reflector import ListWatchTiming, Reflector
+from gputopo_kube.resources import PodDocument
+from gputopo_mps.changes import PodChanges
+
+FIRST_DELAY_SECONDS: Final = 1.0
+BEFORE_KILL_SECONDS: Final = 2.0
+"""How long before kubelet's SIGKILL the clients of a program that ends by itself are terminated."""
+
+_BY_PROGRAM: Final = "Program"
+
+
+@dataclass(frozen=True, slots=True)
+class SharingPod:
+    """A pod that shares a GPU.
+
+    Attributes:
+        uid: of the pod.
+        kill_at: Unix time when kubelet kills the pod; None if the pod is not being deleted.
+        ends_itself: whether its program ends its work on the GPU by itself after SIGTERM.
+        ended: whether all of its containers have ended.
+    """
+
+    uid: str
+    kill_at: float | None = None
+    ends_itself: bool = False
+    ended: bool = False
+
+    @property
+    def terminate_at(self) -> float | None:
+        """Unix time when to terminate the pod's clients, 0 for at once; None for not yet known."""
+        if self.kill_at is None:
+            return None
+        return self.kill_at - BEFORE_KILL_SECONDS if self.ends_itself else 0.0
+
+
+def parse_sharing_pod(document: Document, resource: str) -> SharingPod | None:
+    """Return a pod that requests ``resource``, or None for another or an invalid pod."""
+    try:
+        pod = parse_pod_object(document)
+    except PodError:
+        return None
+    if resource not in pod.spec.resources():
+        return None
+    mode = (pod.metadata.annotations or {}).get(SHARING_TERMINATION_ANNOTATION)
+    return SharingPod(
+        uid=pod.metadata.uid,
+        kill_at=unix_seconds(pod.metadata.deletion_timestamp),
+        ends_itself=mode == _BY_PROGRAM,
+        ended=(pod.status.phase or "") in ENDED_PHASES,
+    )
+
+
+class SharingPods:
+    """A copy of the pods of this node that share a GPU.
+
+    Attributes:
+        is_listed: whether the pods were listed since the start.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        changes: PodChanges,
+        *,
+        node: str,
+        resource: str,
+        silence_seconds: float,
+    ) -> None:
+        """Watch the pods of ``node``. Notify ``changes`` after each list and each event."""
+        self.is_listed = False
+        self._changes = changes
+        self._pods: dict[str, SharingPod] = {}
+        source = AsyncApi(client).objects(
+            PodDocument,
+            lambda document: parse_sharing_pod(document, resource),
+            namespace=ALL_NAMESPACES,
+            fields={"spec.nodeName": node},
+        )
+        timing = ListWatchTiming(silence_seconds, first_delay_seconds=FIRST_DELAY_SECONDS)
+        self._reflector: Reflector[SharingPod | None] = Reflector(
+            "pods", source, timing=timing, on_list=self._replace, on_event=self._apply
+        )
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        await self._reflector.run()
+
+    @property
+    def running(self) -> int:
+        """The number of pods of this node that share a GPU and have not ended."""
+        return sum(not pod.ended for pod in self._pods.values())
+
+    def due(self, now: float) -> set[str]:
+        """Return the UIDs of the pods whose clients must be terminated at ``now``."""
+        pods = self._pods.values()
+        return {pod.uid for pod in pods if pod.terminate_at is not None and pod.terminate_at <= now}
+
+    def next_due(self, now: float) -> float | None:
+        """Return when, after ``now``, the clients of the next pod must be terminated."""
+        times = [pod.terminate_at for pod in self._pods.values() if pod.terminate_at is not None]
+        return min((time for time in times if time > now), default=None)
+
+    def _replace(self, listing: Listing[SharingPod | None]) -> None:
+        self._pods = {pod.uid: pod for pod in listing.items if pod is not None}
+        self.is_listed = True
+        self._changes.notify()
+
+    def _apply(self, event: WatchEvent[SharingPod | None]) -> None:
+        if event.item is None:
+            return
+        if event.deleted:
+            self._pods.pop(event.item.uid, None)
+        else:
+            self._pods[event.item.uid] = event.item
+        self._changes.notify()

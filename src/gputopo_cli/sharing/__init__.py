@@ -1,0 +1,1 @@
+"""``gputopo sharing``: predict and simulate jobs that share one GPU."""

@@ -1,0 +1,142 @@
+"""Control program and daemon, when programs and processes behave badly."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gputopo_mps.cgroups import DaemonCgroup
+from gputopo_mps.client_termination import ClientTermination
+from gputopo_mps.clients import Clients
+from gputopo_mps.control import ControlError, ControlProgram, GpuFolders, NoResponseError
+from gputopo_mps.daemon import DaemonError, MpsDaemon
+from gputopo_mps.metrics import MpsMetrics
+from gputopo_mps.processes import Processes
+from gputopo_mps.settings import MpsSettings
+
+TABLE = "PID SERVER\\n5 9\\n6 9\\n"
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> GpuFolders:
+    found = GpuFolders("GPU-1", tmp_path / "GPU-1")
+    found.create()
+    return found
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[[str], str]:
+    """Write a control program that is a script of the shell."""
+
+    def write(script: str) -> str:
+        path = tmp_path / "nvidia-cuda-mps-control"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return write
+
+
+def daemon(folders: GpuFolders, program: str, **settings: float) -> MpsDaemon:
+    configured = MpsSettings.model_validate(
+        {"node": "n1", "control_program": program, "start_seconds": 0.2} | settings
+    )
+    control = ControlProgram(program, folders, 60)
+    return MpsDaemon(folders, control, configured, DaemonCgroup(None, folders.root))
+
+
+async def test_a_missing_program_is_named(folders: GpuFolders) -> None:
+    with pytest.raises(ControlError, match="no-such-program: No such file"):
+        await ControlProgram("no-such-program", folders, 60).servers()
+
+
+async def test_a_program_that_hangs_is_ended(
+    folders: GpuFolders, program: Callable[[str], str]
+) -> None:
+    control = ControlProgram(program("exec sleep 600"), folders, 0.3)
+    with pytest.raises(NoResponseError, match=r"ps: no response within 0\.3 s"):
+        await control.clients()
+
+
+async def test_output_of_a_program_that_fails_is_in_the_error(
+    folders: GpuFolders, program: Callable[[str], str]
+) -> None:
+    control = ControlProgram(program("echo no; echo daemon >&2; exit 3"), folders, 60)
+    with pytest.raises(ControlError, match="get_server_list: no daemon"):
+        await control.servers()
+
+
+async def test_a_daemon_is_found_by_its_pid_only_if_it_is_one(folders: GpuFolders) -> None:
+    former = daemon(folders, "none")
+    assert not former.is_running
+    (folders.pipe / "nvidia-cuda-mps-control.pid").write_text("x")
+    assert not former.is_running
+    (folders.pipe / "nvidia-cuda-mps-control.pid").write_text(f"{os.getpid()}\n")
+    assert not former.is_running
+
+
+async def test_processes_that_do_not_end_are_named(
+    folders: GpuFolders, program: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = daemon(folders, program("[ $# = 0 ] && exit 1; exec sleep 600"), stop_seconds=0.1)
+    monkeypatch.setattr(os, "kill", lambda *_: None)  # as of a process that waits for the GPU
+    with pytest.raises(DaemonError, match="did not respond"):
+        await found.start()
+    assert found.is_running
+    with pytest.raises(DaemonError, match=r"processes \d+ of MPS do not end"):
+        await found.kill()
+    monkeypatch.undo()
+    await found.kill()
+    assert not found.is_running
+
+
+async def test_a_process_that_ends_before_the_signal_is_no_error(
+    folders: GpuFolders, program: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = daemon(folders, program("[ $# = 0 ] && exit 1; exec sleep 600"))
+    with pytest.raises(DaemonError, match="did not respond"):
+        await found.start()
+    kill = os.kill
+
+    def kill_too_late(pid: int, number: signal.Signals) -> None:
+        kill(pid, number)
+        os.waitpid(pid, 0)
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", kill_too_late)
+    await found.kill()
+    assert not found.is_running
+
+
+async def terminate(folders: GpuFolders, program: str) -> tuple[float, float]:
+    """Terminate the clients of a pod twice; return terminated clients and failures."""
+    proc = folders.root / "proc"
+    (proc / "5").mkdir(parents=True, exist_ok=True)
+    pod = "0a1b2c3d-0a1b-2c3d-4e5f-0a1b2c3d4e5f"
+    (proc / "5/cgroup").write_text(f"0::/kubepods/pod{pod}/c\n")
+    metrics = MpsMetrics()
+    control = ControlProgram(program, folders, 60)
+    ending = ClientTermination(control, Clients(Processes(proc)), metrics)
+    for _ in range(2):
+        await ending.terminate({pod})
+    value = metrics.registry.get_sample_value
+    return (
+        value("gputopo_mps_terminated_clients_total") or 0,
+        value("gputopo_mps_failures_total", {"of": "terminate"}) or 0,
+    )
+
+
+async def test_a_client_is_terminated_once(
+    folders: GpuFolders, program: Callable[[str], str]
+) -> None:
+    assert await terminate(folders, program(f"printf '{TABLE}'")) == (1, 0)
+
+
+async def test_terminations_that_fail_are_repeated(
+    folders: GpuFolders, program: Callable[[str], str]
+) -> None:
+    script = f"read command; case $command in ps) printf '{TABLE}';; *) exit 1;; esac"
+    assert await terminate(folders, program(script)) == (0, 2)
+    assert await terminate(folders, program("exit 1")) == (0, 2)

@@ -1,0 +1,201 @@
+"""``nvidia-cuda-mps-server``: the clients of one GPU, their memory, and fatal faults.
+
+The exact log lines of a fault are not documented for all drivers. This stand-in writes those of the
+guide "Multi-Process Service", and for the cause the form in which newer servers name a client.
+"""
+
+import os
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fakemps.memory import GpuFiles, ProcessFile
+from fakemps.wire import WireError, log, parse_bytes, peer, pipe_directory, receive, send
+
+FATAL_FAULT, OUT_OF_MEMORY, INVALID_VALUE, NOT_READY, TERMINATED = 719, 2, 1, 807, 810
+
+
+@dataclass(slots=True, eq=False)
+class Client:
+    """A connected client; ``error`` is returned by all its further calls."""
+
+    pid: int
+    number: int
+    limit_bytes: int
+    file: ProcessFile | None
+    used_bytes: int = 0
+    error: int = 0
+
+
+def main() -> None:
+    """Serve until the process is killed."""
+    server = Server()
+    path = pipe_directory() / f"server-{os.getpid()}"
+    listener = socket.socket(socket.AF_UNIX)
+    hidden = path.with_name(f".{path.name}")
+    listener.bind(str(hidden))
+    hidden.chmod(0o666)
+    listener.listen(64)
+    hidden.rename(path)
+    log("Server", "Server has started")
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=server.serve, args=(connection,), daemon=True).start()
+
+
+class Server:
+    """The state of a server."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._status = "ACTIVE"
+        self._clients: list[Client] = []
+        self._faulted: list[Client] = []
+        self._connected = 0
+        self._gpu = GpuFiles.find(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+        self._own_file = self._gpu and self._gpu.register(os.getpid(), "C")
+
+    def serve(self, connection: socket.socket) -> None:
+        """Respond to one command, or to a client until it disconnects."""
+        with connection:
+            try:
+                message = receive(connection)
+                if "command" in message:
+                    with self._lock:
+                        send(connection, self._command(message["command"]))
+                else:
+                    self._serve_client(connection, message)
+            except (WireError, OSError) as error:
+                log("Server", f"Receive command failed, assuming client exit: {error}")
+
+    def _serve_client(self, connection: socket.socket, message: dict[str, Any]) -> None:
+        pid, _ = peer(connection)
+        with self._lock:
+            client, reply = self._accept(pid, message)
+        send(connection, reply)
+        if client is None:
+            return
+        try:
+            while True:
+                message = receive(connection)
+                with self._lock:
+                    reply = self._call(client, message)
+                send(connection, reply)
+        finally:
+            with self._lock:
+                self._remove(client)
+
+    def _accept(self, pid: int, message: dict[str, Any]) -> tuple[Client | None, dict[str, Any]]:
+        if self._status == "FAULT":
+            return None, {"error": NOT_READY, "message": "the server recovers from a fault"}
+        try:
+            limit_bytes = parse_limit(message.get("limit") or "")
+        except (KeyError, ValueError):
+            text = f"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT={message.get('limit')!r}: must be 0=AMOUNT"
+            return None, self._rejected(pid, text)
+        if self._gpu is not None and not self._gpu.is_exclusive():
+            return None, self._rejected(pid, "the compute mode is not EXCLUSIVE_PROCESS")
+        self._connected += 1
+        file = self._gpu.register(pid, "M") if self._gpu else None
+        client = Client(pid, self._connected, limit_bytes, file)
+        self._clients.append(client)
+        log("Server", f"Client {{PID: {pid}, Context ID: {client.number}}} connected")
+        log("Server", f"Volta MPS: status of client {{{pid}, {client.number}}} is ACTIVE")
+        return client, {"server": os.getpid()}
+
+    def _rejected(self, pid: int, reason: str) -> dict[str, Any]:
+        log("Server", f"Rejected client {pid}: {reason}")
+        return {"error": INVALID_VALUE, "message": reason}
+
+    def _call(self, client: Client, message: dict[str, Any]) -> dict[str, Any]:
+        if client.error:
+            return {"error": client.error}
+        if "fault" in message:
+            self._fault(client)
+            return {"error": client.error}
+        used_bytes = max(0, client.used_bytes + message.get("allocate", 0))
+        if used_bytes > client.limit_bytes:
+            return {"error": OUT_OF_MEMORY}
+        client.used_bytes = used_bytes
+        if client.file is not None:
+            client.file.write(used_bytes)
+        return {}
+
+    def _fault(self, cause: Client) -> None:
+        self._status = "FAULT"
+        self._faulted = list(self._clients)
+        log("Server", "Volta MPS: Server is handling a fatal GPU error.")
+        name = f"{{PID: {cause.pid}, Context ID: {cause.number}}}"
+        log("Server", f"Volta MPS: Memory fault caused by client {name}")
+        for each in self._faulted:
+            each.error = FATAL_FAULT
+            log("Server", f"Volta MPS: status of client {{{each.pid}, {each.number}}} is INACTIVE")
+        lines = ["The following devices", "0", "The following clients have a sticky error set:"]
+        for line in [*lines, *(str(each.pid) for each in self._faulted)]:
+            log("Server", f"Volta MPS: {line}")
+
+    def _remove(self, client: Client) -> None:
+        self._leave(client)
+        self._faulted = [each for each in self._faulted if each is not client]
+        log("Server", f"Client {{PID: {client.pid}, Context ID: {client.number}}} disconnected")
+        if self._status == "FAULT" and not self._faulted:
+            self._status = "ACTIVE"
+            log("Server", "Volta MPS: Creating server context on device 0")
+
+    def _leave(self, client: Client) -> None:
+        """Remove a client from the list and free its memory."""
+        self._clients = [each for each in self._clients if each is not client]
+        if client.file is not None:
+            client.file.remove()
+
+    def _command(self, words: list[str]) -> dict[str, Any]:
+        name, *arguments = words
+        if name == "get_server_status":
+            return {"text": f"{self._status}\n", "status": 0}
+        if name == "get_client_list":
+            pids = dict.fromkeys(each.pid for each in self._clients)
+            return {"text": "".join(f"{pid}\n" for pid in pids), "status": 0}
+        if name == "ps":
+            return {"text": "".join(map(self._row, [None, *self._clients])), "status": 0}
+        found = [each for each in self._clients if [str(each.pid)] == arguments]
+        for each in found:
+            log("Server", f"Terminating client {each.pid}")
+            each.error = TERMINATED
+            self._leave(each)
+        text = "" if found else f"Client {' '.join(arguments)} not found\n"
+        return {"text": text, "status": int(not found)}
+
+    def _row(self, client: Client | None) -> str:
+        """Return a line of ``ps``, or the header for None."""
+        if client is None:
+            cells = ["PID", "ID", "SERVER", "DEVICE", "NAMESPACE", "COMMAND"]
+        else:
+            device = os.environ.get("CUDA_VISIBLE_DEVICES", "")[:17]
+            inside, command = _of_process(client.pid)
+            cells = [str(client.pid), str(client.number), str(os.getpid()), device, inside, command]
+        return "{:<10} {:<8} {:<9} {:<18} {:<10} {}\n".format(*cells)
+
+
+def parse_limit(text: str) -> int:
+    """Return the bytes of ``0=AMOUNT``, the limit of the only device.
+
+    Raises:
+        ValueError: the text has another form.
+    """
+    device, separator, amount = text.partition("=")
+    if device != "0" or not separator:
+        raise ValueError(text)
+    return parse_bytes(amount)
+
+
+def _of_process(pid: int) -> tuple[str, str]:
+    """Return a process's PID in its own namespace, and its command."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+    except OSError:
+        return "-", "-"
+    inside = [line.split()[-1] for line in status.splitlines() if line.startswith("NSpid:")]
+    return "".join(inside) or str(pid), command
