@@ -80,6 +80,7 @@ class Coordinated:
         self.users = KnownUsers()
         self.state = GpuState(3)
         self.state.set_hardware(NodeHardware(topology, dict.fromkeys(self.gpus), None))
+        self.state.withhold(None, frozenset())
         self.events = Faults()
         self.metrics = AgentMetrics()
         self.restart()
