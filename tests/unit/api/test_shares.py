@@ -97,4 +97,4 @@ def test_spec_of_a_gpujob_has_the_same_limits() -> None:
         if_slow="Move",
     )
     assert spec.limits == SharingLimits(3 * GIB, 20, moves=True, ends_itself=True)
-    assert SharingSpec().limits == SharingLimits()
+    assert SharingSpec(mode="Allowed").limits == SharingLimits()
