@@ -77,7 +77,7 @@ class MpsState(ApiModel):
 _Parsed = TypeVar("_Parsed", bound=ApiModel)
 
 
-class MpsComponent:
+class MpsConnection:
     """Sends requests to the component; each has a time limit."""
 
     def __init__(self, socket: Path, *, timeout_seconds: float) -> None:

@@ -20,7 +20,7 @@ from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.sharing.client import (
-    MpsComponent,
+    MpsConnection,
     MpsError,
     MpsGpu,
     MpsState,
@@ -57,7 +57,7 @@ class SharingCoordinator:
 
     def __init__(
         self,
-        client: MpsComponent,
+        client: MpsConnection,
         tracker: UsageTracker,
         state: GpuState,
         recorder: EventRecorder,

@@ -15,7 +15,7 @@ from gputopo_deviceplugin.apiserver.node_api import parse_node_pod
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_deviceplugin.sharing.client import MpsComponent
+from gputopo_deviceplugin.sharing.client import MpsConnection
 from gputopo_deviceplugin.sharing.coordinator import SharingCoordinator
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
@@ -89,7 +89,7 @@ class Coordinated:
         """Begin with a new coordinator."""
         users: Any = self.users
         self.coordinator = SharingCoordinator(
-            MpsComponent(self.mps.socket, timeout_seconds=timeout_seconds),
+            MpsConnection(self.mps.socket, timeout_seconds=timeout_seconds),
             users,
             self.state,
             self.events,
