@@ -216,4 +216,4 @@ async def test_a_daemon_that_only_responds_with_errors_is_replaced(world: MpsWor
         await world.until(lambda: len({*world.daemons(0)} - {*former}) == 2)
         await world.until_state(0, "Ready")
         value = world.metrics.registry.get_sample_value
-        assert value("gputopo_mps_failures_total", {"of": "check"}) == 2
+        assert (value("gputopo_mps_failures_total", {"of": "check"}) or 0) >= 2
