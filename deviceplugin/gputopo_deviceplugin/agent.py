@@ -43,7 +43,7 @@ from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.reporter import ReportSources, StatusReporter
 from gputopo_deviceplugin.report.startup import load_known_topology
 from gputopo_deviceplugin.settings import AgentSettings
-from gputopo_deviceplugin.sharing.client import MpsClient
+from gputopo_deviceplugin.sharing.client import MpsConnection
 from gputopo_deviceplugin.sharing.coordinator import SharingCoordinator
 from gputopo_deviceplugin.sharing.device_plugin import ShareDevicePlugin
 from gputopo_deviceplugin.statefile import StateFile
@@ -170,7 +170,7 @@ class Agent:
     def _create_share_registrar(self, admission: Admission) -> Registrar:
         settings = self._settings
         self._coordinator = SharingCoordinator(
-            MpsClient(settings.mps_socket, timeout_seconds=settings.mps_timeout_seconds),
+            MpsConnection(settings.mps_socket, timeout_seconds=settings.mps_timeout_seconds),
             self._tracker,
             self._state,
             self._recorder,

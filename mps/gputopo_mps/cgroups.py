@@ -50,8 +50,13 @@ class DaemonCgroup:
             parts = Path(path).parts
             pods = next((i for i, part in enumerate(parts) if "kubepods" in part), None)
             if pods is not None:
-                hierarchy = cgroup_dir / controllers.removeprefix("name=")
-                yield hierarchy.joinpath(*parts[1:pods], _GROUP)
+                name = controllers.removeprefix("name=") or _unified(cgroup_dir)
+                yield (cgroup_dir / name).joinpath(*parts[1:pods], _GROUP)
+
+
+def _unified(cgroup_dir: Path) -> str:
+    """Return the folder of cgroup v2: below v1 on a host that has both, otherwise the root."""
+    return "" if (cgroup_dir / "cgroup.controllers").exists() else "unified"
 
 
 def _move(pid: int, folder: Path) -> None:

@@ -26,7 +26,7 @@ from gputopo.placement.model import Match, PlacementRequest
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.utility.surroundings import Surroundings
-from gputopo_scheduling.sharing import SharedGpu
+from gputopo_scheduling.sharing import ChosenShare
 
 FROM_ANNOTATION: Final = "Annotation"
 FROM_DEFAULT: Final = "Default"
@@ -68,7 +68,7 @@ def placement_figures(
     request: PlacementRequest,
     match: Match,
     topology: NodeTopology,
-    shared: SharedGpu | None = None,
+    shared: ChosenShare | None = None,
 ) -> PlacementAnnotation:
     """Return the annotation of a match on a node, without the record for a replay."""
     worst_and_best = effective_table(topology, request.pattern, PHYSICAL).worst_and_best
@@ -93,7 +93,7 @@ def placement_figures(
     )
 
 
-def _sharing_figures(shared: SharedGpu) -> SharingFigures:
+def _sharing_figures(shared: ChosenShare) -> SharingFigures:
     option = shared.option
     if option is None or option.decision is None:
         return SharingFigures(share=shared.share)

@@ -166,7 +166,7 @@ class ShareOption:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedGpu:
+class ChosenShare:
     """The share that a pod gets.
 
     Attributes:
@@ -224,7 +224,7 @@ def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
     return replace(state, not_shared=_first(reasons) or state.not_shared or _NO_GPU)
 
 
-def free_for(usage: NodeUsage, pod: PodView, shared: SharedGpu) -> GpuMask:
+def free_for(usage: NodeUsage, pod: PodView, shared: ChosenShare) -> GpuMask:
     """Return the free GPUs from which :func:`sharing_state` let the policy choose this share."""
     if shared.option is not None:
         return known_mask(usage.topology, [shared.share])
@@ -278,10 +278,10 @@ def share_options(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
 
 def shared_gpu(
     usage: NodeUsage, pod: PodView, gpu: GpuIndex, knowledge: SharingKnowledge
-) -> SharedGpu:
+) -> ChosenShare:
     """Return the share of a GPU for a pod, with the prediction; the GPU may be idle."""
     option = next((each for each in share_options(usage, pod, knowledge) if each.gpu == gpu), None)
-    return SharedGpu(next_share(usage, gpu), option)
+    return ChosenShare(next_share(usage, gpu), option)
 
 
 def next_share(usage: NodeUsage, gpu: GpuIndex) -> GpuUuid:

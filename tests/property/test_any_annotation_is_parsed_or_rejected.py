@@ -18,9 +18,14 @@ from gputopo.api.names import (
     RESOURCES_MAX_ANNOTATION,
     RESOURCES_MODE_ANNOTATION,
     SENSITIVITY_ANNOTATION,
+    SHARING_IF_SLOW_ANNOTATION,
+    SHARING_MAX_SLOWDOWN_ANNOTATION,
+    SHARING_MEMORY_ANNOTATION,
+    SHARING_TERMINATION_ANNOTATION,
 )
 from gputopo.api.replay import ReplayRecord, parse_replay
 from gputopo.api.request import parse_request
+from gputopo.api.shares import parse_sharing
 from gputopo.api.tuning import TunedRecord, parse_tuned_record, parse_tuning_request
 from gputopo_deviceplugin.admit.placement import PlacementError, candidate_gpus, intended_gpus
 from gputopo_kube.pods import PodView, parse_pod
@@ -33,6 +38,8 @@ NAMES = (
     *(EDGES_ANNOTATION, GPUS_ANNOTATION, PATTERN_ANNOTATION),
     *(PLACEMENT_ANNOTATION, POLICY_ANNOTATION, SENSITIVITY_ANNOTATION),
     *(RESOURCES_ANNOTATION, RESOURCES_MAX_ANNOTATION, RESOURCES_MODE_ANNOTATION),
+    *(SHARING_IF_SLOW_ANNOTATION, SHARING_MAX_SLOWDOWN_ANNOTATION),
+    *(SHARING_MEMORY_ANNOTATION, SHARING_TERMINATION_ANNOTATION),
 )
 WORDS = (
     *("v", "uid", "node", "generation", "containers", "main", "uid-a", "n1", "GPU-1", "from"),
@@ -141,7 +148,7 @@ def parse_replayed(annotations: Mapping[str, str]) -> ReplayRecord | None:
     "parse",
     [
         *(parse_request, parse_gpus, parse_placement, parse_record, parse_tuning_request),
-        parse_replayed,
+        *(parse_replayed, parse_sharing),
     ],
 )
 @fuzzed

@@ -27,7 +27,7 @@ _NOT_YET = [{"rule": "false"}]
 _LARGEST = 2**31 - 1
 _KEPT = (
     *("type", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "maxItems"),
-    *("minProperties", "maxProperties", "default"),
+    *("minItems", "minProperties", "maxProperties", "default"),
 )
 
 
@@ -143,7 +143,8 @@ def instances(schema: Schema) -> st.SearchStrategy[Any]:
         case "int-or-string":
             return st.one_of(st.integers(0, _LARGEST), _texts(schema))
         case "array":
-            return st.lists(instances(schema["items"]), max_size=min(schema["maxItems"], 3))
+            least, most = schema.get("minItems", 0), min(schema["maxItems"], 3)
+            return st.lists(instances(schema["items"]), min_size=least, max_size=most)
         case _:
             return _objects(schema)
 

@@ -10,9 +10,11 @@ _MODULES: Final = (
     *("memory.py", "server.py", "wire.py"),
 )
 _PROGRAM: Final = """#!{python} -IS
+import os
 import sys
 from pathlib import Path
 
+os.environ.setdefault("FAKE_NVML_TOPOLOGY", "{topology}")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fakemps.{module} import main
 
@@ -20,10 +22,14 @@ main()
 """
 
 
-def install_programs(directory: Path, python: str = "/usr/bin/python3") -> Path:
+def install_programs(directory: Path, python: str = "/usr/bin/python3", topology: str = "") -> Path:
     """Install the control program and the server; return the path of the control program.
 
-    ``python`` is the interpreter on the machine on which they run: 3.11 or later, no packages.
+    Args:
+        directory: folder of the programs.
+        python: interpreter on the machine on which they run: 3.11 or later, no packages.
+        topology: file of the simulated NVML there, whose folder is writable. By default it is in
+            the folder ``lib`` beside ``directory``.
     """
     package = directory / "fakemps"
     package.mkdir(parents=True, exist_ok=True)
@@ -31,6 +37,6 @@ def install_programs(directory: Path, python: str = "/usr/bin/python3") -> Path:
         shutil.copy(_FOLDER / module, package / module)
     for module in ("control", "server"):
         program = directory / f"nvidia-cuda-mps-{module}"
-        program.write_text(_PROGRAM.format(python=python, module=module))
+        program.write_text(_PROGRAM.format(python=python, topology=topology, module=module))
         program.chmod(0o755)
     return directory / "nvidia-cuda-mps-control"

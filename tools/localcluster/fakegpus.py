@@ -14,6 +14,10 @@ from localcluster import settings
 from localcluster.errors import ClusterError
 
 NO_GPUS = "none"
+
+_TOPOLOGY_IN_CONTAINER = "/driver/lib/driver/lib/topology.conf"
+"""The simulated NVML in the container that runs MPS: the chart mounts the folder of the programs
+read-only, and the driver's libraries here."""
 DEFAULT_SERVERS = {"n1": "dgx1-v100", "n2": "dgx-a100", "n3": "pcie-8gpu"}
 
 # Major 195 is NVIDIA's. The real nvidia-uvm has a major that the kernel hands out; here it might be
@@ -81,6 +85,6 @@ def install(servers: Mapping[str, str], node: str, folder: Path) -> None:
     topology = named(server, node=node)
     library = build_library(folder / "lib")
     library.with_name("topology.conf").write_text(render(topology))
-    install_programs(folder / "bin")
+    install_programs(folder / "bin", topology=_TOPOLOGY_IN_CONTAINER)
     (folder / "devices").write_text("\n".join(device_lines(topology)) + "\n")
     (folder / "cdi.json").write_text(json.dumps(cdi_spec(topology), indent=1))

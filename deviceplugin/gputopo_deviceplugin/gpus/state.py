@@ -37,6 +37,7 @@ class GpuState:
         self.aligned = False
         self._withheld_reason: str | None = None
         self._assigned: frozenset[GpuUuid] = frozenset()
+        self._assigned_known = False
 
     @property
     def offered(self) -> Health:
@@ -75,7 +76,9 @@ class GpuState:
         return {**self.offered, **self.offered_shares}
 
     def _free_share_fault(self, gpu: GpuUuid) -> str | None:
-        return self._withheld_reason or self.sharing_faults.get(gpu)
+        # Until kubelet has listed its pods, each share may have a container.
+        fault = self.sharing_faults.get(gpu) if self._assigned_known else None
+        return self._withheld_reason or fault
 
     def set_sharing_faults(self, faults: Mapping[GpuUuid, str]) -> None:
         """Replace the reasons why GPUs take no further sharing pods."""
@@ -99,11 +102,15 @@ class GpuState:
             self.numa_nodes = nodes
             self.changes.notify()
 
-    def withhold(self, reason: str | None, assigned: frozenset[GpuUuid]) -> None:
+    def withhold(
+        self, reason: str | None, assigned: frozenset[GpuUuid], *, known: bool = True
+    ) -> None:
         """Report the GPUs without a container to kubelet as unhealthy, because of ``reason``.
 
-        If ``reason`` is None, report the true health. ``assigned`` are the GPUs with a container.
+        If ``reason`` is None, report the true health. ``assigned`` are the GPUs and shares with a
+        container; ``known`` is whether kubelet has listed its pods.
         """
-        if (reason, assigned) != (self._withheld_reason, self._assigned):
-            self._withheld_reason, self._assigned = reason, assigned
+        before = self._withheld_reason, self._assigned, self._assigned_known
+        if (reason, assigned, known) != before:
+            self._withheld_reason, self._assigned, self._assigned_known = reason, assigned, known
             self.changes.notify()

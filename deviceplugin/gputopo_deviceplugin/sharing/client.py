@@ -46,7 +46,7 @@ class MpsGpu(ApiModel):
         return f"MPS is in state {self.state}{reason}"
 
 
-class MpsFault(ApiModel):
+class SharedGpuFault(ApiModel):
     """A fatal fault on a shared GPU, which ended all its clients.
 
     Attributes:
@@ -71,13 +71,13 @@ class MpsState(ApiModel):
     """The GPUs with daemons, and the faults that were not acknowledged yet."""
 
     gpus: list[MpsGpu]
-    faults: list[MpsFault]
+    faults: list[SharedGpuFault]
 
 
 _Parsed = TypeVar("_Parsed", bound=ApiModel)
 
 
-class MpsClient:
+class MpsConnection:
     """Sends requests to the component; each has a time limit."""
 
     def __init__(self, socket: Path, *, timeout_seconds: float) -> None:
@@ -111,7 +111,7 @@ class MpsClient:
         """
         return _parse(MpsState, await self._request("GET", "/gpus"))
 
-    async def acknowledge(self, fault: MpsFault) -> None:
+    async def acknowledge(self, fault: SharedGpuFault) -> None:
         """Delete a fault that was reported; do nothing if it does not exist any more.
 
         Raises:

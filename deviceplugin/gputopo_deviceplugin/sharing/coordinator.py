@@ -20,11 +20,11 @@ from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.sharing.client import (
-    MpsClient,
+    MpsConnection,
     MpsError,
-    MpsFault,
     MpsGpu,
     MpsState,
+    SharedGpuFault,
 )
 from gputopo_deviceplugin.sharing.memory import MemoryLimitError, check_memory
 from gputopo_kube.pods import PodView
@@ -57,7 +57,7 @@ class SharingCoordinator:
 
     def __init__(
         self,
-        client: MpsClient,
+        client: MpsConnection,
         tracker: UsageTracker,
         state: GpuState,
         recorder: EventRecorder,
@@ -189,7 +189,7 @@ class SharingCoordinator:
         except MpsError as error:
             self._metrics.record_failure("mps", error)
 
-    async def _report(self, fault: MpsFault) -> None:
+    async def _report(self, fault: SharedGpuFault) -> None:
         """Record an event on each pod that lost its client, then acknowledge the fault."""
         if fault.id not in self._reported:
             by_uid = {pod.uid: pod for pod in self._tracker.pods.values()}

@@ -28,7 +28,7 @@ from gputopo_scheduling.record import (
     replay_record,
 )
 from gputopo_scheduling.restrictions import may_use, usable_gpus
-from gputopo_scheduling.sharing import SharedGpu, free_for
+from gputopo_scheduling.sharing import ChosenShare, free_for
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeUsage
@@ -83,7 +83,7 @@ class Choice(NamedTuple):
 
     match: Match
     running: NodeSurroundings = NOTHING_RUNS
-    shared: SharedGpu | None = None
+    shared: ChosenShare | None = None
 
 
 def decide(
@@ -134,7 +134,7 @@ def decide(
 
 
 def _offered(
-    usage: NodeUsage, pod: PodView, shared: SharedGpu | None
+    usage: NodeUsage, pod: PodView, shared: ChosenShare | None
 ) -> tuple[GpuMask, GpuMask | None]:
     """Return the free GPUs of the decision, and those that the pod may use; None for all."""
     if shared is None:

@@ -25,7 +25,7 @@ from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.ended import is_confirmed
 from gputopo_scheduling.evaluation import AnyNodeState, SurroundedState
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state, state_for
-from gputopo_scheduling.sharing import SharedGpu, shared_gpu, sharing_state
+from gputopo_scheduling.sharing import ChosenShare, shared_gpu, sharing_state
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
@@ -97,7 +97,7 @@ class Ledger:
             return sharing_state(usage, pod, self.interference.sharing)
         return state_for(usage, pod)
 
-    def shared_gpu(self, usage: NodeUsage, pod: PodView, match: Match) -> SharedGpu | None:
+    def shared_gpu(self, usage: NodeUsage, pod: PodView, match: Match) -> ChosenShare | None:
         """Return the share that a pod gets of the GPU of ``match``; None for a whole GPU."""
         if not pod.shares:
             return None

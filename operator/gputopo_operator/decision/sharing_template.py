@@ -22,7 +22,7 @@ def end_clients_first(container: Document, sharing: SharingSpec) -> None:
     user stays.
     """
     lifecycle = container.pop("lifecycle", None) or {}
-    ends_here = sharing.termination == "Client" and isinstance(lifecycle, dict)
+    ends_here = sharing.termination != "Program" and isinstance(lifecycle, dict)
     if ends_here and not lifecycle.get("preStop"):
         lifecycle = {**lifecycle, "preStop": {"sleep": {"seconds": END_SECONDS}}}
     if lifecycle:

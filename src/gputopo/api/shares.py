@@ -26,6 +26,7 @@ SERVER_BYTES: Final = 512 * 2**20
 
 MAX_SLOWDOWN_PERCENT: Final = 1000
 
+_LONGEST_MEMORY: Final = 32
 _SEPARATOR: Final = "::"
 _SUFFIX: Final = "-share"
 
@@ -150,7 +151,8 @@ def _memory(annotations: Mapping[str, str]) -> int | None:
     if text is None:
         return None
     try:
-        memory = parse_bytes(text)
+        # Python raises ValueError for a number of thousands of digits.
+        memory = parse_bytes(text) if text.isascii() and len(text) <= _LONGEST_MEMORY else 0
     except TopologyError:
         memory = 0
     if not 0 < memory < 2**53:

@@ -293,15 +293,16 @@ class SharingSpec(ApiModel):
         max_slowdown_percent: how much longer a step may take than alone; the limit of the
             installation if it is missing.
         termination: ``Program`` if the program ends its work on the GPU by itself after SIGTERM,
-            for example after it has written a checkpoint.
-        if_slow: what happens with the job if it came last and sharing does not pay.
+            for example after it has written a checkpoint; ``Client`` if it is missing.
+        if_slow: what happens with the job if it came last and sharing does not pay; ``Report`` if
+            it is missing.
     """
 
-    mode: Literal["Exclusive", "Allowed"] = "Exclusive"
+    mode: Literal["Exclusive", "Allowed"]
     memory: Memory | None = None
     max_slowdown_percent: Annotated[int, Field(ge=0, le=MAX_SLOWDOWN_PERCENT)] | None = None
-    termination: Literal["Client", "Program"] = "Client"
-    if_slow: Literal["Report", "Move"] = "Report"
+    termination: Literal["Client", "Program"] | None = None
+    if_slow: Literal["Report", "Move"] | None = None
 
     @property
     def limits(self) -> SharingLimits:
@@ -339,7 +340,7 @@ class GPUJobSpec(ApiModel):
     expected: Expectation = Expectation()
     limits: Limits = Limits()
     profiling: ProfilingSpec = ProfilingSpec()
-    sharing: SharingSpec = SharingSpec()
+    sharing: SharingSpec = SharingSpec(mode="Exclusive")
     template: dict[str, Any]
 
 

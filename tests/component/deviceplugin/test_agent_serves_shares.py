@@ -1,6 +1,6 @@
 """The agent with a kubelet of two resources: shares, whole GPUs, and the MPS daemons of both."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -10,6 +10,7 @@ from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.sharing import coordinator
+from gputopo_deviceplugin.sharing.device_plugin import PIPE_DIRECTORY
 from support.agent.sharing import PER_GPU, SharingWorld, sharing_world
 from support.agent.world import agent_world, annotation_of
 from support.api.store import NODES, PODS
@@ -79,9 +80,9 @@ async def test_sharing_container_is_a_client_of_its_gpus_daemon(world: SharingWo
     memory = world.node.topology.gpus[5].memory_bytes
     for given in (first, second):
         assert given.envs["CUDA_VISIBLE_DEVICES"] == given.envs["NVIDIA_VISIBLE_DEVICES"] == uuid
-        assert given.envs["CUDA_MPS_PIPE_DIRECTORY"] == "/run/gputopo-mps/pipe"
+        assert given.envs["CUDA_MPS_PIPE_DIRECTORY"] == PIPE_DIRECTORY
         mounts = {each.container_path: each.host_path for each in given.mounts}
-        assert mounts["/run/gputopo-mps/pipe"] == f"/run/gputopo-mps/gpus/{uuid}/pipe"
+        assert mounts[PIPE_DIRECTORY] == f"/run/gputopo-mps/gpus/{uuid}/pipe"
         assert mounts["/dev/shm"] == "/run/gputopo-mps/shm"  # noqa: S108
         assert [each.container_path for each in given.devices] == [
             *("/dev/nvidia5", "/dev/nvidiactl", "/dev/nvidia-uvm")
@@ -104,7 +105,7 @@ async def test_with_cdi_a_sharing_container_gets_its_gpu_and_mps(
     uuid = world.node.uuids[5]
     assert [device.name for device in given.cdi_devices] == [f"nvidia.com/gpu={uuid}"]
     assert given.envs["CUDA_VISIBLE_DEVICES"] == uuid
-    assert given.envs["CUDA_MPS_PIPE_DIRECTORY"] == "/run/gputopo-mps/pipe"
+    assert given.envs["CUDA_MPS_PIPE_DIRECTORY"] == PIPE_DIRECTORY
     assert not given.devices
 
 
@@ -218,11 +219,11 @@ async def test_annotation_of_a_pod_that_was_not_admitted_yet_excludes_the_others
 ) -> None:
     async with world.node.agent():
         await world.served()
-        world.place("promised", 1, 0)
-        with pytest.raises(AdmissionRejectedError, match="is used by pod default/promised"):
+        world.place("intended", 1, 0)
+        with pytest.raises(AdmissionRejectedError, match="is used by pod default/intended"):
             await world.node.run("whole", {"main": [1]})
-        await world.node.place("whole-promised", {"main": [2]})
-        with pytest.raises(AdmissionRejectedError, match="is used by pod default/whole-promised"):
+        await world.node.place("whole-intended", {"main": [2]})
+        with pytest.raises(AdmissionRejectedError, match="is used by pod default/whole-intended"):
             await world.run("share", 2)
 
 
@@ -346,6 +347,28 @@ async def test_new_agent_knows_daemons_and_users_of_shares(world: SharingWorld) 
             await world.node.run("whole", {"main": [1]})
         await world.node.until(lambda: len(world.node.observed(1).get("shares", [])) == 2)
         assert not any("DELETE" in each for each in world.mps.requests[requests:])
+
+
+async def test_new_agent_never_reports_a_share_in_use_as_unhealthy(world: SharingWorld) -> None:
+    async with world.node.agent():
+        await world.served()
+        await world.run("a", 1, 1)
+        await world.node.set_phase("a", "Running")
+    world.mps.broken = True
+    seen: list[str | None] = []
+    async with world.node.agent() as agent:
+        state = agent._state
+        report = state.set_sharing_faults
+
+        def recorded(faults: Mapping[GpuUuid, str]) -> None:
+            report(faults)
+            seen.append(state.offered_shares.get(world.share(1, 1)))
+
+        state.set_sharing_faults = recorded  # type: ignore[method-assign]
+        others = world.devices("Unhealthy") | {world.share(1, 1): "Healthy"}
+        await world.kubelet.shares.wait_for_devices(others)
+        assert seen
+        assert {*seen} == {None}
 
 
 async def test_new_agent_ends_a_daemon_before_it_gives_the_gpu(world: SharingWorld) -> None:

@@ -15,7 +15,7 @@ from gputopo_deviceplugin.apiserver.node_api import parse_node_pod
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_deviceplugin.sharing.client import MpsClient
+from gputopo_deviceplugin.sharing.client import MpsConnection
 from gputopo_deviceplugin.sharing.coordinator import SharingCoordinator
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
@@ -27,7 +27,7 @@ NODE = "n1"
 
 
 class KnownUsers:
-    """What the coordinator asks of the usage tracker.
+    """The part of the usage tracker that the coordinator uses.
 
     Attributes:
         pods: the pods of the node.
@@ -80,6 +80,7 @@ class Coordinated:
         self.users = KnownUsers()
         self.state = GpuState(3)
         self.state.set_hardware(NodeHardware(topology, dict.fromkeys(self.gpus), None))
+        self.state.withhold(None, frozenset())
         self.events = Faults()
         self.metrics = AgentMetrics()
         self.restart()
@@ -88,7 +89,7 @@ class Coordinated:
         """Begin with a new coordinator."""
         users: Any = self.users
         self.coordinator = SharingCoordinator(
-            MpsClient(self.mps.socket, timeout_seconds=timeout_seconds),
+            MpsConnection(self.mps.socket, timeout_seconds=timeout_seconds),
             users,
             self.state,
             self.events,

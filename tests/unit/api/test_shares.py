@@ -72,6 +72,9 @@ def test_annotations_are_the_inverse_of_limits(limits: SharingLimits) -> None:
         (SHARING_MEMORY_ANNOTATION, "-1Gi", "is not an amount of memory"),
         (SHARING_MEMORY_ANNOTATION, "9007199254740992", "is not an amount of memory"),
         (SHARING_MEMORY_ANNOTATION, "four", "is not an amount of memory"),
+        (SHARING_MEMORY_ANNOTATION, "9" * 5000, "is not an amount of memory"),
+        (SHARING_MEMORY_ANNOTATION, "0" * 5000 + "1", "is not an amount of memory"),
+        (SHARING_MEMORY_ANNOTATION, "\u0665Gi", "is not an amount of memory"),
         (SHARING_MAX_SLOWDOWN_ANNOTATION, "", "is not a whole number of percent"),
         (SHARING_MAX_SLOWDOWN_ANNOTATION, "-1", "is not a whole number of percent"),
         (SHARING_MAX_SLOWDOWN_ANNOTATION, "1001", "from 0 to 1000"),
@@ -97,4 +100,4 @@ def test_spec_of_a_gpujob_has_the_same_limits() -> None:
         if_slow="Move",
     )
     assert spec.limits == SharingLimits(3 * GIB, 20, moves=True, ends_itself=True)
-    assert SharingSpec().limits == SharingLimits()
+    assert SharingSpec(mode="Allowed").limits == SharingLimits()

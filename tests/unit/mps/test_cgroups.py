@@ -15,17 +15,21 @@ def own(folder: Path, *lines: str) -> Path:
     return file
 
 
-def test_they_move_beside_the_pods_in_each_hierarchy(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "unified", [pytest.param("", id="version-2-only"), pytest.param("unified", id="both-versions")]
+)
+def test_they_move_beside_the_pods_in_each_hierarchy(tmp_path: Path, unified: str) -> None:
     lines = (f"9:name=systemd:{CONTAINER}", f"3:cpuset:{CONTAINER}", f"0::{CONTAINER}", "2:cpu:/")
-    for hierarchy in ("systemd", "cpuset", ""):
+    for hierarchy in ("systemd", "cpuset", unified):
         (tmp_path / hierarchy / "node").mkdir(parents=True)
+    (tmp_path / unified / "cgroup.controllers").touch()
     new = tmp_path / "cpuset/node/gputopo-mps"
     new.mkdir()
     for name, text in (("cpuset.cpus", "0-3"), ("cpuset.mems", "0")):
         (new.parent / name).write_text(f"{text}\n")
         (new / name).write_text("\n")
     DaemonCgroup(tmp_path, own(tmp_path, *lines)).move(77)
-    for hierarchy in ("systemd", "cpuset", ""):
+    for hierarchy in ("systemd", "cpuset", unified):
         assert (tmp_path / hierarchy / "node/gputopo-mps/cgroup.procs").read_text() == "77\n"
     assert (new / "cpuset.cpus").read_text() == "0-3\n"
     (new / "cpuset.cpus").write_text("1\n")

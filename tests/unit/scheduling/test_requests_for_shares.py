@@ -12,7 +12,7 @@ from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import placement_figures
 from gputopo_scheduling.request import placement_request
-from gputopo_scheduling.sharing import SharedGpu, ShareOption, shared_gpu, sharing_state
+from gputopo_scheduling.sharing import ChosenShare, ShareOption, shared_gpu, sharing_state
 from gputopo_scheduling.topologies import GpuNode, parse_node
 from gputopo_scheduling.usage import node_usage
 from support.builders.objects import Document, container
@@ -74,7 +74,7 @@ def test_invalid_annotation_rejects_the_pod() -> None:
     assert SHARES == "gputopo.io/gpu-share"
 
 
-def figures(*pods: Document, shared: SharedGpu | None = None, **policy: Any) -> SharingFigures:
+def figures(*pods: Document, shared: ChosenShare | None = None, **policy: Any) -> SharingFigures:
     """Return the figures of pod ``new`` of workload a on GPU 0 beside these pods."""
     found = parse_node(sharing_topology("n1", TOPOLOGY))
     assert isinstance(found, GpuNode)
@@ -91,7 +91,9 @@ def figures(*pods: Document, shared: SharedGpu | None = None, **policy: Any) -> 
 
 def test_figures_of_an_idle_gpu_have_no_prediction() -> None:
     assert figures() == SharingFigures(share=SHARE)
-    unknown = SharedGpu(SHARE, ShareOption(GpuIndex(0), ("default/x",), None, "too little memory"))
+    unknown = ChosenShare(
+        SHARE, ShareOption(GpuIndex(0), ("default/x",), None, "too little memory")
+    )
     assert figures(shared=unknown) == SharingFigures(share=SHARE)
 
 

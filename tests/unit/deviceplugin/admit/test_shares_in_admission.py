@@ -55,14 +55,14 @@ def reason(found: AdmissionResult) -> str:
     return found.reason
 
 
-def test_kind_of_the_devices_tells_the_two_pods_apart() -> None:
+def test_kind_of_the_devices_identifies_the_pod() -> None:
     pods = [sharing("share", A1), whole("whole", GPUS[1])]
     found = identified(SHARES, pods)
     assert found == ContainerAllocation(pods[0], "main", (A1,))
     assert identified(GPUS, pods) == ContainerAllocation(pods[1], "main", (GPUS[1],))
 
 
-def test_two_pods_that_wait_for_a_share_are_not_told_apart() -> None:
+def test_two_pods_that_wait_for_a_share_are_not_identified() -> None:
     found = identified(SHARES, [sharing("a", A0), sharing("b", A1)])
     assert "several pods wait for 1 shares, and kubelet does not name" in reason(found)
     found = identified(SHARES, [whole("a", GPUS[0])])
@@ -110,7 +110,7 @@ def checked(
     return verify([device], expected, [pod, *others], node="n1", users=users or {}, health=health)
 
 
-def test_promised_devices_exclude_others() -> None:
+def test_intended_devices_exclude_others() -> None:
     share, other, gpu = sharing("a", A0), sharing("b", A1), whole("c", GPUS[0])
     assert isinstance(checked(share, A0, other), ContainerAllocation)
     assert reason(checked(share, A0, gpu)) == "pod default/a: GPU-0 is used by pod default/c"

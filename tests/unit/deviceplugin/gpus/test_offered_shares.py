@@ -55,3 +55,14 @@ def test_only_changes_of_the_faults_are_signalled() -> None:
     assert found.changes.count == before
     found.set_sharing_faults({FIRST: "no"})
     assert found.changes.count == before + 1
+
+
+def test_until_kubelet_has_listed_its_pods_each_share_may_be_in_use() -> None:
+    found = state()
+    found.set_sharing_faults({FIRST: "MPS is in state Starting"})
+    assert found.offered_shares == dict.fromkeys((A0, A1, B0, B1))
+    found.withhold(None, frozenset(), known=False)
+    assert found.offered_shares == dict.fromkeys((A0, A1, B0, B1))
+    found.withhold(None, frozenset({A1}))
+    assert found.offered_shares[A0] == "MPS is in state Starting"
+    assert found.offered_shares[A1] is None

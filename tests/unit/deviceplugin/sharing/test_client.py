@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from gputopo_deviceplugin.sharing.client import MpsClient, MpsError, MpsFault, MpsGpu
+from gputopo_deviceplugin.sharing.client import MpsConnection, MpsError, MpsGpu, SharedGpuFault
 from support.agent.coordinated import Coordinated
 
 
 @pytest.fixture
-def client(case: Coordinated) -> MpsClient:
-    return MpsClient(case.mps.socket, timeout_seconds=60.0)
+def client(case: Coordinated) -> MpsConnection:
+    return MpsConnection(case.mps.socket, timeout_seconds=60.0)
 
 
-async def test_state_has_gpus_and_faults(case: Coordinated, client: MpsClient) -> None:
+async def test_state_has_gpus_and_faults(case: Coordinated, client: MpsConnection) -> None:
     case.mps.serve(case.gpus[0])
     case.mps.fault(3, case.gpus[1], "uid-a", cause="uid-a")
     found = await client.state()
@@ -24,7 +24,7 @@ async def test_state_has_gpus_and_faults(case: Coordinated, client: MpsClient) -
     assert (fault.cause, fault.pods, fault.message) == ("uid-a", ["uid-a"], "Xid 3")
 
 
-async def test_start_and_stop(case: Coordinated, client: MpsClient) -> None:
+async def test_start_and_stop(case: Coordinated, client: MpsConnection) -> None:
     assert (await client.start(case.gpus[0])).state == "Ready"
     await client.stop(case.gpus[0])
     assert case.mps.gpus == {}
@@ -33,7 +33,7 @@ async def test_start_and_stop(case: Coordinated, client: MpsClient) -> None:
         await client.start(case.gpus[0])
 
 
-async def test_gpu_that_is_not_ready_is_an_error(case: Coordinated, client: MpsClient) -> None:
+async def test_gpu_that_is_not_ready_is_an_error(case: Coordinated, client: MpsConnection) -> None:
     case.mps.serve(case.gpus[0], "Starting")
     with pytest.raises(MpsError, match=r"^MPS is in state Starting$"):
         await client.start(case.gpus[0])
@@ -50,7 +50,7 @@ async def test_gpu_that_is_not_ready_is_an_error(case: Coordinated, client: MpsC
     ],
 )
 async def test_invalid_response_is_an_error(
-    case: Coordinated, client: MpsClient, raw: str, message: str
+    case: Coordinated, client: MpsConnection, raw: str, message: str
 ) -> None:
     case.mps.raw = raw
     with pytest.raises(MpsError, match=message):
@@ -59,47 +59,47 @@ async def test_invalid_response_is_an_error(
 
 @pytest.mark.parametrize("raw", ["[]", "{}", '"no"', "null"])
 async def test_conflict_without_a_reason_is_an_error(
-    case: Coordinated, client: MpsClient, raw: str
+    case: Coordinated, client: MpsConnection, raw: str
 ) -> None:
     case.mps.no_start[case.gpus[0]], case.mps.raw = "x", raw
     with pytest.raises(MpsError, match="the MPS component: "):
         await client.start(case.gpus[0])
 
 
-async def test_other_status_is_an_error(case: Coordinated, client: MpsClient) -> None:
+async def test_other_status_is_an_error(case: Coordinated, client: MpsConnection) -> None:
     case.mps.broken = True
-    fault = MpsFault(id="1", uuid=case.gpus[0], cause=None, pods=[], message="")
+    fault = SharedGpuFault(id="1", uuid=case.gpus[0], cause=None, pods=[], message="")
     for request in (client.state(), client.stop(case.gpus[0]), client.acknowledge(fault)):
         with pytest.raises(MpsError, match="does not respond: status 500"):
             await request
 
 
-async def test_unknown_fault_is_no_error(case: Coordinated, client: MpsClient) -> None:
+async def test_unknown_fault_is_no_error(case: Coordinated, client: MpsConnection) -> None:
     await client.acknowledge(
-        MpsFault(id="gone", uuid=case.gpus[0], cause=None, pods=[], message="")
+        SharedGpuFault(id="gone", uuid=case.gpus[0], cause=None, pods=[], message="")
     )
     assert case.mps.requests == ["DELETE /faults/gone"]
 
 
 async def test_late_response_is_an_error(case: Coordinated) -> None:
     case.mps.responds.clear()
-    client = MpsClient(case.mps.socket, timeout_seconds=0.05)
+    client = MpsConnection(case.mps.socket, timeout_seconds=0.05)
     with pytest.raises(MpsError, match=r"does not respond: no response within 0.05 s"):
         await client.state()
     case.mps.responds.set()
 
 
 async def test_response_that_is_not_http_is_an_error(case: Coordinated) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"hello\r\n\r\n")
         writer.close()
 
     path = case.mps.directory / "other.sock"
-    server = await asyncio.start_unix_server(answer, path)
+    server = await asyncio.start_unix_server(respond, path)
     async with server:
         with pytest.raises(MpsError, match="does not respond: "):
-            await MpsClient(path, timeout_seconds=60.0).state()
+            await MpsConnection(path, timeout_seconds=60.0).state()
 
 
 def test_long_reason_is_cut() -> None:

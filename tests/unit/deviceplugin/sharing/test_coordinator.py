@@ -153,7 +153,7 @@ async def test_whole_gpu_waits_for_the_end_of_its_daemon(case: Coordinated) -> N
     assert case.mps.gpus == {}
 
 
-async def test_new_agent_asks_for_daemons_before_it_gives_a_whole_gpu(case: Coordinated) -> None:
+async def test_new_agent_reads_the_daemons_before_it_gives_a_whole_gpu(case: Coordinated) -> None:
     case.mps.serve(case.gpus[0])
     view = case.users.put(pod("whole", node="n1"))
     assert await case.prepare(view, case.gpus[0]) is None
@@ -299,7 +299,7 @@ async def test_checks_go_on_until_the_end(
     assert case.mps.requests == [f"DELETE /gpus/{case.gpus[0]}"]
 
 
-def test_shared_gpus_are_those_in_use_and_those_promised(case: Coordinated) -> None:
+def test_shared_gpus_are_those_in_use_and_those_of_annotations(case: Coordinated) -> None:
     view = case.users.put(sharing_pod("a", share=case.share(1, 2)))
     assert shared_gpus([view], [case.share(0), case.gpus[1]], "n1") == {*case.gpus}
     assert shared_gpus([view], [], "n2") == set()
