@@ -3,11 +3,12 @@
 from gputopo.api.names import AVOID_ANNOTATION
 from gputopo_explain.pending.model import PendingState
 from gputopo_explain.pending.pods import explain_pod
-from gputopo_explain.shared_gpus import AVOIDED, TRIAL
+from gputopo_explain.shared_gpus import AVOIDED, TRIAL, share_outlooks
 from gputopo_explain.whatif import place_live
 from gputopo_kube.document import ObjectKey
 from support.builders.live import gpu_user, installed
 from support.builders.objects import Document, avoiding, pod
+from support.builders.requests import pod_view
 from support.shares import share, sharing_cluster, sharing_pod, sharing_topology
 
 NO_IDLE = "no idle GPU, and on shared GPUs "
@@ -182,3 +183,34 @@ def test_after_the_end_of_a_pod_the_gpu_is_not_shared_with_it() -> None:
     assert found.chosen is not None
     assert [*found.chosen.uuids] == [share(0)]
     assert found.explanation.pod == ObjectKey("default", "new")
+
+
+def test_nodes_whose_kubelet_takes_gpus_by_numa_node_have_no_shared_gpus() -> None:
+    aligned = sharing_topology({share(0): "first"})
+    aligned["status"]["alignment"] = {"policy": "restricted", "scope": "container"}
+    found = explain_pod(sharing_pod("new"), sharing_cluster(full(), [aligned]))
+    assert found.groups[0].reason == (
+        "the node offers no shares of GPUs while kubelet takes GPUs by NUMA node"
+    )
+    assert not found.shared_gpus
+
+
+def test_a_pod_without_a_profile_and_a_wrong_limit_is_not_beside_others() -> None:
+    wrong = sharing_pod("first", share(0), annotations={"gputopo.io/sharing-memory": "much"})
+    objects = sharing_cluster([wrong, *full()[1:]])
+    assert [each.beside for each in explain_pod(sharing_pod("new"), objects).shared_gpus] == [
+        ("default/first",)
+    ]
+
+
+def test_only_nodes_that_offer_shares_have_shared_gpus() -> None:
+    view, topology = pod_view(sharing_pod("new")), sharing_topology(most=None)
+    snapshot = sharing_cluster([sharing_pod("first", share(0))], [topology]).snapshot
+    assert share_outlooks(view, ["n1", "unknown"], snapshot) == []
+
+
+def test_a_share_of_an_unknown_pod_keeps_others_from_the_gpu() -> None:
+    pods = [gpu_user("whole", "n1", 1, 7)]
+    objects = sharing_cluster(pods, [sharing_topology({share(0): "gone"})])
+    [outlook] = explain_pod(sharing_pod("new"), objects).shared_gpus
+    assert (outlook.allowed, outlook.reason) == (False, "the pods are not known yet")
