@@ -141,6 +141,12 @@ def test_a_hook_of_the_user_stays(mutating: ApiServer) -> None:
     assert found["lifecycle"] == own
 
 
+def test_a_hook_after_the_start_is_kept_beside_the_delay(mutating: ApiServer) -> None:
+    own = {"postStart": {"exec": {"command": ["warm-up"]}}}
+    [found] = created(mutating, main(lifecycle=own))
+    assert found["lifecycle"] == {**own, **SLEEP}
+
+
 def test_a_program_that_ends_itself_gets_no_hook(mutating: ApiServer) -> None:
     [found] = created(mutating, main(), sharing_termination="Program")
     assert "lifecycle" not in found
