@@ -62,6 +62,17 @@ class AgentMetrics:
             "GPUs that processes of deleted or ended pods still use",
             registry=registry,
         )
+        self._shares = Gauge(
+            "gputopo_agent_shares_in_use", "Shares of GPUs that containers use", registry=registry
+        )
+        self._shared = Gauge(
+            "gputopo_agent_shared_gpus", "GPUs of which containers use shares", registry=registry
+        )
+        self._unshareable = Gauge(
+            "gputopo_agent_unshareable_gpus",
+            "GPUs that take no further sharing pods, because MPS is not ready",
+            registry=registry,
+        )
         self._tracking = Gauge(
             "gputopo_agent_process_tracking",
             "1 while the processes of pods are visible in kubelet's cgroups",
@@ -177,6 +188,12 @@ class AgentMetrics:
         self._deleted.set(deleted)
         self._tracking.set(processes_visible)
         self._numa.set(numa_published)
+
+    def set_shares(self, *, used: int, gpus: int, unshareable: int) -> None:
+        """Set the gauges of the shares in use, of their GPUs, and of GPUs without MPS."""
+        self._shares.set(used)
+        self._shared.set(gpus)
+        self._unshareable.set(unshareable)
 
     def set_nri(self, *, connected: bool, unbound: int) -> None:
         """Set the gauges of the limits to CPUs near the GPUs."""

@@ -5,12 +5,10 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from gputopo.api.names import RESOURCE
-from gputopo.api.profile import MAX_SHARES
 from gputopo.api.shares import MAX_SLOWDOWN_PERCENT
 from gputopo.api.waiting import MAX_WAIT_SECONDS
 from gputopo.placement.model import PolicyName
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
-from gputopo.sharing.choice import SharingSettings
 from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
 from gputopo.utility.utility import UtilityWeights
 from gputopo_scheduling.sharing import Preference, SharingPolicy, Unknown
@@ -149,12 +147,11 @@ class ExtenderSettings(ProgramSettings):
     @property
     def sharing_policy(self) -> SharingPolicy:
         """How sharing pods get GPUs."""
-        margin = 1 + self.sharing_min_gain_percent / 100
-        return SharingPolicy(
-            SharingSettings(margin=margin, max_jobs=MAX_SHARES),
+        return SharingPolicy.of(
+            self.sharing_min_gain_percent,
+            self.sharing_max_slowdown_percent,
             self.sharing_unknown_pairs,
             self.sharing_preference,
-            self.sharing_max_slowdown_percent,
         )
 
     @property

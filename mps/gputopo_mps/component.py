@@ -40,15 +40,7 @@ class MpsComponent:
         self._pulse = pulse
         self._faults = FaultStore(settings.run_dir / "faults.json", settings.fault_keep_seconds)
         self._driver = GpuDriver(settings.library_dir, settings.nvml_timeout_seconds)
-        parts = NodeParts(
-            settings,
-            self._driver,
-            Processes(settings.proc_dir),
-            self._faults,
-            metrics,
-            DaemonCgroup(settings.cgroup_dir, Path("/proc/self/cgroup")),
-        )
-        self._gpus = SharedGpus(parts)
+        self._gpus = SharedGpus(self._parts())
         changes = PodChanges()
         self._pods = SharingPods(
             client,
@@ -59,6 +51,17 @@ class MpsComponent:
         )
         self._terminator = ClientTerminator(
             self._gpus, self._pods, changes, repeat_seconds=settings.check_seconds
+        )
+
+    def _parts(self) -> NodeParts:
+        settings = self._settings
+        return NodeParts(
+            settings,
+            self._driver,
+            Processes(settings.proc_dir),
+            self._faults,
+            self._metrics,
+            DaemonCgroup(settings.cgroup_dir, Path("/proc/self/cgroup")),
         )
 
     async def run(self) -> None:
@@ -95,19 +98,22 @@ class MpsComponent:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        is_logged = False
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if not is_logged:
-                    _log.warning("another process has the lock %s", fields(folder=folder))
-                is_logged = True
+        if not _locked(lock):
+            _log.warning("another process has the lock %s", fields(folder=folder))
+            while not _locked(lock):  # noqa: ASYNC110 - the lock is of another process
                 await asyncio.sleep(_LOCK_SECONDS)
-            else:
-                return lock
+        return lock
 
     async def _beat(self) -> None:
         while True:
             self._pulse.beat()
             await asyncio.sleep(_BEAT_SECONDS)
+
+
+def _locked(file: int) -> bool:
+    """Lock a file, and return whether that was possible."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -107,16 +107,7 @@ class ControlProgram:
 
     async def run(self, command: str) -> str:
         """Send one command and return the output."""
-        try:
-            process = await asyncio.create_subprocess_exec(
-                self._program,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                env=self._folders.environment(),
-            )
-        except OSError as error:
-            raise ControlError(f"{self._program}: {error.strerror}") from error
+        process = await self._start()
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 output, _ = await process.communicate(f"{command}\n".encode())
@@ -131,6 +122,18 @@ class ControlProgram:
         if process.returncode:
             raise ControlError(f"{command}: {' '.join(text.split())[:_LONGEST]}")
         return text
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                self._program,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                env=self._folders.environment(),
+            )
+        except OSError as error:
+            raise ControlError(f"{self._program}: {error.strerror}") from error
 
 
 def parse_clients(table: str) -> list[MpsClient]:

@@ -1,7 +1,7 @@
 """The component's Prometheus metrics."""
 
 from collections import Counter as Tally
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import Final
 
@@ -18,42 +18,32 @@ class MpsMetrics:
     """The metrics, in a separate registry."""
 
     def __init__(self) -> None:
-        registry = self.registry = CollectorRegistry()
-        self._gpus = Gauge(
-            "gputopo_mps_gpus", "Shared GPUs of this node", ["state"], registry=registry
+        self.registry = CollectorRegistry()
+        self._gpus = self._gauge("gpus", "Shared GPUs of this node", ["state"])
+        self._clients = self._gauge("clients", "Processes that use shared GPUs")
+        self._pods = self._gauge(
+            "sharing_pods", "Pods of this node that request a share of a GPU and have not ended"
         )
-        self._clients = Gauge(
-            "gputopo_mps_clients", "Processes that use shared GPUs", registry=registry
+        self._faults = self._counter("faults", "Faults of shared GPUs that ended clients", ["kind"])
+        self._terminated = self._counter(
+            "terminated_clients", "Processes whose work on a shared GPU was ended before their pods"
         )
-        self._pods = Gauge(
-            "gputopo_mps_sharing_pods",
-            "Pods of this node that request a share of a GPU and have not ended",
-            registry=registry,
+        self._failures = self._counter(
+            "failures", "Operations that failed and are repeated", ["of"]
         )
-        self._faults = Counter(
-            "gputopo_mps_faults",
-            "Faults of shared GPUs that ended clients",
-            ["kind"],
-            registry=registry,
-        )
-        self._terminated = Counter(
-            "gputopo_mps_terminated_clients",
-            "Processes whose work on a shared GPU was ended before their pods",
-            registry=registry,
-        )
-        self._failures = Counter(
-            "gputopo_mps_failures",
-            "Operations that failed and are repeated",
-            ["of"],
-            registry=registry,
-        )
-        build = Info("gputopo_build", "Version of gputopo.", registry=registry)
+        build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
         build.info({"version": version("gputopo"), "component": "mps"})
         for kind in FAULT_KINDS:
             self._faults.labels(kind)
         for operation in OPERATIONS:
             self._failures.labels(operation)
         self.set_gpus([], 0)
+
+    def _gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+        return Gauge(f"gputopo_mps_{name}", text, labels, registry=self.registry)
+
+    def _counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+        return Counter(f"gputopo_mps_{name}", text, labels, registry=self.registry)
 
     def set_gpus(self, states: Iterable[str], clients: int) -> None:
         """Set the state of each shared GPU, and the number of clients."""

@@ -18,12 +18,15 @@ from gputopo.utility.utility import UtilityWeights
 from gputopo_explain.machines import Machine, machines_of
 from gputopo_explain.snapshot import ClusterSnapshot, snapshot_of
 from gputopo_kube.document import Document, ObjectKey
+from gputopo_scheduling.sharing import Preference, SharingKnowledge, SharingPolicy, Unknown
 from gputopo_scheduling.surroundings import (
     InterferenceFacts,
     NodeSurroundings,
     interference_facts,
     surroundings_of,
 )
+
+_SHARING: Final = SharingPolicy.of()
 
 OURS: Final = ("app.kubernetes.io/part-of", "gputopo")
 """Label of the objects that the chart installs."""
@@ -54,6 +57,7 @@ class Installation:
         queue_order: order of the queue of GPUJobs; empty if there is no queue.
         max_skip_seconds: a GPUJob that has waited longer comes first.
         utility_weights: weights of the policy Utility.
+        sharing: how sharing pods get GPUs.
         assumed: why the settings are the defaults; empty if they were read.
     """
 
@@ -66,6 +70,7 @@ class Installation:
     queue_order: str = ""
     max_skip_seconds: float = 3600.0
     utility_weights: UtilityWeights = INSTALLATION_WEIGHTS
+    sharing: SharingPolicy = _SHARING
     assumed: str = ""
 
 
@@ -103,8 +108,14 @@ class ClusterObjects:
             self[LiveKind.PODS],
             self[LiveKind.LEASES],
             resource=self.installation.resource,
+            sharing=self.sharing,
         )
         return found.without_pods(self.ended) if self.ended else found
+
+    @cached_property
+    def sharing(self) -> SharingKnowledge:
+        """What is known of workloads that share a GPU, and the policy."""
+        return SharingKnowledge.of(self.interference, self.installation.sharing)
 
     @cached_property
     def machines(self) -> Mapping[str, Machine]:
@@ -179,6 +190,18 @@ def parse_installation(deployments: Iterable[Document]) -> Installation:
         queue_order=flags.get("queue-order", ""),
         max_skip_seconds=_number(flags.get("queue-max-skip-seconds"), default.max_skip_seconds),
         utility_weights=_weights(flags.get("utility-weights")),
+        sharing=_sharing(flags),
+    )
+
+
+def _sharing(flags: Mapping[str, str]) -> SharingPolicy:
+    unknown = flags.get("sharing-unknown-pairs", "")
+    preference = flags.get("sharing-preference", "")
+    return SharingPolicy.of(
+        int(_number(flags.get("sharing-min-gain-percent"), 5)),
+        int(_number(flags.get("sharing-max-slowdown-percent"), 100)),
+        Unknown(unknown) if unknown in {*Unknown} else _SHARING.unknown,
+        Preference(preference) if preference in {*Preference} else _SHARING.preference,
     )
 
 

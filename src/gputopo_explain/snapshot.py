@@ -29,6 +29,7 @@ from gputopo_scheduling.evaluation import (
 )
 from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.restrictions import state_for
+from gputopo_scheduling.sharing import SharingKnowledge, sharing_state
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
@@ -62,6 +63,7 @@ class ClusterSnapshot:
         claims: GPUs that a Binding in flight may give to a pod.
         without: UIDs of pods of which the usages assume that they have ended and left no process.
         faults: the objects that cannot be parsed, and why. The usages lack them.
+        sharing: the policy, and what is known of workloads that share a GPU.
     """
 
     nodes: Mapping[str, GpuNode | UnreadableTopology]
@@ -69,6 +71,7 @@ class ClusterSnapshot:
     claims: Sequence[Claim] = ()
     without: frozenset[str] = frozenset()
     faults: Sequence[str] = ()
+    sharing: SharingKnowledge = field(default_factory=SharingKnowledge)
     _usages: dict[str, NodeUsage | UnreadableTopology] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -117,6 +120,9 @@ class ClusterSnapshot:
         usage = self.usages.get(node)
         if pod is None or not isinstance(usage, NodeUsage):
             return self.states.get(node)
+        if pod.shares:
+            state = sharing_state(usage, pod, self.sharing)
+            return self._restricted.setdefault(state.key, state)
         state = state_for(usage, pod)
         if not state.restrictions and state.obstacle is None:
             return self.states[node]
@@ -169,6 +175,10 @@ class ClusterSnapshot:
         kept = {name: usage for name, usage in self.usages.items() if name not in touched}
         return replace(self, without=self.without | ended, _usages=kept)
 
+    def with_sharing(self, sharing: SharingKnowledge) -> "ClusterSnapshot":
+        """Return the snapshot with other knowledge of workloads that share a GPU."""
+        return replace(self, sharing=sharing, _usages={**self.usages})
+
     def without_nodes(self, names: AbstractSet[str]) -> "ClusterSnapshot":
         """Return the snapshot as if these nodes did not exist."""
         kept = {name: node for name, node in self.nodes.items() if name not in names}
@@ -216,6 +226,7 @@ def snapshot_of(
     leases: Iterable[Document] = (),
     *,
     resource: str = RESOURCE,
+    sharing: SharingKnowledge | None = None,
 ) -> ClusterSnapshot:
     """Return the snapshot of these lists.
 
@@ -225,6 +236,7 @@ def snapshot_of(
         pods: all pods of the cluster; pods that do not request ``resource`` are skipped.
         leases: Leases of the namespace of the extenders; only the one with claims is used.
         resource: extended resource that counts the GPUs.
+        sharing: what is known of workloads that share a GPU; None for nothing.
     """
     faults: list[str] = []
     found = [each for each in _parsed_pods(pods, resource, faults) if each is not None]
@@ -236,6 +248,7 @@ def snapshot_of(
         pods=by_key,
         claims=[claim for claim in claims if waiting.get(claim.uid, True)],
         faults=faults,
+        sharing=sharing or SharingKnowledge(),
     )
 
 

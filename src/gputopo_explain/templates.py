@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.api.request import RequestAnnotations, format_request
+from gputopo.api.shares import format_sharing, share_resource
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error, quoted
@@ -124,8 +125,14 @@ def _template_of_gpu_job(raw: Document, resource: str, scheduler: str) -> Docume
             f"spec.template.spec.containers: no container {quoted(chosen)}; add a container"
         )
     amounts = _mapping(containers[names.index(chosen)], "resources")
+    name = resource
+    if spec.sharing.mode == "Allowed":
+        name = share_resource(resource)
+        _mapping(_mapping(template, "metadata"), "annotations").update(
+            format_sharing(spec.sharing.limits)
+        )
     for kind in ("requests", "limits"):
-        _mapping(amounts, kind)[resource] = str(spec.gpus_per_replica)
+        _mapping(amounts, kind)[name] = str(spec.gpus_per_replica)
     return template
 
 

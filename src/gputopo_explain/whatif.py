@@ -18,12 +18,14 @@ from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.pending.model import PodExplanation
 from gputopo_explain.pending.pods import explain_pod
 from gputopo_explain.requests import with_surroundings
+from gputopo_explain.shared_gpus import ShareOutlook, outlook
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView, parse_pod
 from gputopo_scheduling.cpu_shares import CpuShares, cpu_shares, preferred, ranks_by_share, scores
 from gputopo_scheduling.evaluation import Evaluation
 from gputopo_scheduling.restrictions import usable_gpus
+from gputopo_scheduling.sharing import shared_gpu, sharing_state
 from gputopo_scheduling.topologies import GpuNode
 from gputopo_scheduling.usage import NodeUsage
 
@@ -55,9 +57,11 @@ class ChosenNode:
     Attributes:
         equally_good: all nodes of which kube-scheduler would choose one, with this node.
         free: GPUs that are free before the pod is placed.
-        uuids: the GPUs of the pod in rank order.
+        uuids: the GPUs of the pod in rank order, or its share of a GPU.
         request: what the pod requests.
         matches: the chosen GPUs and the next best sets of the node, best first.
+        shared: the prediction for the GPU that the pod would share; None if the pod would have it
+            alone.
     """
 
     node: str
@@ -67,6 +71,7 @@ class ChosenNode:
     uuids: Sequence[GpuUuid]
     request: PlacementRequest
     matches: Sequence[Match]
+    shared: ShareOutlook | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +169,14 @@ def _chosen(
     usage = usages[node]
     around = surroundings_on_node(request, objects.surroundings[node].neighbours)
     free, usable = usage.free, usable_gpus(usage, view)
+    if view.shares:
+        state = sharing_state(usage, view, objects.snapshot.sharing)
+        free, usable = state.free, state.usable(state.free)
     matches = ranking(usage.topology, free, request, None, around, usable, most=1 + runners_up)
     uuids = [usage.topology.uuid_of[index] for index in matches[0].gpus]
-    return ChosenNode(node, nodes, usage.topology, usage.free, uuids, request, matches)
+    chosen = ChosenNode(node, nodes, usage.topology, free, uuids, request, matches)
+    if not view.shares:
+        return chosen
+    share = shared_gpu(usage, view, matches[0].gpus[0], objects.snapshot.sharing)
+    beside = None if share.option is None else outlook(node, share.option)
+    return replace(chosen, uuids=[share.share], shared=beside)

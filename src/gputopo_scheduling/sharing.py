@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from gputopo.api.annotations import AnnotationError
+from gputopo.api.profile import MAX_SHARES
 from gputopo.api.shares import SharingLimits, gpu_of, parse_sharing, share_id, usable_bytes
 from gputopo.sharing.choice import SharingDecision, SharingReason, SharingSettings
 from gputopo.sharing.decision import decide_sharing
@@ -56,6 +57,14 @@ class Unknown(StrEnum):
     TRY = "Try"
 
 
+class ShareKind(StrEnum):
+    """How a pod got its share: of an idle GPU, by a prediction, or to measure unknown speeds."""
+
+    ALONE = "alone"
+    PREDICTED = "predicted"
+    TRIED = "tried"
+
+
 class Preference(StrEnum):
     """Which GPU a sharing pod gets if sharing pays and other GPUs are idle."""
 
@@ -75,6 +84,18 @@ class SharingPolicy:
     unknown: Unknown = Unknown.EXCLUSIVE
     preference: Preference = Preference.SHARED
     max_slowdown_percent: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        min_gain_percent: int = 5,
+        max_slowdown_percent: int = 100,
+        unknown: Unknown = Unknown.EXCLUSIVE,
+        preference: Preference = Preference.SHARED,
+    ) -> "SharingPolicy":
+        """Return the policy for the extender's settings. The nodes limit the number of pods."""
+        settings = SharingSettings(margin=1 + min_gain_percent / 100, max_jobs=MAX_SHARES)
+        return cls(settings, unknown, preference, max_slowdown_percent)
 
 
 @dataclass(frozen=True)
@@ -155,6 +176,13 @@ class ChosenShare:
 
     share: GpuUuid
     option: ShareOption | None
+
+    @property
+    def kind(self) -> "ShareKind":
+        """How the pod got the share."""
+        if self.option is None:
+            return ShareKind.ALONE
+        return ShareKind.PREDICTED if self.option.is_known else ShareKind.TRIED
 
 
 def sharing_limits(pod: PodView) -> SharingLimits:
@@ -277,9 +305,9 @@ def _option(
     used = {share for share in others if gpu_of(share) == usage.topology.uuid_of[gpu]}
     if len(pods) < len(used):
         return ShareOption(gpu, beside, None, _NOT_KNOWN)
-    if not _memory_fits(usage, gpu, (*pods, pod)):
+    if len(pods) < usage.most_pods_per_gpu and not _memory_fits(usage, gpu, (*pods, pod)):
         return ShareOption(gpu, beside, None, _NO_MEMORY)
-    policy, model = knowledge.policy, usage.topology.gpus[gpu].model
+    policy, model = knowledge.policy, usage.topology.gpu_at[gpu].model
     settings = replace(
         policy.settings, max_jobs=min(policy.settings.max_jobs, usage.most_pods_per_gpu)
     )
@@ -296,7 +324,7 @@ def _option(
 
 
 def _memory_fits(usage: NodeUsage, gpu: GpuIndex, pods: Iterable[PodView]) -> bool:
-    size = usage.topology.gpus[gpu].memory_bytes
+    size = usage.topology.gpu_at[gpu].memory_bytes
     needed = sum(sharing_limits(pod).memory_on(size, usage.most_pods_per_gpu) for pod in pods)
     return needed <= usable_bytes(size)
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from gputopo.api.names import GPUS_ANNOTATION
-from gputopo.api.v1alpha1 import ObservedGpu
+from gputopo.api.shares import conflicting, gpu_of, is_share
+from gputopo.api.v1alpha1 import ObservedGpu, ObservedShare
 from gputopo_kube.document import ObjectKey
 from gputopo_view.placed_pods import PlacedPod
 from gputopo_view.published import PublishedNode
@@ -17,7 +18,9 @@ NO_POD: Final = "kubelet's pod-resources list names a pod that does not exist"
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """One GPU, and one container that uses this GPU or should use it by the scheduler's choice.
+    """One GPU, and one container that uses it, or that should use it by the scheduler's choice.
+
+    The container has the whole GPU or a share of it.
 
     Attributes:
         index: index of the GPU on its node; None if the node has no such GPU.
@@ -31,6 +34,7 @@ class GpuUse:
         difference: how the annotation and kubelet's list differ; None if they agree, or if
             kubelet has not admitted the pod yet.
         pod_deleted: whether the pod was deleted or has ended, but one of its processes runs.
+        share: device ID of the share of the GPU; None for a whole GPU.
     """
 
     node: str
@@ -46,6 +50,7 @@ class GpuUse:
     observed: bool = False
     difference: str | None = None
     pod_deleted: bool = False
+    share: str | None = None
 
     @property
     def pod_name(self) -> str | None:
@@ -60,6 +65,7 @@ class _User(NamedTuple):
 
 
 _Ranks: TypeAlias = Mapping[_User, int]
+_Seen: TypeAlias = ObservedGpu | ObservedShare
 _Pods: TypeAlias = Mapping[ObjectKey, PlacedPod]
 
 
@@ -82,18 +88,25 @@ def _uses_of_node(node: PublishedNode, live: Sequence[PlacedPod], pods: _Pods) -
     if node.fault is not None:
         yield GpuUse(node.name, None, None, difference=f"its GPUTopology is invalid: {node.fault}")
     intended = _intended_users(live)
+    observed = _observed_users(node)
     # GPUs that the node does not have come last.
     last = len(node.index_of)
-    for uuid in sorted(
-        {*node.index_of, *intended}, key=lambda uuid: (node.index_of.get(uuid, last), uuid)
-    ):
-        observed = _observed_user(node.observed.get(uuid))
-        users = sorted({*intended[uuid], *([observed] if observed else [])})
+    gpus = {*node.index_of, *map(gpu_of, intended)}
+    devices: dict[str, set[str]] = defaultdict(set)
+    for device in (*intended, *observed):
+        devices[gpu_of(device)].add(device)
+    for uuid in sorted(gpus, key=lambda uuid: (node.index_of.get(uuid, last), uuid)):
+        users = [
+            (device, user)
+            for device in sorted(devices[uuid], key=_device_order)
+            for user in sorted({*intended.get(device, ()), *observed.get(device, ())})
+        ]
         if not users:
             unhealthy = _why_unhealthy(node.observed.get(uuid))
             yield GpuUse(node.name, node.index_of.get(uuid), uuid, unhealthy)
-        for user in users:
-            yield _use(node, uuid, user, intended[uuid], observed=user == observed, pods=pods)
+        for device, user in users:
+            seen = observed.get(device, {}).get(user)
+            yield _use(node, device, user, intended, seen=seen, pods=pods)
     for pod in live:
         if pod.fault is not None:
             yield GpuUse(
@@ -103,41 +116,61 @@ def _uses_of_node(node: PublishedNode, live: Sequence[PlacedPod], pods: _Pods) -
             )
 
 
+def _device_order(device: str) -> tuple[int, str]:
+    """Return a sort key: the GPU as a whole, then its shares by number."""
+    return len(device), device
+
+
 def _intended_users(live: Sequence[PlacedPod]) -> Mapping[str, _Ranks]:
-    """Return for each GPU UUID the containers that get it by an annotation, and its rank there."""
+    """Return for each device the containers that get it by an annotation, and its rank there."""
     intended: dict[str, dict[_User, int]] = defaultdict(dict)
     for pod in live:
-        for container, uuids in pod.gpus.items():
-            for rank, uuid in enumerate(uuids):
-                intended[uuid][_User(*pod.view.key, container)] = rank
-    return intended
+        for container, devices in pod.gpus.items():
+            for rank, device in enumerate(devices):
+                intended[device][_User(*pod.view.key, container)] = rank
+    return dict(intended)
 
 
-def _observed_user(gpu: ObservedGpu | None) -> _User | None:
-    if gpu is None or not gpu.pod:
-        return None
-    return _User(gpu.namespace or "", gpu.pod, gpu.container or "")
+def _observed_users(node: PublishedNode) -> Mapping[str, Mapping[_User, _Seen]]:
+    """Return for each device of a node the container that has it."""
+    seen: list[tuple[str, _Seen]] = []
+    for uuid, gpu in node.observed.items():
+        # If pods share a GPU, the GPU's own user is the first of them.
+        seen += [(share.id, share) for share in gpu.shares] if gpu.shares else [(uuid, gpu)]
+    return {
+        device: {_User(each.namespace or "", each.pod, each.container or ""): each}
+        for device, each in seen
+        if each.pod
+    }
 
 
 def _use(
-    node: PublishedNode, uuid: str, user: _User, intended: _Ranks, *, observed: bool, pods: _Pods
+    node: PublishedNode,
+    device: str,
+    user: _User,
+    intended: Mapping[str, _Ranks],
+    *,
+    seen: _Seen | None,
+    pods: _Pods,
 ) -> GpuUse:
-    gpu = node.observed.get(uuid)
-    deleted = bool(observed and gpu and gpu.pod_deleted)
+    uuid = gpu_of(device)
+    gpu, rank = node.observed.get(uuid), intended.get(device, {}).get(user)
+    deleted = bool(seen and seen.pod_deleted)
     # By now another pod may have the name of the deleted pod.
     pod = None if deleted else pods.get(ObjectKey(user.namespace, user.pod))
-    difference = _unknown_gpu(node, uuid) or _shared_gpu(user, intended)
+    difference = _unknown_gpu(node, uuid) or _chosen_twice(device, user, intended)
     if difference is None and not deleted:
-        difference = _difference(pod, gpu, intended=user in intended, observed=observed)
+        difference = _difference(pod, seen, intended=rank is not None)
     return GpuUse(
         *(node.name, node.index_of.get(uuid), uuid, _why_unhealthy(gpu), user.namespace, user.pod),
-        uid=pod.view.uid if pod else gpu.pod_uid if gpu else None,
+        uid=pod.view.uid if pod else seen.pod_uid if seen else None,
         container=user.container or None,
         since=pod.since if pod else None,
-        rank=intended.get(user),
-        observed=observed,
+        rank=rank,
+        observed=seen is not None,
         difference=difference,
         pod_deleted=deleted,
+        share=device if is_share(device) else None,
     )
 
 
@@ -151,25 +184,27 @@ def _unknown_gpu(node: PublishedNode, uuid: str) -> str | None:
     return "the node has no such GPU" if node.index_of else NO_GPUS
 
 
-def _shared_gpu(user: _User, intended: _Ranks) -> str | None:
-    others = [f"{each.namespace}/{each.pod}" for each in intended if each != user]
-    return (
-        f"this GPU was also chosen for {' and '.join(others)}"
-        if others and user in intended
-        else None
-    )
+def _chosen_twice(device: str, user: _User, intended: Mapping[str, _Ranks]) -> str | None:
+    """Return which other containers got the device, or one that excludes it, by an annotation."""
+    if user not in intended.get(device, {}):
+        return None
+    others = {
+        f"{each.namespace}/{each.pod}"
+        for other in conflicting(device)
+        for each in intended.get(other, ())
+        if (other, each) != (device, user)
+    }
+    return f"this GPU was also chosen for {' and '.join(sorted(others))}" if others else None
 
 
-def _difference(
-    pod: PlacedPod | None, gpu: ObservedGpu | None, *, intended: bool, observed: bool
-) -> str | None:
+def _difference(pod: PlacedPod | None, seen: _Seen | None, *, intended: bool) -> str | None:
     if pod is None:
         return NO_POD
-    if observed and gpu and gpu.pod_uid not in {None, pod.view.uid}:
-        return f"kubelet's pod-resources list has an earlier pod of this name, {gpu.pod_uid}"
-    if intended and not observed and pod.view.running:
+    if seen and seen.pod_uid not in {None, pod.view.uid}:
+        return f"kubelet's pod-resources list has an earlier pod of this name, {seen.pod_uid}"
+    if intended and not seen and pod.view.running:
         return "missing from kubelet's pod-resources list"
-    if observed and not intended:
+    if seen and not intended:
         return _why_not_intended(pod)
     return None
 

@@ -218,7 +218,8 @@ def test_resource_and_scheduler_name_reach_everything_that_needs_them(
     scheduler = configuration(everything)
     assert scheduler["profiles"][0]["schedulerName"] == "links"
     assert scheduler["extenders"][0]["managedResources"] == [
-        {"name": "example.com/gpu", "ignoredByScheduler": False}
+        {"name": "example.com/gpu", "ignoredByScheduler": False},
+        {"name": "example.com/gpu-share", "ignoredByScheduler": False},
     ]
     policy = str(find(everything, "ValidatingAdmissionPolicy", "gputopo-scheduler-name")["spec"])
     assert "gputopo.io/gpu" not in policy
@@ -278,6 +279,8 @@ def test_only_the_extender_binds_pods_and_only_the_operator_resizes_them(
         # Measurements with several numbers of CPUs; the original CPUs are kept in an annotation.
         ("gputopo-operator", "pods/status"),
         ("gputopo-operator", "pods/resize"),
+        # The last pod of a shared GPU, if sharing does not pay and the pod allows it.
+        ("gputopo-operator", "pods/eviction"),
     }
 
 
@@ -347,17 +350,21 @@ def test_policies_and_user_roles_are_optional_and_their_absence_is_a_warning(hel
 
 def test_policies_that_change_pods_need_a_cluster_that_serves_them(helm: Helm) -> None:
     served = ["admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"]
-    label, facts = "gputopo-tuned-label", "gputopo-facts"
+    label, facts, sharing = "gputopo-tuned-label", "gputopo-facts", "gputopo-sharing"
     for values, cluster, rendered in (
         ({}, served, [facts, label]),
         ({}, [], []),
         ({"facts": {"enabled": False}}, served, [label]),
         ({"enabled": False}, served, []),
     ):
-        objects = helm.render({"admissionPolicies": values}, served=cluster)
-        for kind in ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"):
-            names = [each["metadata"]["name"] for each in objects if each["kind"] == kind]
-            assert sorted(names) == rendered, values
+        for shares in (False, True):
+            objects = helm.render(
+                {"admissionPolicies": values, "sharing": {"enabled": shares}}, served=cluster
+            )
+            expected = sorted([*rendered, *([sharing] if shares and rendered else [])])
+            for kind in ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"):
+                names = [each["metadata"]["name"] for each in objects if each["kind"] == kind]
+                assert sorted(names) == expected, values
 
 
 def test_a_release_of_another_name_names_its_objects_and_accounts_after_it(helm: Helm) -> None:

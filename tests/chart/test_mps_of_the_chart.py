@@ -45,7 +45,8 @@ def test_containers_can_mount_its_folders(everything: list[Object]) -> None:
     paths = {each["name"]: each["hostPath"]["path"] for each in pod_of(daemons)["volumes"]}
     default = MpsSettings(node="n1")
     assert mounts["run"] == paths["run"] == str(default.run_dir)
-    assert (mounts["shm"], paths["shm"]) == ("/dev/shm", str(default.shm_dir))  # noqa: S108
+    shared_memory = (mounts["shm"], paths["shm"])
+    assert shared_memory == ("/dev/shm", str(default.shm_dir))  # noqa: S108
     (prepare,) = pod_of(daemons)["initContainers"]
     assert prepare["command"][-2:] == [str(default.shm_dir), "8g"]
     assert prepare["volumeMounts"] == [

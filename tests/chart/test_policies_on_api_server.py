@@ -225,7 +225,13 @@ def test_a_pod_without_gpus_chooses_its_scheduler(server: ApiServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["deployment-with-annotations", "deployment-measured", "deployment-auto"]
+    "name",
+    [
+        "deployment-with-annotations",
+        "deployment-measured",
+        "deployment-auto",
+        "deployment-sharing",
+    ],
 )
 def test_example_of_other_pods_is_accepted(server: ApiServer, name: str) -> None:
     path = Path(__file__).parents[2] / "examples" / f"{name}.yaml"

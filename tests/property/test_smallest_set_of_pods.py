@@ -28,7 +28,7 @@ users = st.lists(st.tuples(st.integers(1, 4), st.integers(-1, 3), st.booleans())
 @fuzzed
 @given(users, st.integers(-1, 9))
 def test_no_other_set_of_pods_has_a_lower_cost(candidates: list[NodeUser], missing: int) -> None:
-    found = smallest_set(candidates, missing)
+    found = smallest_set([(each,) for each in candidates], missing)
     enough = [
         chosen
         for size in range(len(candidates) + 1)

@@ -9,6 +9,7 @@ import yaml
 
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint, parse_measuring
 from gputopo.api.names import RESOURCE
+from gputopo.api.shares import SharingLimits, parse_sharing
 from gputopo.api.tuning import Amounts, ResourcesMode, TuningRequest, parse_tuning_request
 from gputopo.patterns.model import Pattern, PatternEdge, chain, custom, ring, star
 from gputopo.placement.model import PlacementRequest, PolicyName
@@ -34,6 +35,7 @@ EXPECTED: dict[str, tuple[Pattern, bool]] = {
     "gpujob-measured": (ring(2), True),
     "gpujob-auto": (ring(2), True),
     "gpujob-queued": (ring(2), True),
+    "gpujob-sharing": (ring(1), False),
 }
 
 
@@ -61,6 +63,29 @@ def test_example_requests_the_pattern_that_it_describes(name: str) -> None:
     pattern, sensitive = EXPECTED[name]
     request = request_of(yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text()))
     assert request == PlacementRequest(pattern, sensitive)
+
+
+def test_sharing_examples_request_one_share_with_limits() -> None:
+    job = yaml.safe_load((EXAMPLES / "gpujob-sharing.yaml").read_text())
+    job["metadata"] |= {"uid": "uid-job", "namespace": "default"}
+    known = parse_gpu_job(job)
+    assert known.spec is not None, known.spec_error
+    of_job = child_job(known, known.spec, None, PodDefaults())["spec"]["template"]
+    deployment = yaml.safe_load((EXAMPLES / "deployment-sharing.yaml").read_text())
+    limits = []
+    for template in (of_job, deployment["spec"]["template"]):
+        template["metadata"] |= {"uid": "uid-pod", "name": "pod", "namespace": "default"}
+        template["metadata"]["resourceVersion"] = "1"
+        view = parse_gpu_pod(template, RESOURCE)
+        assert view is not None
+        request = placement_request(view, resource=RESOURCE, default_policy=PolicyName.PRESERVE)
+        assert isinstance(request, PlacementRequest), request
+        assert (view.shares, request.size) == (True, 1)
+        limits.append(parse_sharing(view.annotations))
+    assert limits == [
+        SharingLimits(6 * 2**30, 60, moves=True),
+        SharingLimits(4 * 2**30, 50, moves=True, ends_itself=True),
+    ]
 
 
 def test_measured_deployment_names_its_workload_and_a_counter_of_steps() -> None:

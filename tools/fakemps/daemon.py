@@ -33,6 +33,9 @@ def run(*, background: bool, multiuser: bool) -> None:
         if os.fork():
             os._exit(0)
         os.setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for descriptor in range(3):
+            os.dup2(nothing, descriptor)
     (pipe_directory() / PID_FILE).write_text(f"{os.getpid()}\n")
     log("Control", f"Starting control daemon using socket {pipe_directory() / CONTROL_SOCKET}")
     daemon = Daemon(multiuser=multiuser)

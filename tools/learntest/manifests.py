@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from gputopo.api.measuring import MeasuringRequest, format_measuring
@@ -23,6 +24,7 @@ class Run:
         measuring: what the pod requests to measure.
         plain: whether it is a plain pod, and not a GPUJob.
         folder: folder of the node that the container has at the same path.
+        sharing: ``GPUJob.spec.sharing``; empty for a job with a GPU of its own.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Run:
     measuring: MeasuringRequest = field(default_factory=MeasuringRequest)
     plain: bool = False
     folder: str | None = None
+    sharing: Mapping[str, Any] = MappingProxyType({})
 
 
 def pod(run: Run, image: str) -> Object:
@@ -60,6 +63,8 @@ def job(run: Run, image: str) -> Object:
         spec["placement"] = {"policy": run.policy}
     if profiling := _profiling(run.measuring):
         spec["profiling"] = profiling
+    if run.sharing:
+        spec["sharing"] = dict(run.sharing)
     return {
         "apiVersion": API_VERSION,
         "kind": "GPUJob",

@@ -9,7 +9,7 @@ from gputopo.api.shares import share_resource
 
 NAMESPACE: Final = "gputopo-sharing"
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
-CLIENT: Final = "/opt/trainer/mps_client.py"
+CLIENT: Final = "/opt/trainer/fakemps/client.py"
 
 _SHOW: Final = 'echo "$CUDA_VISIBLE_DEVICES"; echo "$CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"; '
 _WHOLE: Final = _SHOW + "sleep {seconds:g}"

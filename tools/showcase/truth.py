@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gputopo.api.annotations import parse_gpus
 from gputopo.api.names import RESOURCE
+from gputopo.api.shares import gpu_of, share_resource
 from showcase.kubectl import Kubectl, Object
 
 _AGENT = "app.kubernetes.io/component=deviceplugin"
@@ -30,14 +31,14 @@ resources = [
     for pod in listed.pod_resources
     for container in pod.containers
     for devices in container.devices
-    if devices.resource_name == RESOURCE
+    if devices.resource_name in (RESOURCE, RESOURCE + "-share")
 ]
 with open("/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint") as file:
     data = json.load(file)["Data"]
 checkpoint = [
     [entry["PodUID"], entry["ContainerName"], sum(entry["DeviceIDs"].values(), [])]
     for entry in data["PodDeviceEntries"] or []
-    if entry["ResourceName"] == RESOURCE
+    if entry["ResourceName"] in (RESOURCE, RESOURCE + "-share")
 ]
 print(json.dumps({"podresources": resources, "checkpoint": checkpoint}))
 """
@@ -45,14 +46,14 @@ print(json.dumps({"podresources": resources, "checkpoint": checkpoint}))
 
 @dataclass(frozen=True, slots=True)
 class ContainerGpus:
-    """One running container and its GPUs by every source; UUIDs.
+    """One running container and its GPUs by every source: UUIDs, or the device IDs of shares.
 
     Attributes:
         annotated: ``gputopo.io/gpus``, in rank order.
         visible: ``CUDA_VISIBLE_DEVICES`` inside the container, in order.
         device_nodes: the GPUs whose ``/dev/nvidiaN`` the container has, by its major:minor.
-        podresources: GPUs in kubelet's pod-resources list.
-        checkpoint: GPUs in kubelet's checkpoint file.
+        podresources: devices in kubelet's pod-resources list.
+        checkpoint: devices in kubelet's checkpoint file.
     """
 
     namespace: str
@@ -68,9 +69,11 @@ class ContainerGpus:
     @property
     def agrees(self) -> bool:
         """Whether all sources agree, rank order included."""
+        gpus = tuple(map(gpu_of, self.annotated))
         return (
-            self.annotated == self.visible
-            and set(self.annotated) == self.device_nodes == self.podresources == self.checkpoint
+            gpus == self.visible
+            and set(gpus) == self.device_nodes
+            and set(self.annotated) == self.podresources == self.checkpoint
             and len(self.annotated) > 0
         )
 
@@ -90,7 +93,8 @@ def read_containers(kubectl: Kubectl, pods: Sequence[Object]) -> list[ContainerG
         _read_container(kubectl, pod, container["name"], records, uuids)
         for pod in pods
         for container in pod["spec"]["containers"]
-        if RESOURCE in container.get("resources", {}).get("limits", {})
+        if {RESOURCE, share_resource(RESOURCE)}
+        & container.get("resources", {}).get("limits", {}).keys()
     ]
 
 

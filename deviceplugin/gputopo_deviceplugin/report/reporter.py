@@ -256,6 +256,12 @@ class StatusReporter:
             processes_visible=observation.processes_visible,
             numa_published=observation.numa is not None and observation.numa.holds,
         )
+        shares = [len(gpu.shares or ()) for gpu in observation.gpus]
+        self._metrics.set_shares(
+            used=sum(shares),
+            gpus=sum(map(bool, shares)),
+            unshareable=sum(gpu.sharing_fault is not None for gpu in observation.gpus),
+        )
         if self._nri is not None:
             self._metrics.set_nri(connected=self._nri.condition.holds, unbound=self._nri.unbound)
 

@@ -44,6 +44,7 @@ class Decision:
         generation: generation of the GPUTopology.
         reason: policy, pattern and bandwidth sensitivity, for the log.
         annotations: annotations that the Binding writes to the pod.
+        shared: the share of the GPU that the pod gets; None for whole GPUs.
     """
 
     claim: Claim
@@ -51,6 +52,7 @@ class Decision:
     match: Match
     reason: str
     annotations: Mapping[str, str]
+    shared: SharedGpu | None = None
 
     def is_current(self, usage: NodeUsage | UnreadableTopology | None, pod: PodView) -> bool:
         """Return whether the node is ready, its topology unchanged and its GPUs healthy.
@@ -127,6 +129,7 @@ def decide(
             GPUS_ANNOTATION: gpus.dump(),
             PLACEMENT_ANNOTATION: placement_annotation(figures, replay),
         },
+        shared=shared,
     )
 
 

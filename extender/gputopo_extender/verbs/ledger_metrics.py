@@ -59,7 +59,7 @@ class LedgerCollector(Collector):
         )
         shared = GaugeMetricFamily(
             "gputopo_ledger_shared_gpus",
-            "GPUs annotated on more than one live pod; 0 in normal operation.",
+            "GPUs annotated on several live pods that do not all have shares; normally 0.",
         )
         published = list(self._ledger.usages().values())
         usages = [usage for usage in published if isinstance(usage, NodeUsage)]

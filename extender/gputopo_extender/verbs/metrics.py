@@ -15,6 +15,7 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.ledger_metrics import LedgerCollector
 from gputopo_kube.reflector import Reflector
 from gputopo_scheduling.evaluation import Evaluation, MisfitKind
+from gputopo_scheduling.sharing import ShareKind
 
 _BYTES_PER_MB: Final = 1_000_000
 _SECONDS: Final = (
@@ -88,6 +89,12 @@ class Metrics:
             ["outcome"],
             registry=self.registry,
         )
+        self._shares = Counter(
+            "gputopo_extender_placed_shares",
+            "Pods that got a share: of an idle GPU, by a prediction, or to measure unknown speeds.",
+            ["kind"],
+            registry=self.registry,
+        )
         self._effective = Histogram(
             "gputopo_placement_effective_bandwidth_bytes_per_second",
             "Effective bandwidth of the GPUs given to pods of more than one GPU, by its model.",
@@ -109,6 +116,8 @@ class Metrics:
             self._filtered.labels(reason)
         for outcome in BindOutcome:
             self._binds.labels(outcome)
+        for kind in ShareKind:
+            self._shares.labels(kind)
 
     def watch_leader(self, leads: Callable[[], bool | None]) -> None:
         """Show whether the kube-scheduler of this pod leads; ``leads()`` is None if unknown."""
@@ -126,11 +135,13 @@ class Metrics:
         self.resolved(result)
 
     def resolved(self, result: BindResult) -> None:
-        """Record the wait and the effective bandwidth of a pod that was bound."""
+        """Record the wait, the share and the effective bandwidth of a pod that was bound."""
         if result.decision is None:
             return
         pod, match = self._ledger.get_pod(result.decision.claim.uid), result.decision.match
         if pod is not None and pod.created is not None:
             self._waits.observe(max(0.0, self._clock() - pod.created))
+        if result.decision.shared is not None:
+            self._shares.labels(result.decision.shared.kind).inc()
         if match.effective_mb_per_s is not None and match.model is not None:
             self._effective.labels(match.model).observe(match.effective_mb_per_s * _BYTES_PER_MB)

@@ -148,6 +148,11 @@ class NodeTopology:
         return table
 
     @cached_property
+    def gpu_at(self) -> Mapping[GpuIndex, Gpu]:
+        """The GPUs by index. Indices can have gaps, so an index is no position in ``gpus``."""
+        return {gpu.index: gpu for gpu in self.gpus}
+
+    @cached_property
     def index_of(self) -> Mapping[GpuUuid, GpuIndex]:
         """Index of each GPU by its UUID."""
         return {gpu.uuid: gpu.index for gpu in self.gpus}

@@ -72,7 +72,7 @@ def select_uses(
             )
         found = [use for use in found if use.node == query.node]
     if query.gpu:
-        found = [use for use in found if query.gpu in {use.uuid, str(use.index)}]
+        found = [use for use in found if query.gpu in {use.uuid, use.share, str(use.index)}]
         if not found:
             raise InputError(
                 f"gpu: {quoted(query.gpu)} is not the UUID or index of a GPU of the selected nodes"
@@ -100,6 +100,7 @@ def _document(use: GpuUse) -> dict[str, object]:
         "uuid": use.uuid,
         "unhealthy": use.unhealthy,
         "pod": user if use.pod else None,
+        "share": use.share,
         "intendedRank": use.rank,
         "observed": use.observed,
         "difference": use.difference,
@@ -109,18 +110,22 @@ def _document(use: GpuUse) -> dict[str, object]:
 
 def _lines(found: Sequence[GpuUse]) -> Iterator[RenderableType]:
     if found:
+        shared = any(use.share for use in found)
         yield output.table(
-            *("NODE", "GPU>", "UUID", "POD", "CONTAINER", "SINCE", "INTENDED", "OBSERVED", "STATE"),
-            rows=map(_row, found),
+            *("NODE", "GPU>", *(["SHARE>"] if shared else []), "UUID", "POD", "CONTAINER", "SINCE"),
+            *("INTENDED", "OBSERVED", "STATE"),
+            rows=(_row(use, shared=shared) for use in found),
         )
         yield Text()
     yield Text(summarize_uses(found))
 
 
-def _row(use: GpuUse) -> tuple[str, ...]:
+def _row(use: GpuUse, *, shared: bool) -> tuple[str, ...]:
+    share = use.share.rpartition("::")[2] if use.share else "-"
     return (
         use.node or "-",
         "-" if use.index is None else str(use.index),
+        *([share] if shared else []),
         use.uuid or "-",
         use.pod_name or "-",
         use.container or "-",
@@ -152,5 +157,7 @@ def summarize_uses(found: Sequence[GpuUse]) -> str:
     gpus = {(use.node, use.uuid) for use in found if use.index is not None}
     used = {(use.node, use.uuid) for use in found if use.index is not None and use.pod}
     differ = sum(use.difference is not None for use in found)
+    shared = {(use.node, use.uuid) for use in found if use.index is not None and use.share}
+    in_shares = f" ({len(shared)} shared)" if shared else ""
     result = f"{differ} DIFFER{'S' * (differ == 1)}" if differ else "no differences"
-    return f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}, {len(used)} in use; {result}"
+    return f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}, {len(used)} in use{in_shares}; {result}"

@@ -28,6 +28,7 @@ from gputopo_cli.shared.pending import (
     names,
     reasons_table,
 )
+from gputopo_cli.shared.shares import share_document, shares_table
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.whatif import ChosenNode, NodeOption, WhatIf, place_live
 from gputopo_kube.document import ObjectKey
@@ -46,7 +47,7 @@ def write_live_placement(
     _reject_options(options, live)
     objects = _changed(read_objects(options.context), live)
     pod = (
-        pod_of_options(options, objects)
+        pod_of_options(options, objects, share=live.share)
         if live.manifest is None
         else pod_of_manifest(live.manifest, objects)
     )
@@ -76,11 +77,11 @@ def _reject_options(options: PlaceOptions, live: LiveOptions) -> None:
     )
     job_options = (options.gpus, options.pattern, options.edges or None, options.sensitive)
     if live.manifest is not None and any(
-        each is not None for each in (*job_options, options.policy)
+        each is not None for each in (*job_options, options.policy, live.share or None)
     ):
         raise InputError(
             "filename: the manifest states the job: leave out --gpus, --pattern, --edges, "
-            "--sensitive and --policy"
+            "--sensitive, --share and --policy"
         )
 
 
@@ -112,6 +113,7 @@ def _document(found: WhatIf, objects: ClusterObjects) -> dict[str, object]:
         "uuids": [*chosen.uuids] if chosen else [],
         **(match_document(chosen.matches[0]) if chosen else {"gpus": None}),
         "model": chosen and chosen.matches[0].model,
+        "sharedGpu": chosen and chosen.shared and share_document(chosen.shared),
         "request": request
         and {
             "gpus": request.size,
@@ -180,6 +182,11 @@ def _chosen_lines(found: WhatIf, chosen: ChosenNode) -> Iterator[RenderableType]
     model = f", effective bandwidth by {best.model}" if best.model else ""
     reason = f" ({request.sensitivity_reason}), policy {to_word(request.policy)}"
     yield Text(output.one_line(f"{describe_request(request)}{reason}{model}"))
+    if chosen.shared:
+        yield Text(f"shares the GPU with {names(chosen.shared.beside)}")
+    if found.explanation.shared_gpus:
+        yield Text()
+        yield shares_table(found.explanation.shared_gpus)
     yield Text()
     yield matches_table(chosen.matches)
     yield Text()

@@ -75,6 +75,12 @@ class LiveOptions:
             " input.",
         ),
     ] = None
+    share: Annotated[
+        bool,
+        typer.Option(
+            "--share", help="With --live: the job shares its GPU with others (docs/use/sharing.md)."
+        ),
+    ] = False
     node: Annotated[
         str | None, typer.Option("--node", metavar="NAME", help="With --live: only this node.")
     ] = None

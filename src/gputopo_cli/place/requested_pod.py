@@ -6,6 +6,7 @@ from typing import Any, Final
 import yaml
 
 from gputopo.api.request import RequestAnnotations, format_request
+from gputopo.api.shares import share_resource
 from gputopo.patterns.declared import DeclaredPattern
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_cli.place.options import PlaceOptions
@@ -24,14 +25,18 @@ _SENSITIVITY: Final = {
 }
 
 
-def pod_of_options(options: PlaceOptions, objects: ClusterObjects) -> Document:
-    """Return a pod of one container that requests the GPUs of the options.
+def pod_of_options(
+    options: PlaceOptions, objects: ClusterObjects, *, share: bool = False
+) -> Document:
+    """Return a pod of one container that requests the GPUs of the options, or a share of one.
 
     Raises:
         InputError: if the number of GPUs is missing, or an edge is invalid.
     """
     if options.gpus is None:
         raise InputError("gpus: is required without --filename")
+    if share and options.gpus != 1:
+        raise InputError(f"gpus: {options.gpus} is not allowed with --share; must be 1")
     edges = parse_edges(options.edges)
     request = RequestAnnotations(
         pattern=_pattern(options, has_edges=bool(edges)),
@@ -40,7 +45,8 @@ def pod_of_options(options: PlaceOptions, objects: ClusterObjects) -> Document:
         policy=options.policy,
     )
     settings = objects.installation
-    amounts = {settings.resource: str(options.gpus)}
+    name = share_resource(settings.resource) if share else settings.resource
+    amounts = {name: str(options.gpus)}
     container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
     workload = {
         "kind": "Pod",

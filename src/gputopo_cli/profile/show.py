@@ -6,7 +6,7 @@ from itertools import chain
 from rich.console import RenderableType
 from rich.text import Text
 
-from gputopo.api.profile import GPUProfile, Sample, WorkloadFacts
+from gputopo.api.profile import GPUProfile, Sample, SharingFact, WorkloadFacts
 from gputopo_cli.profile.counters import (
     COUNTER_COLUMNS,
     LOAD_COLUMNS,
@@ -155,6 +155,19 @@ def _fact_tables(facts: WorkloadFacts) -> Iterator[RenderableType]:
             ],
         ),
         (
+            "speed while other workloads share the GPU, relative to the speed alone",
+            ("BESIDE", "SPEED>", "95 % INTERVAL", "SAMPLES>"),
+            [
+                (
+                    output.one_line(", ".join(fact.beside)),
+                    f"{fact.speed_permille / 10:g} %",
+                    _interval(fact),
+                    str(fact.samples),
+                )
+                for fact in facts.sharing
+            ],
+        ),
+        (
             "throughput by number of GPUs",
             ("GPUS>", "STEPS/S", "SOURCE"),
             [
@@ -185,6 +198,17 @@ def _fact_tables(facts: WorkloadFacts) -> Iterator[RenderableType]:
     yield from chain.from_iterable(shown)
 
 
+def _interval(fact: SharingFact) -> str:
+    """Return the 95 % interval of a speed.
+
+    >>> _interval(SharingFact(beside=["a/b"], speed_permille=800, ci_permille=50, samples=3))
+    '76..84 %'
+    """
+    half = fact.speed_permille * fact.ci_permille / 1000
+    low, high = (f"{(fact.speed_permille + sign * half) / 10:.0f}" for sign in (-1, 1))
+    return f"{low}..{high} %"
+
+
 def _sample_table(samples: Sequence[Sample]) -> RenderableType:
     columns = (
         *("END", "SECONDS>", "GPUS>", "GB/S>", "CPUS>", "STEPS/S"),
@@ -203,9 +227,15 @@ def _sample_row(sample: Sample) -> tuple[str, ...]:
         _rate(sample.micro_steps_per_second, sample.ci_permille),
         output.format_number(sample.traffic.bytes_per_step / 1e9) if sample.traffic else "-",
         sample.traffic.pattern if sample.traffic else "-",
-        ", ".join(sample.node_neighbours) or "-",
+        _beside(sample),
         sample.pod_uid,
     )
+
+
+def _beside(sample: Sample) -> str:
+    """Return the workloads of the other pods of the node; those on the same GPU are marked."""
+    on_gpu = [f"{name} (same GPU)" for name in sample.gpu_neighbours or ()]
+    return output.one_line(", ".join([*on_gpu, *sample.node_neighbours]) or "-")
 
 
 def _cpus(milli_cpu: int) -> str:

@@ -6,6 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gputopo_cli.shared import output
+from gputopo_cli.shared.shares import share_document, shares_table
 from gputopo_explain.pending.model import (
     NodeGroup,
     PlacementWait,
@@ -35,6 +36,7 @@ def explanation_document(found: PodExplanation) -> dict[str, object]:
         "releases": [_release_document(release) for release in found.releases],
         "preemption": preemption and _preemption_document(preemption),
         "wait": found.wait and _wait_document(found.wait),
+        "sharedGpus": [share_document(each) for each in found.shared_gpus],
         "notConsidered": [*found.unchecked],
     }
 
@@ -107,6 +109,9 @@ def explanation_lines(found: PodExplanation) -> Iterator[RenderableType]:
     if found.groups:
         yield Text()
         yield reasons_table(found.groups)
+    if found.shared_gpus:
+        yield Text()
+        yield shares_table(found.shared_gpus)
     if found.releases:
         yield Text()
         yield Text("the pod fits if these pods end:")

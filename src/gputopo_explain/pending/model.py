@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from gputopo.placement.model import PlacementRequest
+from gputopo_explain.shared_gpus import ShareOutlook
 from gputopo_kube.document import ObjectKey
 
 
@@ -162,6 +163,8 @@ class PodExplanation:
         groups: all other nodes by reason, the largest group first.
         releases: the nodes that need the fewest pods to end, the best first.
         wait: why the pod waits for a better placement; None if it does not.
+        shared_gpus: whether the pod may share each GPU that pods share now; empty for a pod that
+            requests whole GPUs.
         unchecked: rules of the pod that were not considered.
     """
 
@@ -176,6 +179,7 @@ class PodExplanation:
     releases: Sequence[Release] = ()
     preemption: PreemptionOutlook | None = None
     wait: PlacementWait | None = None
+    shared_gpus: Sequence[ShareOutlook] = ()
     unchecked: Sequence[str] = ()
 
 

@@ -12,7 +12,7 @@ from gputopo_explain.pending.model import (
     PodExplanation,
     SchedulerMessage,
 )
-from gputopo_explain.pending.reasons import PodNeeds, grouped, node_reasons
+from gputopo_explain.pending.reasons import NodeReasons, PodNeeds, grouped, node_reasons
 from gputopo_explain.pending.search import ReleaseSearch
 from gputopo_explain.pending.summaries import (
     WAIT_REMEDY,
@@ -22,6 +22,7 @@ from gputopo_explain.pending.summaries import (
     waiting,
 )
 from gputopo_explain.pending.waits import placement_wait
+from gputopo_explain.shared_gpus import share_outlooks
 from gputopo_kube.document import Document
 from gputopo_kube.podmodel import PodObject, parse_pod_object
 from gputopo_kube.pods import PodView, view_of
@@ -120,6 +121,7 @@ def _by_nodes(
         fitting=reasons.fitting,
         groups=groups,
         unchecked=unchecked_rules(pod["spec"]),
+        shared_gpus=share_outlooks(view, _open_nodes(reasons), objects.snapshot),
     )
     if reasons.fitting:
         return _waiting(common, placement_wait(view, request, objects, reasons.fitting))
@@ -134,6 +136,13 @@ def _by_nodes(
         summary=waiting(needs, releases, groups),
         releases=releases,
         preemption=search.preemption(),
+    )
+
+
+def _open_nodes(reasons: NodeReasons) -> list[str]:
+    """Return the nodes that no rule of the pod or of the node excludes."""
+    return sorted(
+        {*reasons.fitting, *(node for node in reasons.obstacles if not reasons.is_permanent(node))}
     )
 
 

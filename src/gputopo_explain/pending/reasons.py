@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gputopo.api.names import RESOURCE
+from gputopo.api.shares import share_resource
 from gputopo.placement.model import PlacementRequest
 from gputopo_explain.machines import Machine, Obstacle, rules_against, shortages
 from gputopo_explain.pending.model import NodeGroup
@@ -37,8 +38,9 @@ class PodNeeds:
 
     @property
     def beside_gpus(self) -> Counter[str]:
-        """All resources but the GPUs."""
-        return Counter({name: it for name, it in self.amounts.items() if name != self.resource})
+        """All resources but the GPUs and shares of GPUs."""
+        counted = {self.resource, share_resource(self.resource)}
+        return Counter({name: it for name, it in self.amounts.items() if name not in counted})
 
 
 @dataclass(frozen=True, slots=True)

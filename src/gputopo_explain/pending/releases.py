@@ -16,7 +16,7 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from gputopo.topology.model import GpuMask, mask_of
+from gputopo.topology.model import GpuMask, indices_of, mask_of
 from gputopo_explain.machines import Machine, shortages
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
@@ -25,7 +25,7 @@ from gputopo_kube.pods import PodView, parse_pod
 from gputopo_scheduling.claims import claimants
 from gputopo_scheduling.restrictions import AvoidingPod, barred_by
 from gputopo_scheduling.topologies import GpuNode
-from gputopo_scheduling.usage import NodeUsage, gpus_in_use
+from gputopo_scheduling.usage import NodeState, NodeUsage, gpus_in_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,16 @@ def cost(users: Iterable[NodeUser]) -> Cost:
     return len(acted), tuple(acted), len(chosen) - len(acted)
 
 
-def smallest_set(users: Iterable[NodeUser], missing: int) -> Chosen | None:
-    """Return the users of lowest cost that together free ``missing`` GPUs, or None."""
+def smallest_set(users: Iterable[Chosen], missing: int) -> Chosen | None:
+    """Return the users of lowest cost that together free ``missing`` GPUs, or None.
+
+    Users of one item free its GPUs only together: they share a GPU. The last of them has it.
+    """
     best: dict[int, Chosen] = {0: ()}
-    for user in users:
+    for together in users:
+        gpus = sum(user.gpus for user in together)
         for freed, chosen in [*best.items()]:
-            total, candidate = min(missing, freed + user.gpus), (*chosen, user)
+            total, candidate = min(missing, freed + gpus), (*chosen, *together)
             if total not in best or cost(candidate) < cost(best[total]):
                 best[total] = candidate
     return best.get(missing) if missing > 0 else ()
@@ -128,6 +132,7 @@ class NodeUsers:
 
         ``pod`` is the pending pod. The pods that it must avoid have also the GPUs beside them.
         """
+        self._pending = pod
         self._pod = AvoidingPod.of(pod)
         self._snapshot = snapshot
         self._machines = machines
@@ -154,10 +159,12 @@ class NodeUsers:
         usage, known = self._snapshot.usages.get(node), self._snapshot.nodes.get(node)
         if not isinstance(usage, NodeUsage) or not isinstance(known, GpuNode) or usage.not_ready:
             return None
+        if one := self._one_of_a_shared_gpu(node, usage, may_end):
+            return one
         barred: dict[str, int] = {}
         for each, gpus in barred_by(usage.topology, usage.occupants, self._pod):
             barred[each.uid] = gpus
-        users = [user for user in self._users(known, usage, barred) if may_end(user)]
+        users = [each for each in self._users(known, usage, barred) if all(map(may_end, each))]
         usable = usage.free & ~reduce(or_, barred.values(), 0)
         missing = size + usage.unknown - usable.bit_count()
         chosen = smallest_set(users, missing)
@@ -165,12 +172,33 @@ class NodeUsers:
             return chosen
         return self._with_amounts(self._machines[node], needed, chosen, may_end)
 
+    def _one_of_a_shared_gpu(
+        self, node: str, usage: NodeUsage, may_end: Callable[[NodeUser], bool]
+    ) -> Chosen:
+        """Return the pod of a shared GPU after whose end the pending pod may share; or nothing."""
+        if not self._pending.shares:
+            return ()
+        users = [
+            NodeUser(each.uid, str(each.key), 0, self._views.get(each.uid))
+            for each in usage.occupants
+            if each.shares
+        ]
+        for user in sorted(filter(may_end, users), key=lambda user: cost((user,))):
+            state = self._snapshot.without_pods([user.uid]).state_for(node, self._pending)
+            if (
+                isinstance(state, NodeState)
+                and state.usable(state.free).bit_count() > state.unknown
+            ):
+                return (user,)
+        return ()
+
     def _users(
         self, node: GpuNode, usage: NodeUsage, barred: Mapping[str, int]
-    ) -> Iterator[NodeUser]:
+    ) -> Iterator[Chosen]:
         """Yield the users of GPUs that would become free, also those without a pod object.
 
-        ``barred`` are the GPUs that a user keeps from the pending pod.
+        Each item has one pod, or all pods that share a GPU. ``barred`` are the GPUs that a user
+        keeps from the pending pod.
         """
         held = {
             uid: each._replace(gpus=GpuMask(each.gpus & usage.used | barred.get(uid, 0)))
@@ -183,7 +211,14 @@ class NodeUsers:
             freed = GpuMask(each.gpus & usage.healthy & ~others)
             count = freed.bit_count() + each.unknown
             if uid and count:
-                yield NodeUser(uid, each.name, count, self._views.get(uid))
+                yield (NodeUser(uid, each.name, count, self._views.get(uid)),)
+        for gpu in indices_of(GpuMask(usage.in_shares & usage.healthy)):
+            together = sorted(uid for uid in held if held[uid].gpus & mask_of([gpu]))
+            if len(together) > 1 and all(together):
+                yield tuple(
+                    NodeUser(uid, held[uid].name, int(uid == together[-1]), self._views.get(uid))
+                    for uid in together
+                )
 
     def _with_amounts(
         self,

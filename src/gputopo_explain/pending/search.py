@@ -9,8 +9,10 @@ from gputopo_explain.pending.model import EndKind, PodToEnd, PreemptionOutlook, 
 from gputopo_explain.pending.reasons import NodeReasons, PodNeeds
 from gputopo_explain.pending.releases import Chosen, NodeUser, NodeUsers, cost
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.usage import NodeUsage
 
 _MOST_RELEASES = 3
+_COUNTED_APART = "kube-scheduler counts GPUs and shares separately, so it ends no pods for the pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,16 @@ class ReleaseSearch:
         """Return whether ending pods of lower priority makes the pod fit."""
         if not self._view.preempts:
             return PreemptionOutlook(False, "spec.preemptionPolicy of the pod is Never")
+        if self._view.shares:
+            return PreemptionOutlook(False, _COUNTED_APART)
         own = self._view.priority
-        found = self._best(lambda user: user.stopping or user.priority < own, 1)
+        found = self._best(
+            lambda user: user.stopping or user.priority < own, 1, self._without_shares
+        )
         if not found:
             reason = f"no node fits even without all pods of a priority below {own}"
+            if not all(map(self._without_shares, self._nodes)):
+                reason += f"; on nodes with shared GPUs, {_COUNTED_APART}"
             return PreemptionOutlook(False, reason)
         release = self._release(found[0])
         if all(pod.stopping for pod in release.pods):
@@ -56,15 +64,25 @@ class ReleaseSearch:
         )
         return PreemptionOutlook(True, reason, release)
 
-    def _best(self, may_end: Callable[[NodeUser], bool], most: int) -> list[_OnNode]:
-        """Return the nodes with the sets of lowest cost."""
+    def _without_shares(self, node: str) -> bool:
+        """Return whether kube-scheduler's count of free GPUs is right for a node."""
+        usage = self._objects.snapshot.usages.get(node)
+        return isinstance(usage, NodeUsage) and not usage.shares
+
+    def _best(
+        self,
+        may_end: Callable[[NodeUser], bool],
+        most: int,
+        on: Callable[[str], bool] = lambda _: True,
+    ) -> list[_OnNode]:
+        """Return the nodes with the sets of lowest cost, of those for which ``on`` is true."""
         size = self._needs.request.size
         # kubelet offers fewer GPUs while processes of a deleted pod run, so its count of GPUs does
         # not show how many there are when other pods have ended.
         amounts = self._needs.beside_gpus
         sets = [
             _OnNode(node, chosen)
-            for node in self._nodes
+            for node in filter(on, self._nodes)
             if (chosen := self._users.find_set(node, size, amounts, may_end))
         ]
         sets.sort(key=lambda each: (cost(each.chosen), each.node))

@@ -49,6 +49,14 @@ def impossible(needs: PodNeeds, reasons: NodeReasons, objects: ClusterObjects) -
             "the cluster has no node with a readable GPUTopology",
             "install the node agent on the GPU nodes; `gputopo doctor` shows what is wrong",
         )
+    if _shares(needs) and not any(usage.most_pods_per_gpu for usage in usages.values()):
+        return (
+            "the pod requests a share of a GPU, and no node offers shares",
+            (
+                "ask the administrator for sharing.enabled=true of gputopo's chart, or request "
+                f"{needs.resource}"
+            ),
+        )
     largest = max(len(usage.topology.gpus) for usage in usages.values())
     if size > largest:
         return (
@@ -75,7 +83,7 @@ def impossible(needs: PodNeeds, reasons: NodeReasons, objects: ClusterObjects) -
 
 def waiting(needs: PodNeeds, releases: Sequence[Release], groups: Sequence[NodeGroup]) -> str:
     """Describe a pod that fits later. ``groups`` begin with those that are not permanent."""
-    size = _gpus(needs.request.size)
+    size = "a share of a GPU" if _shares(needs) else _gpus(needs.request.size)
     if not releases:
         return f"no node has {size} for the pod now: {groups[0].reason}"
     best = releases[0]
@@ -83,7 +91,8 @@ def waiting(needs: PodNeeds, releases: Sequence[Release], groups: Sequence[NodeG
     if not count:
         return f"the pod gets {size} on {best.node} when pods that are being deleted have ended"
     pods = "1 pod ends" if count == 1 else f"{count} pods end"
-    return f"the pod waits for {size} on one node: it fits {best.node} when {pods}"
+    where = "" if _shares(needs) else " on one node"
+    return f"the pod waits for {size}{where}: it fits {best.node} when {pods}"
 
 
 def postponed(wait: PlacementWait) -> str:
@@ -93,6 +102,10 @@ def postponed(wait: PlacementWait) -> str:
         f"{as_fraction(wait.now)} now, and at best {as_fraction(wait.then)} when other pods end; "
         f"until {wait.until} at most"
     )
+
+
+def _shares(needs: PodNeeds) -> bool:
+    return needs.pod is not None and needs.pod.shares
 
 
 def _gpus(count: int) -> str:

@@ -9,12 +9,14 @@ from typing import Any, Final
 
 from gputopo.api.names import JOB_LABEL, RESOURCE
 from gputopo.api.replay import RecordedNodes
+from gputopo.api.shares import gpu_of
 from gputopo.api.waiting import PostponedAnnotation, parse_postponed
 from gputopo.topology.model import GpuIndex, GpuUuid
 from gputopo_explain.placed.choices import Choices, choices
 from gputopo_explain.placed.recorded import RecordedPlacement, recorded_placement
 from gputopo_explain.placed.replay import Replay, ReplayVerdict, replay
 from gputopo_explain.placed.request import RequestPart, request_parts
+from gputopo_explain.placed.share import PlacedShare, placed_share
 from gputopo_kube.pods import PodView, parse_pod
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
 
@@ -26,9 +28,10 @@ UNKNOWN_STATE: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class PodGpu:
-    """One GPU of a pod.
+    """One GPU of a pod, or its share of a GPU.
 
     Attributes:
+        uuid: UUID of the GPU, or the device ID of the share.
         rank: rank of the GPU; None if the GPU was not intended for the pod.
         index: index on the node now; None if the node has no such GPU. If the UUIDs of the node are
             unknown, the recorded index.
@@ -57,6 +60,7 @@ class PlacedExplanation:
         choices: the chosen set and its alternatives; None if the replay has no match.
         gpus: the GPUs of the pod, in rank order; then those that were not intended.
         waited: the record of the pod's wait for a better placement; None if it did not wait.
+        share: the pod's share of a GPU; None for a pod with whole GPUs.
     """
 
     pod: PodView
@@ -69,6 +73,7 @@ class PlacedExplanation:
     choices: Choices | None
     gpus: tuple[PodGpu, ...]
     waited: PostponedAnnotation | None = None
+    share: PlacedShare | None = None
 
     @property
     def differs(self) -> bool:
@@ -113,6 +118,7 @@ def explain_placed(
             _gpus(pod, recorded, node if isinstance(node, GpuNode) else None, same_gpus=same_gpus)
         ),
         waited=parse_postponed(pod.annotations, pod.uid),
+        share=placed_share(pod, recorded, node if isinstance(node, GpuNode) else None),
     )
 
 
@@ -130,15 +136,17 @@ def _gpus(
 ) -> Iterator[PodGpu]:
     index_of = node.topology.index_of if node else {}
     uuid_of = node.topology.uuid_of if node else {}
-    observed = {uuid_of[user.gpu] for user in node.users if user.uid == pod.uid} if node else set()
+    users = [user for user in node.users if user.uid == pod.uid] if node else []
+    observed = {user.share or uuid_of[user.gpu] for user in users}
     containers = recorded.gpus.containers.items() if recorded.gpus else ()
     intended = [(uuid, name) for name, uuids in containers for uuid in uuids]
     chosen = recorded.record.gpus if recorded.record else ()
     for rank, (uuid, container) in enumerate(intended):
         state = AS_INTENDED if uuid in observed else NOT_OBSERVED
-        index = index_of.get(GpuUuid(uuid))
+        index = index_of.get(gpu_of(uuid))
         if not same_gpus:
             state, index = UNKNOWN_STATE, next(map(GpuIndex, chosen[rank : rank + 1]), None)
         yield PodGpu(uuid, rank, index, container, state)
-    for uuid in sorted(observed - set(recorded.uuids), key=lambda each: index_of[each]):
-        yield PodGpu(uuid, None, index_of[uuid], None, NOT_INTENDED)
+    others = observed - set(recorded.devices)
+    for uuid in sorted(others, key=lambda each: (index_of[gpu_of(each)], each)):
+        yield PodGpu(uuid, None, index_of[gpu_of(uuid)], None, NOT_INTENDED)

@@ -31,6 +31,8 @@ MISFIT_WORDS: Final[Mapping[str, str]] = MappingProxyType(
         MisfitKind.NUMA_WAITING: "whose kubelet was still admitting or releasing another pod",
         MisfitKind.NUMA_BUSY: "with too little free on the same NUMA nodes for kubelet's policy",
         MisfitKind.NUMA_SHAPE: "whose NUMA nodes do not fit the pod by kubelet's policy",
+        MisfitKind.SHARED: "with too few free GPUs beside those that pods share",
+        MisfitKind.NOT_SHARED: "without an idle GPU and without one that the pod may share",
     }
 )
 """Kinds of misfits, after a number of nodes."""

@@ -62,10 +62,15 @@ class RecordedPlacement:
     unknown: str = ""
 
     @property
+    def devices(self) -> tuple[str, ...]:
+        """The chosen GPUs in rank order, or the device ID of the share."""
+        containers = self.gpus.containers.values() if self.gpus else ()
+        return tuple(device for devices in containers for device in devices)
+
+    @property
     def uuids(self) -> tuple[str, ...]:
         """UUIDs of the chosen GPUs, in rank order; of a share, the UUID of its GPU."""
-        containers = self.gpus.containers.values() if self.gpus else ()
-        return tuple(gpu_of(device) for devices in containers for device in devices)
+        return tuple(map(gpu_of, self.devices))
 
 
 @dataclass(frozen=True, slots=True)

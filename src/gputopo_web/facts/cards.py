@@ -40,6 +40,8 @@ class GpuCell:
             pod its letter and colour, which stay the same while the pod runs.
         pod: namespace and name of the pod; None if no pod uses the GPU.
         reason: why the state is unhealthy or differs; else empty.
+        shared: whether ``pod`` has a share of the GPU.
+        beside: the other pods that share the GPU.
     """
 
     index: int
@@ -51,6 +53,13 @@ class GpuCell:
     rank: int | None = None
     since: str | None = None
     reason: str = ""
+    shared: bool = False
+    beside: tuple[ObjectKey, ...] = ()
+
+    @property
+    def pods(self) -> tuple[ObjectKey, ...]:
+        """All pods on the GPU."""
+        return (*([self.pod] if self.pod else ()), *self.beside)
 
     @property
     def letter(self) -> str:
@@ -107,7 +116,7 @@ class NodeCard:
     @property
     def pods(self) -> tuple[ObjectKey, ...]:
         """The pods with GPUs, by their lowest index."""
-        return tuple(dict.fromkeys(cell.pod for cell in self.cells if cell.pod))
+        return tuple(dict.fromkeys(pod for cell in self.cells for pod in cell.pods))
 
 
 def node_card(node: PublishedNode, uses: Iterable[GpuUse]) -> NodeCard:
@@ -161,17 +170,25 @@ def _cell(
 ) -> GpuCell:
     use = next((each for each in uses if each.difference), uses[0])
     state, reason = _state(use)
+    pod = _key(use)
+    others = [_key(each) for each in uses if each.share]
     return GpuCell(
         index,
         uuid,
         numa,
         state,
         mark=lowest.get(use.pod_name or ""),
-        pod=ObjectKey(use.namespace or "", use.pod) if use.pod else None,
+        pod=pod,
         rank=use.rank,
         since=use.since,
         reason=reason,
+        shared=use.share is not None,
+        beside=tuple(dict.fromkeys(each for each in others if each is not None and each != pod)),
     )
+
+
+def _key(use: GpuUse) -> ObjectKey | None:
+    return ObjectKey(use.namespace or "", use.pod) if use.pod else None
 
 
 def _state(use: GpuUse) -> tuple[CellState, str]:

@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from gputopo.api.annotations import AnnotationError, PlacementAnnotation, parse_placement
+from gputopo.api.shares import gpu_of
 from gputopo_kube.document import ObjectKey
 from gputopo_view.placed_pods import PlacedPod
 
@@ -110,7 +111,7 @@ def _decision(
         (pod.since or now) if kind is DecisionKind.PLACED else now,
         pod.view.key,
         pod.view.node or "",
-        tuple(index_of[uuid] for uuid in uuids if uuid in index_of),
+        tuple(index_of[gpu] for gpu in map(gpu_of, uuids) if gpu in index_of),
         placement_of(pod),
         pod.view.rejected or "",
     )

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from gputopo.api.annotations import PlacementAnnotation
 from gputopo.api.names import JOB_LABEL
+from gputopo.api.shares import gpu_of
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
@@ -28,6 +29,7 @@ class JobRow:
         indices: indices of its GPUs in rank order.
         since: RFC 3339 time since which it runs or waits.
         reason: why it waits, or what is wrong with it; empty if nothing is known.
+        shares: whether it shares its GPU with other jobs.
     """
 
     pod: ObjectKey | None
@@ -40,6 +42,7 @@ class JobRow:
     since: str = ""
     placement: PlacementAnnotation | None = None
     reason: str = ""
+    shares: bool = False
 
     @property
     def key(self) -> ObjectKey:
@@ -111,10 +114,11 @@ def pod_row(
         gpus=view.most_gpus,
         waiting=waiting,
         node=view.node or "",
-        indices=tuple(known[uuid] for uuid in uuids if uuid in known),
+        indices=tuple(known[gpu] for gpu in map(gpu_of, uuids) if gpu in known),
         since=str((metadata.get("creationTimestamp") if waiting else pod.since) or ""),
         placement=placement_of(pod),
         reason=pod.fault or view.rejected or (_why_waiting(document) if waiting else ""),
+        shares=view.shares,
     )
 
 
@@ -146,6 +150,7 @@ def gpu_job_row(key: ObjectKey, document: Document) -> JobRow:
         waiting=True,
         since=str((queue and queue.waiting_since) or metadata.get("creationTimestamp") or ""),
         reason=reason,
+        shares=(spec.get("sharing") or {}).get("mode") == "Allowed",
     )
 
 

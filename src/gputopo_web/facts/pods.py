@@ -4,12 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from gputopo.api.annotations import AnnotationError, PlacementAnnotation, parse_placement
+from gputopo.api.annotations import (
+    AnnotationError,
+    PlacementAnnotation,
+    SharingFigures,
+    parse_placement,
+)
 from gputopo.api.request import parse_request
+from gputopo.api.shares import gpu_of
 from gputopo.api.utility import as_number
 from gputopo.patterns.declared import DeclaredPattern, resolve_pattern
 from gputopo.patterns.model import PatternError, PatternKind, build
-from gputopo.topology.model import GpuIndex, GpuUuid, NodeTopology
+from gputopo.topology.model import GpuIndex, NodeTopology
 from gputopo_view.placed_pods import PlacedPod
 from gputopo_view.text import format_gb_per_s
 
@@ -28,7 +34,7 @@ def pod_gpus(pod: PlacedPod, topology: NodeTopology) -> PodGpus:
     If the pattern of the pod is not valid for its GPUs, each pair may communicate.
     """
     known = topology.index_of
-    uuids = (GpuUuid(uuid) for uuids in pod.gpus.values() for uuid in uuids)
+    uuids = (gpu_of(uuid) for uuids in pod.gpus.values() for uuid in uuids)
     chosen = tuple(known[uuid] for uuid in uuids if uuid in known)
     try:
         request = parse_request(pod.view.annotations)
@@ -75,6 +81,18 @@ def describe_placement(placement: PlacementAnnotation) -> Iterator[tuple[str, st
     if placement.utility is not None:
         yield "Utility", str(placement.utility)
         yield "Utility for the job", as_number(placement.utility.job_utility)
+    if placement.sharing is not None:
+        yield from _describe_share(placement.sharing)
+
+
+def _describe_share(sharing: SharingFigures) -> Iterator[tuple[str, str]]:
+    yield "Share", sharing.share
+    yield "Beside", ", ".join(sharing.beside) or "no other pod: the GPU was idle"
+    if sharing.reason:
+        yield "Shared because of", sharing.reason
+    if sharing.slowdown_percents:
+        percents = ", ".join(f"{percent} %" for percent in sharing.slowdown_percents)
+        yield "Predicted slowdowns", f"{percents} (the last is of this pod)"
 
 
 def _gb(mb_per_s: int | None) -> str:

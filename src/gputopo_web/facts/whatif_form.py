@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self, TypeVar
 
+from gputopo.api.names import PROFILE_ANNOTATION
 from gputopo.api.request import RequestAnnotations, format_request
+from gputopo.api.shares import share_resource
 from gputopo.errors import InvalidInputError
 from gputopo.patterns.declared import DeclaredPattern
 from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternKind
@@ -34,6 +36,8 @@ class WhatIfForm:
         node: consider only this node; None for all.
         after_end: assume that this pod has ended; None for no pod.
         without_node: assume that this node does not exist; None for all nodes.
+        share: whether the pod shares its GPU with others.
+        profile: GPUProfile of the pod's workload; None for an unknown workload.
     """
 
     gpus: int
@@ -43,6 +47,8 @@ class WhatIfForm:
     node: str | None = None
     after_end: ObjectKey | None = None
     without_node: str | None = None
+    share: bool = False
+    profile: ObjectKey | None = None
 
     @classmethod
     def parse(cls, parameters: Mapping[str, str]) -> Self:
@@ -52,9 +58,14 @@ class WhatIfForm:
             FormError: if a value is not valid.
         """
         given = {name: text.strip() for name, text in parameters.items()}
-        policy = given.get("policy", "")
+        policy, share = given.get("policy", ""), bool(given.get("share"))
+        gpus = _gpus(given.get("gpus", ""))
+        if share and gpus != 1:
+            raise FormError(f"gpus: {gpus} is not allowed with share; must be 1")
         return cls(
-            gpus=_gpus(given.get("gpus", "")),
+            gpus=gpus,
+            share=share,
+            profile=_pod(given.get("profile", "")),
             pattern=_member(PatternKind, PATTERNS, "pattern", given.get("pattern") or "Ring"),
             sensitivity=_member(
                 Sensitivity, tuple(Sensitivity), "sensitivity", given.get("sensitivity") or "Auto"
@@ -72,12 +83,18 @@ class WhatIfForm:
             sensitivity=self.sensitivity,
             policy=self.policy,
         )
-        amounts = {settings.resource: str(self.gpus)}
+        resource = share_resource(settings.resource) if self.share else settings.resource
+        amounts = {resource: str(self.gpus)}
+        annotations = format_request(request)
+        metadata: Document = {"name": "new-pod", "annotations": annotations}
+        if self.profile is not None:
+            metadata["namespace"] = self.profile.namespace
+            annotations[PROFILE_ANNOTATION] = self.profile.name
         container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
         return pod_of(
             {
                 "kind": "Pod",
-                "metadata": {"name": "new-pod", "annotations": format_request(request)},
+                "metadata": metadata,
                 "spec": {"schedulerName": settings.scheduler_name, "containers": [container]},
             }
         )

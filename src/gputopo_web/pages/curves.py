@@ -85,6 +85,9 @@ def _lines(facts: WorkloadFacts) -> Iterator[str]:
     for beside in facts.neighbours:
         interval = f"{beside.percent} % ({beside.low_percent}..{beside.high_percent})"
         yield f"beside {beside.workload} (same {beside.scope.lower()}): {interval} longer"
+    for shared in facts.sharing:
+        others = " and ".join(shared.beside)
+        yield f"on one GPU with {others}: {shared.speed_permille / 10:g} % of the speed alone"
     for seen in facts.communication:
         yield f"{counted(seen.gpus, 'GPU')}: {'; '.join(_communication(seen))}"
     for load in facts.load:

@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from gputopo_explain.placed.nodes import node_sentences
+from gputopo_explain.placed.share import share_parts
 from gputopo_view.text import format_gb_per_s, one_line
 
 LONGEST: Final = 400
@@ -78,6 +79,7 @@ def environment() -> Environment:
         "path": path,
         "query": query,
         "node_sentences": node_sentences,
+        "share_parts": share_parts,
         "zip_label": lambda label, items: [(label, item) for item in items],
     }
     result.globals.update(functions)

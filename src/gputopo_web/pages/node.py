@@ -66,6 +66,7 @@ def describe_links(topology: NodeTopology) -> str:
 
 def _mark(cell: GpuCell) -> UserMark:
     fill, ink = _STATE_COLOURS.get(cell.state, _POD_COLOURS[cell.colour])
-    label = cell.letter if cell.state is CellState.USED else f"{cell.state} {cell.letter}".strip()
+    letter = Tile.sign(cell) if cell.beside and cell.state not in _STATE_COLOURS else cell.letter
+    label = letter if cell.state is CellState.USED else f"{cell.state} {letter}".strip()
     href = str(path("pod", *cell.pod)) if cell.pod else None
     return UserMark(label, fill, ink, str(clean(Tile.title(cell))), href)

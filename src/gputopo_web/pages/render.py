@@ -114,7 +114,7 @@ class Pages:
         picture = Markup("")
         if topology and placed.gpus and pod.node:
             card = self._state.cards.get(pod.node)
-            busy = [cell.index for cell in card.cells if cell.pod] if card else ()
+            busy = [cell.index for cell in card.cells if cell.pods] if card else ()
             picture = draw_pod(pod.node, topology, pod_gpus(placed, topology), busy)
         return self._render(
             "pod.html",

@@ -78,19 +78,22 @@ class Tile:
         """The pods with their GPUs in words, for screen readers."""
         gpus: dict[ObjectKey, list[str]] = {}
         for cell in self.card.cells:
-            if cell.pod:
-                gpus.setdefault(cell.pod, []).append(str(cell.index))
+            for pod in cell.pods:
+                gpus.setdefault(pod, []).append(str(cell.index))
         return [f"{pod}: GPU {', '.join(indices)}" for pod, indices in gpus.items()]
 
     @staticmethod
     def sign(cell: GpuCell) -> str:
-        """Return the letter of the GPU's pod, or the sign of its state."""
+        """Return the letter of the GPU's pod with the number of other pods, or the state's sign."""
+        if cell.beside and cell.state not in _SIGNS:
+            return f"{cell.letter}+{len(cell.beside)}"
         return _SIGNS.get(cell.state, cell.letter)
 
     @staticmethod
     def title(cell: GpuCell) -> str:
         """Return the state of a GPU in words."""
-        user = f", {cell.pod}" if cell.pod else ""
+        user = f", {' and '.join(map(str, cell.pods))}" if cell.pods else ""
+        user = f", shared by{user.removeprefix(',')}" if cell.shared else user
         rank = f", rank {cell.rank}" if cell.rank is not None else ""
         reason = f": {cell.reason}" if cell.reason else ""
         return f"GPU {cell.index}: {cell.state}{user}{rank}{reason}"

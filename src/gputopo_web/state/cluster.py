@@ -177,7 +177,9 @@ class ClusterState:
         if node is None:
             return None
         published = node.published
-        named = {ObjectKey(it.namespace or "", it.pod or "") for it in published.observed.values()}
+        gpus = published.observed.values()
+        users = [user for gpu in gpus for user in (gpu, *(gpu.shares or ()))]
+        named = {ObjectKey(it.namespace or "", it.pod or "") for it in users}
         observed = (self.pods.items[key] for key in named & self.pods.items.keys())
         pods = {pod.key: pod.placed for pod in (*self.pods_on(name), *observed)}
         uses = list_uses([published], pods.values())

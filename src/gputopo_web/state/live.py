@@ -25,7 +25,8 @@ class WatchedCluster(ClusterObjects):
     @cached_property
     def snapshot(self) -> ClusterSnapshot:
         """The GPUs and their users."""
-        return super().snapshot if self.parsed is None else self.parsed
+        found = super().snapshot if self.parsed is None else self.parsed
+        return found.with_sharing(self.sharing)
 
     def after(
         self, ended: Iterable[str] = (), without_nodes: Collection[str] = ()

@@ -206,3 +206,14 @@ async def test_a_server_that_does_not_recover_is_replaced(world: MpsWorld) -> No
         await world.until_state(0, "Ready")
         assert waiting.poll() is None
         assert len(await world.faults()) == 1
+
+
+async def test_a_daemon_that_only_responds_with_errors_is_replaced(world: MpsWorld) -> None:
+    async with world.running():
+        await world.share(0)
+        former = world.daemons(0)
+        (world.folder(0) / "pipe" / "control").unlink()
+        await world.until(lambda: len({*world.daemons(0)} - {*former}) == 2)
+        await world.until_state(0, "Ready")
+        value = world.metrics.registry.get_sample_value
+        assert (value("gputopo_mps_failures_total", {"of": "check"}) or 0) >= 2

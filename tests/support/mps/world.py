@@ -256,7 +256,7 @@ async def mps_world(
         "control_program": str(programs),
         "run_dir": directory / "run",
         "proc_dir": directory / "proc",
-        "check_seconds": 0.1,
+        "check_seconds": 0.3,
         **settings,
     }
     api = ApiServer()

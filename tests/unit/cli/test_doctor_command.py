@@ -31,8 +31,8 @@ def test_doctor_finds_nothing_on_a_healthy_cluster(api: StaticApi, gputopo: Comm
     assert api.url
     done = gputopo("doctor")
     assert (done.status, done.err) == (0, "")
-    assert done.out.count(" ok ") == 10
-    assert done.out.endswith("\n\n10 checks: no problems found\n")
+    assert done.out.count(" ok ") == 11
+    assert done.out.endswith("\n\n11 checks: no problems found\n")
     document = gputopo("doctor -o json").document
     assert {check["result"] for check in document["checks"]} == {"ok"}
     assert (document["errors"], document["warnings"], document["notChecked"]) == (0, 0, 0)
@@ -51,21 +51,21 @@ def test_equal_problems_of_many_objects_are_reported_once(api: StaticApi, gputop
     where = "error: Node n3, n4, n5, n6, n7 and 2 more\n  no agent runs on this node, so "
     assert said.count("no agent runs on this node, so ") == said.count(where) == 1
     assert "`kubectl describe node n3` (for n3; the others in the same way)\n" in said
-    assert said.endswith("10 checks: 7 errors\n")
+    assert said.endswith("11 checks: 7 errors\n")
 
 
 def test_warnings_alone_are_status_0(api: StaticApi, gputopo: Command) -> None:
     configured(nodeCacheCapable=False)(api)
     done = gputopo("doctor --settle 0")
     assert done.status == 0
-    assert done.out.endswith("10 checks: 1 warning\n")
+    assert done.out.endswith("11 checks: 1 warning\n")
 
 
 def test_errors_are_status_3_and_counted(api: StaticApi, gputopo: Command) -> None:
     configured(ignorable=True, nodeCacheCapable=False, bindVerb="")(api)
     done = gputopo("doctor --settle 0")
     assert (done.status, done.err) == (3, "")
-    assert done.out.endswith("10 checks: 2 errors, 1 warning\n")
+    assert done.out.endswith("11 checks: 2 errors, 1 warning\n")
 
 
 def test_control_characters_of_a_cluster_do_not_reach_the_terminal(
@@ -103,7 +103,7 @@ def test_checks_without_permission_are_skipped_and_reported(
     assert said == dict.fromkeys(unread, f"no permission: {FORBIDDEN}")
     assert (document["notChecked"], document["warnings"]) == (len(unread), 1)
     shown = gputopo("doctor --settle 0").out
-    assert shown.endswith(f"10 checks, {len(unread)} of them incomplete: 1 warning\n")
+    assert shown.endswith(f"11 checks, {len(unread)} of them incomplete: 1 warning\n")
     assert "not checked  no permission: nodes" in shown
 
 
@@ -172,7 +172,7 @@ def test_only_findings_that_last_are_reported(
     done = gputopo("doctor")
     assert pauses == [10]
     assert done.status == (0 if is_fixed else 3)
-    assert done.out.endswith(f"10 checks: {'no problems found' if is_fixed else '1 error'}\n")
+    assert done.out.endswith(f"11 checks: {'no problems found' if is_fixed else '1 error'}\n")
 
 
 def test_guide_shows_the_real_output(api: StaticApi, gputopo: Command) -> None:

@@ -90,6 +90,9 @@ FACTS = {
         },
         {"gpus": 2, "source": "Utilization", "samples": 1, "occupancyMicroseconds": 90_000},
     ],
+    "sharing": [
+        {"beside": ["ml/resnet"], "speedPermille": 800, "ciPermille": 50, "samples": 3},
+    ],
 }
 
 
@@ -100,7 +103,13 @@ def profile(name: str, namespace: str = "ml", **fields: Any) -> dict[str, Any]:
 def measured() -> dict[str, Any]:
     samples = [
         sample(1),
-        sample(2, effectiveMBps=WORST, milliCPU=1500, nodeNeighbours=["ml/resnet"]),
+        sample(
+            2,
+            effectiveMBps=WORST,
+            milliCPU=1500,
+            nodeNeighbours=["ml/resnet"],
+            gpuNeighbours=["ml/b"],
+        ),
         sample(3, gpus=1, effectiveMBps=None, bestMBps=None, worstMBps=None),
     ]
     condition = {
@@ -173,6 +182,8 @@ def test_profile_is_shown_with_all_facts_and_samples(api: StaticApi, gputopo: Co
         "3 samples",
         "no limit",
         "1.5",
+        "ml/resnet   80 %  76..84 %",
+        "ml/b (same GPU), ml/resnet",
     ):
         assert text in out
 

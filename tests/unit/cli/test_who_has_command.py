@@ -37,6 +37,7 @@ def test_gpu_is_shown_with_its_intended_and_observed_user(api: StaticApi, gputop
                 "container": "main",
                 "since": "2026-01-02T03:04:05Z",
             },
+            "share": None,
             "intendedRank": 1,
             "observed": True,
             "difference": None,

@@ -28,6 +28,14 @@ def test_every_counted_reason_is_0_at_the_start_so_that_its_first_increase_is_se
         assert shown("gputopo_agent_allocations_total", {"result": result}) == 0
 
 
+def test_shares_and_gpus_without_mps_are_shown() -> None:
+    metrics = AgentMetrics()
+    metrics.set_shares(used=3, gpus=2, unshareable=1)
+    names = ("shares_in_use", "shared_gpus", "unshareable_gpus")
+    shown = [metrics.registry.get_sample_value(f"gputopo_agent_{name}") for name in names]
+    assert shown == [3, 2, 1]
+
+
 def test_the_load_of_a_gpu_that_is_no_longer_known_is_not_shown() -> None:
     metrics = AgentMetrics()
     names = "gputopo_agent_gpu_occupancy_ratio", "gputopo_agent_gpu_dram_active_ratio"

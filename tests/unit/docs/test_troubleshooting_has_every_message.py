@@ -14,6 +14,7 @@ from gputopo_cli.__main__ import BAD_INPUT, FAILED, INTERRUPTED
 from gputopo_cli.shared.options import NEGATIVE_RESULT
 from gputopo_kube.podstatus import ResizeReason
 from gputopo_operator.decision.conditions import _PHASES, QUEUED
+from gputopo_scheduling import sharing
 from gputopo_scheduling.numa_limits import _UNKNOWN_CPUS
 from support.documentation.messages import Found, Sink, collect
 
@@ -67,6 +68,8 @@ MISFITS = (
     Sink("gputopo_scheduling", "Misfit", 1),
     Sink("gputopo_scheduling.waiting", "reason"),
     Sink("gputopo_scheduling.request", "_unusable_containers"),
+    Sink("gputopo_scheduling.request", "_unusable_shares"),
+    Sink("gputopo_scheduling.sharing", "replace", "blocked"),
     Sink("gputopo_scheduling.usage", "_PodGpus", "blocked"),
     Sink("gputopo_scheduling.topologies", "_not_ready"),
     Sink("gputopo_scheduling.numa_limits", "NumaObstacle", 1),
@@ -83,14 +86,24 @@ MISFITS = (
 MISFITS_PASSED = {
     "node_fits._match": "NoFit",
     "node_fits._shortage": "_PodGpus",
+    "node_fits._too_few": "NOT_SHARED",
     "node_fits.match_on": "_not_ready, _Pause",
     "handlers.filter": "TablesNotReadyError, _reason",
     "numa_limits._permanent_obstacle": "_rejection, _UNKNOWN_CPUS",
     "numa_limits.limit_to_numa": "_unsupported, _rejection, _UNKNOWN_CPUS",
-    "request.placement_request": "_unusable_containers, or an annotation's error",
+    "request.placement_request": "_unusable_containers, _unusable_shares, or an annotation's error",
     "retries._reason": "_deleted",
     "waiting.postponed": "reason",
 }
+NOT_SHARED = {
+    *(sharing._NO_GPU, sharing._NONE_READY, sharing._TOO_SMALL),
+    *(
+        sharing._NO_IDLE + reason
+        for reason in (*sharing._REASONS.values(), sharing._NO_MEMORY, sharing._NOT_KNOWN)
+    ),
+}
+"""Why a pod that requests a share gets no GPU of a node."""
+
 BINDS = (
     Sink(EXTENDER, "BindResult", 1),
     Sink(f"{EXTENDER}.fencing", "_fail", 1),
@@ -104,6 +117,7 @@ BINDS_PASSED = {
 }
 REJECTIONS = (
     Sink(f"{AGENT}.admit", "AdmissionRejection", 0),
+    Sink(f"{AGENT}.sharing", "AdmissionRejection", 0),
     Sink(f"{AGENT}.admit", "PlacementError", 0),
     Sink(f"{AGENT}.admit", "_obstacle"),
     Sink(f"{AGENT}.admit", "_describe_use"),
@@ -150,7 +164,7 @@ def of_types(*types: object) -> set[str]:
             {*TuningEvent, "ProfileFound", "ProfileCreated", "ProfileNotCreated"},
             {"events._profile": "profile_ready", "tuning_events.tuning_event": "TuningEvent"},
         ),
-        ("Why a pod fits on no node", MISFITS, {_UNKNOWN_CPUS}, MISFITS_PASSED),
+        ("Why a pod fits on no node", MISFITS, {_UNKNOWN_CPUS, *NOT_SHARED}, MISFITS_PASSED),
         ("Errors of bind", BINDS, set(), BINDS_PASSED),
         ("Rejected by the node agent", REJECTIONS, set(), REJECTIONS_PASSED),
     ],
@@ -170,7 +184,7 @@ def test_every_admission_policy_that_rejects_has_an_entry() -> None:
     }
     validating = {name for name, text in templates.items() if "validations:" in text}
     assert entries("Rejected by an admission policy") == validating
-    assert set(templates) - validating == {"facts", "tuned-label"}
+    assert set(templates) - validating == {"facts", "sharing", "tuned-label"}
 
 
 def test_every_exit_status_has_an_entry() -> None:

@@ -141,3 +141,19 @@ def test_gpujob_names_container_and_priority_class() -> None:
 def test_invalid_manifest_names_the_field(workload: dict[str, Any], message: str) -> None:
     with pytest.raises(ManifestError, match=message):
         pod_of(workload)
+
+
+@pytest.mark.parametrize("mode", ["Allowed", "Exclusive"])
+def test_gpu_job_that_shares_its_gpu_has_the_pod_of_the_operator(mode: str) -> None:
+    sharing = {"mode": mode, "memory": "4Gi", "maxSlowdownPercent": 20, "ifSlow": "Move"}
+    spec = {
+        "gpusPerReplica": 1,
+        "sharing": sharing if mode == "Allowed" else {"mode": mode},
+        "template": {"spec": {"containers": [{"name": "main"}]}},
+    }
+    defaults = PodDefaults(RESOURCE, "gputopo")
+    expected = pod_template("train", GPUJobSpec.model_validate(spec), None, defaults)
+    found = pod_of({"kind": "GPUJob", "metadata": {"name": "train"}, "spec": spec})
+    assert found["metadata"]["annotations"] == expected["metadata"]["annotations"]
+    [container] = expected["spec"]["containers"]
+    assert found["spec"]["containers"][0]["resources"] == container["resources"]

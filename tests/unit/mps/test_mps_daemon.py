@@ -118,9 +118,9 @@ async def terminate(folders: GpuFolders, program: str) -> tuple[float, float]:
     (proc / "5/cgroup").write_text(f"0::/kubepods/pod{pod}/c\n")
     metrics = MpsMetrics()
     control = ControlProgram(program, folders, 60)
-    ending = ClientTermination(control, Clients(Processes(proc)), metrics)
+    termination = ClientTermination(control, Clients(Processes(proc)), metrics)
     for _ in range(2):
-        await ending.terminate({pod})
+        await termination.terminate({pod})
     value = metrics.registry.get_sample_value
     return (
         value("gputopo_mps_terminated_clients_total") or 0,

@@ -31,8 +31,16 @@ def test_order_of_the_neighbours_is_not_important() -> None:
         *(shared(9, 5.0, "ml/b", "ml/c"), shared(10, 5.0, "ml/c", "ml/b")),
         *(shared(11, 5.0, "ml/b", "ml/c"), shared(12, 4.0, "ml/b", "ml/b")),
     ]
-    [fact] = sharing_facts([*ALONE, *samples])
-    assert (fact.beside, fact.speed_permille) == (["ml/b", "ml/c"], 500)
+    found = sharing_facts([*ALONE, *samples])
+    assert [(fact.beside, fact.speed_permille, fact.samples) for fact in found] == [
+        (["ml/b", "ml/b"], 400, 1),
+        (["ml/b", "ml/c"], 500, 3),
+    ]
+
+
+def test_one_sample_beside_others_is_enough() -> None:
+    [fact] = sharing_facts([*ALONE, shared(9, 3.0, "ml/b")])
+    assert (fact.speed_permille, fact.samples) == (300, 1)
 
 
 @pytest.mark.parametrize(
@@ -40,13 +48,12 @@ def test_order_of_the_neighbours_is_not_important() -> None:
     [
         [shared(9 + number, 8.0, "ml/b") for number in range(3)],
         [*ALONE[:1], *(shared(9 + number, 8.0, "ml/b") for number in range(3))],
-        [*ALONE, shared(9, 8.0, "ml/b")],
         [*ALONE, *(shared(9 + number, 8.0, "ml/") for number in range(3))],
         [*ALONE, *(shared(9 + number, 8.0, "ml/b", "ml/") for number in range(3))],
         [],
     ],
 )
-def test_speed_needs_enough_samples_of_known_workloads(samples: list[Sample]) -> None:
+def test_speed_needs_samples_alone_and_known_workloads(samples: list[Sample]) -> None:
     assert sharing_facts(samples) == []
 
 

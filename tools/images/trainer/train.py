@@ -14,6 +14,9 @@ prefetches. ``noise`` is the relative standard deviation of a step's time.
 ``neighbours`` slows the job down while other jobs are on its sockets; see ``neighbours.py``.
 ``traffic`` is what the counters of the simulated driver show of the job; see ``traffic.py``.
 
+If the container shares a GPU, the job is a client of the simulated MPS, as CUDA would be. An error
+of the client ends the job.
+
 The job ends after ``steps`` steps. With ``log`` it also logs each step, and with ``port`` it serves
 the number of steps as a Prometheus metric at this port.
 """
@@ -36,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 import gputopo_steps
+from fakemps.client import Client
 from neighbours import Neighbours
 from traffic import write_rates
 
@@ -84,6 +88,7 @@ def main() -> None:
     if "port" in law:
         server = HTTPServer(("", law["port"]), MetricsHandler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
+    client = Client() if "CUDA_MPS_PIPE_DIRECTORY" in os.environ else None
     gpu_seconds = law["seconds"] + communication_seconds(law)
     print(f"seconds of a step without noise: {gpu_seconds}", flush=True)
     for step in range(law.get("steps", sys.maxsize)):
@@ -91,6 +96,8 @@ def main() -> None:
             decoded.get()
         slowdown = neighbours.slowdown_now() if neighbours else 1.0
         time.sleep(max(0.0, slowdown * gpu_seconds * rng.gauss(1, law["noise"])))
+        if client is not None:
+            client.synchronize()
         gputopo_steps.step()
         MetricsHandler.steps = step + 1
         if law.get("log"):

@@ -17,6 +17,7 @@ from gputopo_cli.cluster.doctor.model import CheckedCluster, Finding, NotChecked
 from gputopo_cli.cluster.doctor.placements import check_placements
 from gputopo_cli.cluster.doctor.plugins import check_competitors
 from gputopo_cli.cluster.doctor.scheduler import check_scheduler
+from gputopo_cli.cluster.doctor.shares import check_shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ CHECKS: Final = (
         " (NVIDIA's runtime is not checked: docs/operate/runtime.md)",
         check_environment,
     ),
+    DoctorCheck("shares", "nodes that offer shares of GPUs take sharing pods", check_shares),
     DoctorCheck("placements", "every pod has the GPUs that its annotation names", check_placements),
 )
 

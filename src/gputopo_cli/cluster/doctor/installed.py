@@ -50,6 +50,12 @@ def gpu_resource(snapshot: CheckedCluster) -> str:
     return _find_flag(snapshot, ObjectKind.DAEMON_SETS, "deviceplugin", "--resource=") or RESOURCE
 
 
+def shares_gpus(snapshot: CheckedCluster) -> bool:
+    """Return whether the agents offer shares of GPUs."""
+    flag = "--shares-per-gpu="
+    return _find_flag(snapshot, ObjectKind.DAEMON_SETS, "deviceplugin", flag) not in {"", "0"}
+
+
 def competitors(snapshot: CheckedCluster) -> frozenset[str]:
     """Return the GPU resources of other plugins, as in the agents' ``--competing-resources``."""
     resources = _find_flag(

@@ -29,6 +29,7 @@ class ObjectKind(StrEnum):
     DEFINITIONS = "customresourcedefinitions"
     POLICIES = "validatingadmissionpolicies"
     BINDINGS = "validatingadmissionpolicybindings"
+    QUOTAS = "resourcequotas"
     KUBELETS = "nodes/proxy"
     SERVER = "version"
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gputopo.api.resource_names import matches_any
+from gputopo.api.shares import share_resource
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.model import (
     CheckedCluster,
@@ -29,7 +30,8 @@ def check_competitors(snapshot: CheckedCluster) -> Iterator[Finding]:
     for node in ours:
         where = f"Node {node['metadata']['name']}"
         for other in sorted((node.get("status") or {}).get("allocatable") or {}):
-            if other == resource or not offers(node, other):
+            own = other in {resource, share_resource(resource)}
+            if own or not offers(node, other):
                 continue
             problem = (
                 f"offers {resource_amount(node, 'allocatable', other)} {other} beside {resource}"

@@ -29,6 +29,7 @@ _LISTS: Final = (
     (ObjectKind.DAEMON_SETS, _APPS, ""),
     (ObjectKind.POLICIES, _ADMISSION, OURS),
     (ObjectKind.BINDINGS, _ADMISSION, OURS),
+    (ObjectKind.QUOTAS, _CORE, ""),
 )
 _REQUIRED: Final = frozenset({ObjectKind.TOPOLOGIES, ObjectKind.PODS, ObjectKind.NODES})
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
+from gputopo.api.shares import share_resource
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.configuration import (
     CONTAINER,
@@ -66,6 +67,10 @@ def _problems(config: SchedulerConfiguration, snapshot: CheckedCluster) -> Itera
         yield Severity.ERROR, problem, f"managedResources: [{{name: {resource}}}] in extenders"
     else:
         yield from _extender(extender, resource)
+        if installed.shares_gpus(snapshot) and not _manages(extender, share_resource(resource)):
+            name = share_resource(resource)
+            problem = f"no extender has {name} in managedResources, so sharing pods get no GPUs"
+            yield Severity.ERROR, problem, f"managedResources: [{{name: {name}}}] beside {resource}"
 
 
 def _profiles(config: SchedulerConfiguration, wanted: str) -> Iterator[_Problem]:

@@ -6,6 +6,7 @@ from gputopo_cli.shared import output
 from gputopo_explain.placed.choices import Choices, GpuChoice, IdleNode
 from gputopo_explain.placed.explanation import PlacedExplanation, PodGpu
 from gputopo_explain.placed.request import RequestPart
+from gputopo_explain.placed.share import PlacedShare
 
 
 def placed_document(found: PlacedExplanation) -> dict[str, object]:
@@ -22,6 +23,7 @@ def placed_document(found: PlacedExplanation) -> dict[str, object]:
         "gpus": [_gpu(gpu) for gpu in found.gpus],
         "recorded": figures.to_json() if figures else None,
         "choices": _choices(choices) if choices else None,
+        "share": _share(found.share) if found.share else None,
         "nodes": _nodes(found.nodes),
         "waited": found.waited.to_json() if found.waited else None,
         "replay": {
@@ -48,6 +50,21 @@ def _gpu(gpu: PodGpu) -> dict[str, object]:
         "rank": gpu.rank,
         "container": gpu.container,
         "state": gpu.state,
+    }
+
+
+def _share(share: PlacedShare) -> dict[str, object]:
+    return {
+        "id": share.id,
+        "memoryBytes": share.memory_bytes,
+        "maxSlowdownPercent": share.limits.max_slowdown_percent,
+        "ifSlow": "Move" if share.limits.moves else "Report",
+        "termination": "Program" if share.limits.ends_itself else "Client",
+        "summedSpeed": share.summed_speed,
+        "reason": share.reason,
+        "slowdowns": [{"pod": pod, "percent": percent} for pod, percent in share.slowdowns],
+        "besideThen": [*share.beside],
+        "besideNow": [*share.beside_now],
     }
 
 

@@ -14,6 +14,7 @@ from gputopo_explain.placed.explanation import AS_INTENDED, PlacedExplanation, P
 from gputopo_explain.placed.nodes import UNKNOWN_NODES, node_sentences
 from gputopo_explain.placed.replay import Replay, ReplayVerdict
 from gputopo_explain.placed.request import RequestPart
+from gputopo_explain.placed.share import share_parts
 from gputopo_kube.pods import PodView
 from gputopo_view.text import format_gb_per_s, one_line
 
@@ -36,6 +37,10 @@ def placed_lines(found: PlacedExplanation) -> Iterator[RenderableType]:
     if found.request:
         yield output.table("REQUEST", "", "FROM", rows=map(_request_row, found.request))
         yield Text()
+    if found.share:
+        rows = ((part.name, part.value, part.why) for part in share_parts(found.share))
+        yield output.table("SHARE", "", "WHY", rows=(tuple(map(one_line, row)) for row in rows))
+        yield Text()
     if found.choices:
         utility = found.choices.utility
         yield output.table(
@@ -54,7 +59,8 @@ def _title(found: PlacedExplanation) -> str:
     gpus = [gpu for gpu in found.gpus if gpu.rank is not None]
     if not gpus:
         return f"pod {found.pod.key}: on node {found.node}, GPUs unknown"
-    return f"pod {found.pod.key}: {_names(gpus)} of node {found.node}"
+    share = "a share of " if found.share else ""
+    return f"pod {found.pod.key}: {share}{_names(gpus)} of node {found.node}"
 
 
 def _names(gpus: Sequence[PodGpu]) -> str:

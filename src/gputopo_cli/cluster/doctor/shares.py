@@ -1,0 +1,79 @@
+"""Check that the nodes of an installation that shares GPUs are ready for sharing pods."""
+
+from collections.abc import Iterator
+
+from gputopo.api.shares import share_resource
+from gputopo_cli.cluster.doctor import installed
+from gputopo_cli.cluster.doctor.model import (
+    CheckedCluster,
+    Finding,
+    ObjectKind,
+    error,
+    join_names,
+    object_name,
+    warning,
+)
+from gputopo_cli.cluster.doctor.nodes import offers
+from gputopo_kube.document import Document
+from gputopo_scheduling.sharing import BESIDE_NUMA
+from gputopo_scheduling.topologies import GpuNode, parse_node
+
+_DOCS = "docs/use/sharing.md"
+
+
+def check_shares(snapshot: CheckedCluster) -> Iterator[Finding]:
+    """Yield nodes that offer no shares, GPUs that take no sharing pods, and incomplete quotas.
+
+    Without sharing in the installation, there is nothing to check.
+    """
+    if not installed.shares_gpus(snapshot):
+        return
+    resource = installed.gpu_resource(snapshot)
+    nodes = {node["metadata"]["name"]: node for node in snapshot[ObjectKind.NODES]}
+    for document in snapshot[ObjectKind.TOPOLOGIES]:
+        parsed = parse_node(document)
+        if isinstance(parsed, GpuNode):
+            yield from _of_node(document, parsed, nodes.get(parsed.node), resource)
+    yield from _quotas(snapshot, resource)
+
+
+def _of_node(
+    topology: Document, parsed: GpuNode, node: Document | None, resource: str
+) -> Iterator[Finding]:
+    where, name = f"Node {parsed.node}", share_resource(resource)
+    if not parsed.most_pods_per_gpu:
+        problem = "its agent offers no shares of GPUs, although sharing.enabled is true"
+        todo = "wait until the agent of this version runs there; `gputopo doctor` shows versions"
+        yield warning(where, problem, todo)
+        return
+    if parsed.numa is not None:
+        todo = (
+            "set devicePlugin.numa.enabled=false, or kubelet's topologyManagerPolicy to none; "
+            "or request no shares on this node"
+        )
+        yield warning(where, BESIDE_NUMA, todo)
+    faults: dict[str, list[str]] = {}
+    for gpu in (topology.get("status") or {}).get("gpus") or ():
+        if gpu.get("sharingFault"):
+            index = parsed.topology.index_of.get(gpu["uuid"], gpu["uuid"])
+            faults.setdefault(gpu["sharingFault"], []).append(f"GPU {index}")
+    for fault, gpus in faults.items():
+        problem = f"{join_names(gpus)}: no further pod can share the GPU: {fault}"
+        todo = f"look at the log of the MPS component of {parsed.node}; {_DOCS}"
+        yield error(where, problem, todo)
+    if node is not None and not offers(node, name) and not faults:
+        problem = f"offers no {name}, although its agent reports shares"
+        yield error(where, problem, f"restart kubelet on {parsed.node}")
+
+
+def _quotas(snapshot: CheckedCluster, resource: str) -> Iterator[Finding]:
+    """Yield the ResourceQuotas that limit GPUs or shares, but not both."""
+    whole, shares = f"requests.{resource}", f"requests.{share_resource(resource)}"
+    for quota in snapshot[ObjectKind.QUOTAS]:
+        hard = (quota.get("spec") or {}).get("hard") or {}
+        if (whole in hard) != (shares in hard):
+            limited, missing = (whole, shares) if whole in hard else (shares, whole)
+            problem = f"limits {limited}, but not {missing}: users can exceed it with the other"
+            namespace, name = quota["metadata"]["namespace"], quota["metadata"]["name"]
+            todo = f"kubectl -n {namespace} edit resourcequota {name}: add {missing} to spec.hard"
+            yield warning(object_name("ResourceQuota", quota), problem, todo)
