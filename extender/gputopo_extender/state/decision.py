@@ -52,7 +52,7 @@ class Decision:
     match: Match
     reason: str
     annotations: Mapping[str, str]
-    shared: SharedGpu | None = None
+    shared: ChosenShare | None = None
 
     def is_current(self, usage: NodeUsage | UnreadableTopology | None, pod: PodView) -> bool:
         """Return whether the node is ready, its topology unchanged and its GPUs healthy.
