@@ -28,7 +28,7 @@ from support.extender.sharing import bound, decided, usage_of
 NODES = {name: node(0, 1, 2, name=name) for name in ("n1", "n2")}
 GPUS = {gpu.uuid: gpu for topology in NODES.values() for gpu in topology.gpus}
 MODEL = next(iter(GPUS.values())).model
-PODS = 60
+PODS = 36
 KNOWN = [parse_workload(each) for each in pairs(model=MODEL)]
 
 
