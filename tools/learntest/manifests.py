@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from gputopo.api.measuring import MeasuringRequest, format_measuring
@@ -36,7 +35,7 @@ class Run:
     measuring: MeasuringRequest = field(default_factory=MeasuringRequest)
     plain: bool = False
     folder: str | None = None
-    sharing: Mapping[str, Any] = MappingProxyType({})
+    sharing: Mapping[str, Any] = field(default_factory=dict)
 
 
 def pod(run: Run, image: str) -> Object:

@@ -20,8 +20,8 @@ from gputopo_kube.pods import parse_gpu_pod
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.sharing_api import SharingApi
 from gputopo_operator.decision.sharing import (
-    SharedGpu,
-    SharingPod,
+    JudgedGpu,
+    JudgedPod,
     forget_ended,
     judge,
     shared_gpus,
@@ -90,7 +90,7 @@ class SharingJudge:
     def _seconds(self) -> float:
         return self._settings.sharing_judge_seconds
 
-    def _sharing_pods(self, node: str) -> dict[str, tuple[SharingPod, Document]]:
+    def _sharing_pods(self, node: str) -> dict[str, tuple[JudgedPod, Document]]:
         found = {}
         for document in self._api.pods_on(node):
             pod = _sharing_pod(document, self._settings.resource)
@@ -98,7 +98,7 @@ class SharingJudge:
                 found[pod.uid] = pod, document
         return found
 
-    def _facts(self, gpus: list[SharedGpu]) -> dict[ObjectKey, WorkloadFacts]:
+    def _facts(self, gpus: list[JudgedGpu]) -> dict[ObjectKey, WorkloadFacts]:
         profiles = {pod.profile for gpu in gpus for pod in gpu.pods if pod.profile is not None}
         found = {}
         for key in sorted(profiles):
@@ -108,7 +108,7 @@ class SharingJudge:
                 found[key] = facts
         return found
 
-    def _end(self, gpu: SharedGpu, judgement: SharingJudgement, document: Document) -> None:
+    def _end(self, gpu: JudgedGpu, judgement: SharingJudgement, document: Document) -> None:
         """Evict the pod that came last if it allows it; otherwise report once."""
         moved = gpu.last.limits.moves and self._evict(document)
         if not moved and gpu.key in self._reported:
@@ -131,7 +131,7 @@ class SharingJudge:
         return True
 
 
-def _sharing_pod(document: Document, resource: str) -> SharingPod | None:
+def _sharing_pod(document: Document, resource: str) -> JudgedPod | None:
     """Return a live pod that requests a share; None for other pods."""
     try:
         pod = parse_gpu_pod(document, resource)
@@ -142,7 +142,7 @@ def _sharing_pod(document: Document, resource: str) -> SharingPod | None:
     except (AnnotationError, PodError):
         return None
     profile = ObjectKey(pod.namespace, name) if name else None
-    return SharingPod(pod.uid, pod.key, profile, pod.created or 0.0, limits)
+    return JudgedPod(pod.uid, pod.key, profile, pod.created or 0.0, limits)
 
 
 def _facts_of(document: dict[str, Any]) -> WorkloadFacts | None:

@@ -16,7 +16,7 @@ _MICRO = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class SharingPod:
+class JudgedPod:
     """A live pod with a share of a GPU.
 
     Attributes:
@@ -32,15 +32,15 @@ class SharingPod:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedGpu:
+class JudgedGpu:
     """A GPU that at least two pods share, in the order in which they were created."""
 
     uuid: GpuUuid
     model: str
-    pods: tuple[SharingPod, ...]
+    pods: tuple[JudgedPod, ...]
 
     @property
-    def last(self) -> SharingPod:
+    def last(self) -> JudgedPod:
         """The pod that came last."""
         return self.pods[-1]
 
@@ -51,8 +51,8 @@ class SharedGpu:
 
 
 def shared_gpus(
-    spec: GPUTopologySpec, status: GPUTopologyStatus, pods: Mapping[str, SharingPod]
-) -> list[SharedGpu]:
+    spec: GPUTopologySpec, status: GPUTopologyStatus, pods: Mapping[str, JudgedPod]
+) -> list[JudgedGpu]:
     """Return the GPUs that at least two pods share.
 
     A GPU is left out while one of its pods is not in ``pods``, for example because it is ending.
@@ -65,12 +65,12 @@ def shared_gpus(
         present = [pod for pod in known if pod is not None]
         if len(present) == len(known) > 1 and gpu.uuid in models:
             ordered = sorted(present, key=lambda pod: (pod.created, pod.uid))
-            found.append(SharedGpu(gpu_of(gpu.uuid), models[gpu.uuid], tuple(ordered)))
+            found.append(JudgedGpu(gpu_of(gpu.uuid), models[gpu.uuid], tuple(ordered)))
     return found
 
 
 def judge(
-    gpu: SharedGpu,
+    gpu: JudgedGpu,
     measured: Mapping[str, Measurement],
     facts: Mapping[ObjectKey, WorkloadFacts],
     default_percent: int,
@@ -92,7 +92,7 @@ def judge(
 
 
 def _measured_job(
-    pod: SharingPod,
+    pod: JudgedPod,
     model: str,
     measured: Measurement | None,
     facts: Mapping[ObjectKey, WorkloadFacts],
@@ -123,7 +123,7 @@ def solo_rate(facts: WorkloadFacts | None, model: str) -> float | None:
     return next((rate for rate in rates if rate > 0), None)
 
 
-def sharing_event(gpu: SharedGpu, judgement: SharingJudgement, *, moved: bool) -> ObjectEvent:
+def sharing_event(gpu: JudgedGpu, judgement: SharingJudgement, *, moved: bool) -> ObjectEvent:
     """Return the event on the pod that came last."""
     beside = ", ".join(str(pod.key) for pod in gpu.pods[:-1])
     what = f"sharing {gpu.uuid} with {beside} does not pay: {judgement.text}"
@@ -134,7 +134,7 @@ def sharing_event(gpu: SharedGpu, judgement: SharingJudgement, *, moved: bool) -
 
 
 def forget_ended(
-    known: Mapping[tuple[str, ...], float], gpus: Iterable[SharedGpu]
+    known: Mapping[tuple[str, ...], float], gpus: Iterable[JudgedGpu]
 ) -> dict[tuple[str, ...], float]:
     """Return the entries of ``known`` whose GPU still has the same pods."""
     current = {gpu.key for gpu in gpus}

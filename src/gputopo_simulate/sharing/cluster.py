@@ -41,7 +41,7 @@ class SharingClient:
 
 
 @dataclass(slots=True)
-class SharedGpus:
+class SimulatedGpus:
     """GPUs by number: empty, with one job or with two.
 
     Attributes:
@@ -55,7 +55,7 @@ class SharedGpus:
     _empty: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, count: int, pairs: MeasuredPairs) -> "SharedGpus":
+    def of(cls, count: int, pairs: MeasuredPairs) -> "SimulatedGpus":
         """Return this number of empty GPUs."""
         return cls(pairs, [[] for _ in range(count)], {}, list(range(count)))
 

@@ -14,7 +14,7 @@ _P99: Final = 0.99
 
 
 @dataclass(frozen=True, slots=True)
-class SharingFigures:
+class PolicyFigures:
     """Statistics of the jobs of a run. Times are in hours.
 
     Attributes:
@@ -54,21 +54,21 @@ class PolicyComparison:
     """
 
     policy: str
-    figures: tuple[SharingFigures, ...]
+    figures: tuple[PolicyFigures, ...]
     makespan: Interval
     completion: Interval
 
     @property
-    def mean(self) -> SharingFigures:
+    def mean(self) -> PolicyFigures:
         """The mean of each statistic over the lists."""
-        return SharingFigures(*map(fmean, zip(*map(astuple, self.figures), strict=True)))
+        return PolicyFigures(*map(fmean, zip(*map(astuple, self.figures), strict=True)))
 
 
-def figures(result: SharingResult) -> SharingFigures:
+def figures(result: SharingResult) -> PolicyFigures:
     """Return the statistics of a run."""
     jobs = result.jobs
     choices = [job.first_choice for job in jobs if job.first_choice != FirstChoice.NOT_NEEDED]
-    return SharingFigures(
+    return PolicyFigures(
         makespan=max(job.end for job in jobs) / _SECONDS_PER_HOUR,
         completion=fmean(job.completion for job in jobs) / _SECONDS_PER_HOUR,
         p99_slowdown=interpolated(sorted(job.slowdown for job in jobs), _P99),
@@ -113,7 +113,7 @@ def _interval_document(interval: Interval) -> dict[str, float | None]:
     return {"mean": interval.mean, "halfWidth": interval.half_width}
 
 
-def _document(found: SharingFigures) -> dict[str, float]:
+def _document(found: PolicyFigures) -> dict[str, float]:
     return {
         "makespanHours": found.makespan,
         "meanCompletionHours": found.completion,

@@ -8,7 +8,7 @@ from typing import Final
 
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.progress import ProgressCallback
-from gputopo_simulate.sharing.cluster import SharedGpus, SharingClient
+from gputopo_simulate.sharing.cluster import SharingClient, SimulatedGpus
 from gputopo_simulate.sharing.measured import MeasuredPairs
 from gputopo_simulate.sharing.model import (
     FinishedSharedJob,
@@ -77,7 +77,7 @@ class _SharingSimulation:
         self._pairs: Final = pairs
         self._settings: Final = settings
         self._rule: Final = rule
-        self._gpus: Final = SharedGpus.of(settings.gpus, pairs)
+        self._gpus: Final = SimulatedGpus.of(settings.gpus, pairs)
         self._queue: list[SharingClient] = []
         self._events: Final[list[tuple[float, int, int, SharingClient, int]]] = []
         self._numbers: Final = count()
