@@ -99,7 +99,7 @@ class Trial:
                 kill_at = time.monotonic() + settings.kill_seconds
             time.sleep(_LOOK_SECONDS)
             with suppress(UnavailableError):
-                done += self._look(in_flight)
+                self._look(in_flight, done)
         return done
 
     def _kill(self, part: str) -> None:
@@ -112,19 +112,17 @@ class Trial:
             containers.kill(part)
         self.kills[part] += 1
 
-    def _look(self, in_flight: dict[str, tuple[RandomPod, float]]) -> list[Judged]:
+    def _look(self, in_flight: dict[str, tuple[RandomPod, float]], done: list[Judged]) -> None:
         """Judge this moment; judge and delete the pods that have ended or are late."""
         pods = self._client.get(PODS)["items"]
         topologies = self._client.get(_TOPOLOGIES)["items"]
         judge.judge_moment(pods, topologies, self.findings)
-        found = []
         for document in pods:
             one = in_flight.get(document["metadata"]["name"])
             if one is not None and (judged := self._judge(document, *one)) is not None:
-                found.append(judged)
-                self._client.delete(f"{PODS}/{one[0].name}")
+                done.append(judged)
                 del in_flight[one[0].name]
-        return found
+                self._client.delete(f"{PODS}/{one[0].name}")
 
     def _judge(self, document: Mapping[str, Any], pod: RandomPod, since: float) -> Judged | None:
         if document["status"]["phase"] in {"Succeeded", "Failed"}:

@@ -20,7 +20,7 @@ from gputopo_kube.pods import parse_gpu_pod
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.sharing_api import SharingApi
 from gputopo_operator.decision.sharing import (
-    GpuSharing,
+    JudgedGpu,
     JudgedPod,
     forget_ended,
     judge,
@@ -98,7 +98,7 @@ class SharingJudge:
                 found[pod.uid] = pod, document
         return found
 
-    def _facts(self, gpus: list[GpuSharing]) -> dict[ObjectKey, WorkloadFacts]:
+    def _facts(self, gpus: list[JudgedGpu]) -> dict[ObjectKey, WorkloadFacts]:
         profiles = {pod.profile for gpu in gpus for pod in gpu.pods if pod.profile is not None}
         found = {}
         for key in sorted(profiles):
@@ -108,7 +108,7 @@ class SharingJudge:
                 found[key] = facts
         return found
 
-    def _end(self, gpu: GpuSharing, judgement: SharingJudgement, document: Document) -> None:
+    def _end(self, gpu: JudgedGpu, judgement: SharingJudgement, document: Document) -> None:
         """Evict the pod that came last if it allows it; otherwise report once."""
         moved = gpu.last.limits.moves and self._evict(document)
         if not moved and gpu.key in self._reported:

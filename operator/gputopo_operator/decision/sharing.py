@@ -32,7 +32,7 @@ class JudgedPod:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuSharing:
+class JudgedGpu:
     """A GPU that at least two pods share, in the order in which they were created."""
 
     uuid: GpuUuid
@@ -52,7 +52,7 @@ class GpuSharing:
 
 def shared_gpus(
     spec: GPUTopologySpec, status: GPUTopologyStatus, pods: Mapping[str, JudgedPod]
-) -> list[GpuSharing]:
+) -> list[JudgedGpu]:
     """Return the GPUs that at least two pods share.
 
     A GPU is left out while one of its pods is not in ``pods``, for example because it is ending.
@@ -65,12 +65,12 @@ def shared_gpus(
         present = [pod for pod in known if pod is not None]
         if len(present) == len(known) > 1 and gpu.uuid in models:
             ordered = sorted(present, key=lambda pod: (pod.created, pod.uid))
-            found.append(GpuSharing(gpu_of(gpu.uuid), models[gpu.uuid], tuple(ordered)))
+            found.append(JudgedGpu(gpu_of(gpu.uuid), models[gpu.uuid], tuple(ordered)))
     return found
 
 
 def judge(
-    gpu: GpuSharing,
+    gpu: JudgedGpu,
     measured: Mapping[str, Measurement],
     facts: Mapping[ObjectKey, WorkloadFacts],
     default_percent: int,
@@ -123,7 +123,7 @@ def solo_rate(facts: WorkloadFacts | None, model: str) -> float | None:
     return next((rate for rate in rates if rate > 0), None)
 
 
-def sharing_event(gpu: GpuSharing, judgement: SharingJudgement, *, moved: bool) -> ObjectEvent:
+def sharing_event(gpu: JudgedGpu, judgement: SharingJudgement, *, moved: bool) -> ObjectEvent:
     """Return the event on the pod that came last."""
     beside = ", ".join(str(pod.key) for pod in gpu.pods[:-1])
     what = f"sharing {gpu.uuid} with {beside} does not pay: {judgement.text}"
@@ -134,7 +134,7 @@ def sharing_event(gpu: GpuSharing, judgement: SharingJudgement, *, moved: bool) 
 
 
 def forget_ended(
-    known: Mapping[tuple[str, ...], float], gpus: Iterable[GpuSharing]
+    known: Mapping[tuple[str, ...], float], gpus: Iterable[JudgedGpu]
 ) -> dict[tuple[str, ...], float]:
     """Return the entries of ``known`` whose GPU still has the same pods."""
     current = {gpu.key for gpu in gpus}
