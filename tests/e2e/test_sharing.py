@@ -173,8 +173,7 @@ def run(name: str, node: str, learning: Learning) -> Run:
 
 def solo_rate(learning: Learning, profile: str) -> int | None:
     facts = learning.status_of(profile).facts
-    rates = [fact.micro_steps_per_second for fact in facts.scaling] if facts else []
-    return rates[0] if rates else None
+    return facts.alone.micro_steps_per_second if facts and facts.alone else None
 
 
 def sharing_facts(learning: Learning, profile: str) -> Sequence[SharingFact]:

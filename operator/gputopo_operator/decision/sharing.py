@@ -113,14 +113,9 @@ def _measured_job(
 
 def solo_rate(facts: WorkloadFacts | None, model: str) -> float | None:
     """Return the measured steps per second alone on one GPU of a model; None if unknown."""
-    if facts is None or facts.gpu_model != model:
+    if facts is None or facts.gpu_model != model or facts.alone is None:
         return None
-    rates = (
-        fact.micro_steps_per_second * _MICRO
-        for fact in facts.scaling
-        if fact.gpus == 1 and not fact.extrapolated
-    )
-    return next((rate for rate in rates if rate > 0), None)
+    return facts.alone.micro_steps_per_second * _MICRO or None
 
 
 def sharing_event(gpu: JudgedGpu, judgement: SharingJudgement, *, moved: bool) -> ObjectEvent:

@@ -251,6 +251,18 @@ class NeighbourFact(ApiModel):
     samples: SampleCount
 
 
+class AloneFact(ApiModel):
+    """``GPUProfile.status.facts.alone``: the throughput with one GPU that no other pod shares.
+
+    It is the mean of the samples, whatever ran on other GPUs. ``scaling`` has the throughput
+    without any neighbours, and needs more samples.
+    """
+
+    micro_steps_per_second: MicroStepsPerSecond
+    ci_permille: CiPermille
+    samples: SampleCount
+
+
 class SharingFact(ApiModel):
     """``GPUProfile.status.facts.sharing[]``: the speed while others share the workload's GPU.
 
@@ -344,6 +356,7 @@ class WorkloadFacts(ApiModel):
     scaling: Annotated[list[ScalingFact], Field(max_length=MAX_GPUS_PER_POD)] = []
     communication: Annotated[list[CommunicationFact], Field(max_length=MAX_GPUS_PER_POD)] = []
     load: Annotated[list[LoadFact], Field(max_length=MAX_GPUS_PER_POD)] = []
+    alone: AloneFact | None = None
     sharing: Annotated[list[SharingFact], Field(max_length=MAX_SHARING_FACTS)] = []
 
 

@@ -11,7 +11,7 @@ from gputopo.profiles.neighbours import neighbour_facts
 from gputopo.profiles.ratefit import rate_fits
 from gputopo.profiles.retention import current
 from gputopo.profiles.scaling import scaling_facts
-from gputopo.profiles.shared import alone_on_gpu, sharing_facts
+from gputopo.profiles.shared import alone_fact, alone_on_gpu, sharing_facts
 
 
 def workload_facts(samples: Iterable[Sample]) -> WorkloadFacts | None:
@@ -32,5 +32,6 @@ def workload_facts(samples: Iterable[Sample]) -> WorkloadFacts | None:
         scaling=scaling_facts(fits),
         communication=communication_facts(used, demands),
         load=load_facts(used),
+        alone=alone_fact(comparable),
         sharing=sharing_facts(comparable),
     )

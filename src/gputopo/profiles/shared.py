@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from math import sqrt
 
-from gputopo.api.profile import MAX_SHARING_FACTS, Sample, SharingFact
+from gputopo.api.profile import MAX_SHARING_FACTS, AloneFact, Sample, SharingFact
 from gputopo.profiles.amounts import MeanAmount, mean_amount
 from gputopo.profiles.comparable import enough, with_enough_cpus
 
@@ -26,10 +26,7 @@ def sharing_facts(samples: Iterable[Sample]) -> list[SharingFact]:
 
     If there are too many sets, those with the most samples are in the result.
     """
-    usable = with_enough_cpus([sample for sample in samples if sample.gpus == 1], None)
-    by_neighbours = defaultdict[tuple[str, ...], list[Sample]](list)
-    for sample in usable:
-        by_neighbours[tuple(sorted(sample.gpu_neighbours or ()))].append(sample)
+    by_neighbours = _by_neighbours(samples)
     alone = by_neighbours.pop((), [])
     if not enough(alone):
         return []
@@ -43,9 +40,31 @@ def sharing_facts(samples: Iterable[Sample]) -> list[SharingFact]:
     return sorted(kept, key=lambda fact: fact.beside)
 
 
+def alone_fact(samples: Iterable[Sample]) -> AloneFact | None:
+    """Return the rate with one GPU that no other pod shares; None without enough samples."""
+    alone = _by_neighbours(samples).get((), [])
+    if not enough(alone):
+        return None
+    rate = _rate(alone)
+    return AloneFact(
+        micro_steps_per_second=rate.value,
+        ci_permille=round(_PERMILLE * _error(rate)),
+        samples=len(alone),
+    )
+
+
 def alone_on_gpu(samples: Iterable[Sample]) -> list[Sample]:
     """Return the samples taken while no other pod shared the GPUs."""
     return [sample for sample in samples if not sample.gpu_neighbours]
+
+
+def _by_neighbours(samples: Iterable[Sample]) -> dict[tuple[str, ...], list[Sample]]:
+    """Group the samples with one GPU and enough CPUs by the workloads on the same GPU."""
+    usable = with_enough_cpus([sample for sample in samples if sample.gpus == 1], None)
+    found = defaultdict[tuple[str, ...], list[Sample]](list)
+    for sample in usable:
+        found[tuple(sorted(sample.gpu_neighbours or ()))].append(sample)
+    return found
 
 
 def _fact(beside: Sequence[str], samples: Sequence[Sample], solo: MeanAmount) -> SharingFact:

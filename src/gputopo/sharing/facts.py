@@ -11,9 +11,8 @@ _MICRO = 1e-6
 def sharing_workload(name: str, facts: WorkloadFacts | None) -> SharingWorkload:
     """Return what the facts of a GPUProfile show about a workload alone on one GPU.
 
-    Workloads with the same container image are one family. A rate that was computed from other
-    numbers of GPUs is not used, and neither is a load by NVML's utilisation: this is the share of
-    time in which any kernel runs, and shows nothing about the occupancy.
+    Workloads with the same container image are one family. A load by NVML's utilisation is not
+    used: this is the share of time in which any kernel runs, and shows nothing about the occupancy.
 
     Args:
         name: ``NAMESPACE/PROFILE``.
@@ -21,11 +20,7 @@ def sharing_workload(name: str, facts: WorkloadFacts | None) -> SharingWorkload:
     """
     if facts is None:
         return SharingWorkload(name)
-    rates = [
-        fact.micro_steps_per_second * _MICRO
-        for fact in facts.scaling
-        if fact.gpus == 1 and not fact.extrapolated
-    ]
+    rate = facts.alone.micro_steps_per_second * _MICRO if facts.alone else None
     loads = [
         StepLoad(fact.occupancy_us, fact.dram_us)
         for fact in facts.load
@@ -34,6 +29,6 @@ def sharing_workload(name: str, facts: WorkloadFacts | None) -> SharingWorkload:
     return SharingWorkload(
         name,
         facts.image_digest,
-        next((rate for rate in rates if rate > 0), None),
+        rate or None,
         next(iter(loads), None),
     )

@@ -23,15 +23,7 @@ def sharing_profile(
     facts: Document = {
         "gpuModel": model,
         "imageDigest": f"sha256:{name}",
-        "scaling": [
-            {
-                "gpus": 1,
-                "microStepsPerSecond": 10_000_000,
-                "ciPermille": 20,
-                "samples": 5,
-                "extrapolated": False,
-            }
-        ],
+        "alone": {"microStepsPerSecond": 10_000_000, "ciPermille": 20, "samples": 5},
         "sharing": [
             {
                 "beside": sorted(f"default/{each}" for each in others.split()),

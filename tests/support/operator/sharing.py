@@ -74,10 +74,8 @@ class SharedGpuOfNode:
 
 
 def profile_of(name: str, solo: int) -> Document:
-    scaling = [
-        {"gpus": 1, "microStepsPerSecond": solo * 10**6, "ciPermille": 10, "extrapolated": False}
-    ]
-    facts: dict[str, Any] = {"gpuModel": GPU.model, "scaling": scaling}
+    alone = {"microStepsPerSecond": solo * 10**6, "ciPermille": 10, "samples": 3}
+    facts: dict[str, Any] = {"gpuModel": GPU.model, "alone": alone}
     return {
         "apiVersion": "gputopo.io/v1alpha1",
         "kind": "GPUProfile",

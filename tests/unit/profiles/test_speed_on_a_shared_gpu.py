@@ -96,6 +96,15 @@ def test_workload_that_never_ran_alone_has_facts_without_rates() -> None:
     facts = workload_facts([shared(9 + number, 2.0, "ml/b") for number in range(3)])
     assert facts is not None
     assert (facts.scaling, facts.sharing, facts.gpu_model) == ([], [], ALONE[0].gpu_model)
+    assert facts.alone is None
+
+
+def test_rate_alone_is_known_after_three_samples() -> None:
+    facts = workload_facts([*ALONE, shared(9, 2.0, "ml/b")])
+    assert facts is not None
+    assert facts.alone is not None
+    assert (facts.alone.micro_steps_per_second, facts.alone.samples) == (10 * MICRO, 3)
+    assert 0 < facts.alone.ci_permille < 100
 
 
 def test_newest_sample_of_each_set_on_the_gpu_is_kept() -> None:

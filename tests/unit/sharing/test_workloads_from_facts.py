@@ -2,23 +2,18 @@
 
 import pytest
 
-from gputopo.api.profile import LoadFact, ScalingFact, WorkloadFacts
+from gputopo.api.profile import AloneFact, LoadFact, WorkloadFacts
 from gputopo.sharing.facts import sharing_workload
 from gputopo.sharing.model import SharingWorkload, StepLoad
 
 
-def facts(*, gpus: int = 1, extrapolated: bool = False, source: str = "GPM") -> WorkloadFacts:
+def facts(*, gpus: int = 1, rate: int | None = 2_500_000, source: str = "GPM") -> WorkloadFacts:
     return WorkloadFacts(
         gpu_model="V100",
         image_digest="sha256:1",
-        scaling=[
-            ScalingFact(
-                gpus=gpus,
-                micro_steps_per_second=2_500_000,
-                ci_permille=20,
-                extrapolated=extrapolated,
-            )
-        ],
+        alone=None
+        if rate is None
+        else AloneFact(micro_steps_per_second=rate, ci_permille=20, samples=3),
         load=[LoadFact(gpus=gpus, source=source, samples=3, occupancy_us=80_000, dram_us=40_000)],
     )
 
@@ -31,8 +26,9 @@ def test_rate_load_and_image_are_used() -> None:
 
 
 def test_only_measurements_of_one_gpu_are_used() -> None:
-    assert sharing_workload("t/a", facts(gpus=2)) == SharingWorkload("t/a", "sha256:1")
-    assert sharing_workload("t/a", facts(extrapolated=True)).steps_per_second is None
+    found = sharing_workload("t/a", facts(gpus=2, rate=None))
+    assert found == SharingWorkload("t/a", "sha256:1")
+    assert sharing_workload("t/a", facts(rate=0)).steps_per_second is None
 
 
 def test_utilisation_is_not_an_occupancy() -> None:
