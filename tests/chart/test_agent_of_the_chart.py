@@ -23,6 +23,7 @@ def test_the_agent_writes_to_two_folders_of_the_host(everything: list[Object]) -
         "driver-devices": "/run/nvidia",
         "cgroup": "/sys/fs/cgroup",
         "state": "/run/gputopo",
+        "mps": "/run/gputopo-mps",
     }
     assert mounts["cgroup"]["recursiveReadOnly"] == "IfPossible", "cgroup v1 has mounts below it"
     assert (
