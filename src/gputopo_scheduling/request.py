@@ -14,7 +14,7 @@ from gputopo.patterns.declared import resolve_pattern
 from gputopo.patterns.model import MAX_GPUS_PER_POD, Pattern, PatternError, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.sensitivity.resolve import resolve_sensitivity
-from gputopo_kube.gpu_containers import UNKNOWN_COUNT
+from gputopo_kube.gpu_containers import UNKNOWN_COUNT, ContainerKind
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 
@@ -90,8 +90,8 @@ def _unusable_shares(pod: PodView, resource: str) -> str | None:
         return None
     if len(shares) < len(pod.containers):
         return f"{name}: requested together with {resource}; request only one of them"
-    if len(shares) > 1 or shares[0].gpus > 1 or not shares[0].keeps_gpus:
-        return f"{name}: request 1 in one container of the pod, which is not an init container"
+    if len(shares) > 1 or shares[0].gpus > 1 or shares[0].kind is not ContainerKind.APPLICATION:
+        return f"{name}: request 1 in one container of the pod, which is in spec.containers"
     return None
 
 

@@ -16,6 +16,7 @@ from gputopo.sharing.facts import sharing_workload
 from gputopo.sharing.model import MeasuredSharing, SharingWorkload
 
 _PERMILLE = 1000
+_USED = ("gpuModel", "imageDigest", "alone", "load", "sharing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,12 @@ class KnownSharing:
 
 
 def parse_sharing_facts(name: str, facts: Mapping[str, Any]) -> KnownSharing | None:
-    """Return what the facts of a GPUProfile show; None if they are empty or cannot be parsed."""
+    """Return what the facts of a GPUProfile show; None if they are empty or cannot be parsed.
+
+    Only the facts about sharing are parsed: others may be in the format of a newer operator.
+    """
     with suppress(ValidationError):
-        known = WorkloadFacts.model_validate(facts)
+        known = WorkloadFacts.model_validate({key: facts[key] for key in _USED if key in facts})
         return KnownSharing(known.gpu_model, sharing_workload(name, known), tuple(known.sharing))
     return None
 

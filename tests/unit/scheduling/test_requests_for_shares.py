@@ -45,6 +45,11 @@ def test_request_of_one_share_is_one_of_one_gpu() -> None:
         ([share_container(shares=2)], [], "request 1 in one container"),
         ([share_container(), share_container("b")], [], "request 1 in one container"),
         ([container("a")], [share_container("i")], "init container"),
+        (
+            [container("a")],
+            [share_container("side") | {"restartPolicy": "Always"}],
+            "in spec.containers",
+        ),
         ([share_container()], [share_container("i")], "request 1 in one container"),
     ],
 )
@@ -57,12 +62,6 @@ def test_other_requests_of_shares_are_rejected(
     assert isinstance(found, Misfit)
     assert found.kind is MisfitKind.REJECTED
     assert message in found.reason
-
-
-def test_sidecar_may_have_the_share() -> None:
-    document = sharing_pod("a", containers=[container("main")])
-    document["spec"]["initContainers"] = [share_container("side") | {"restartPolicy": "Always"}]
-    assert isinstance(request(document), PlacementRequest)
 
 
 def test_invalid_annotation_rejects_the_pod() -> None:

@@ -47,3 +47,10 @@ def test_facts_that_cannot_be_parsed_are_left_out() -> None:
     known = parse_workload(sharing_profile("a")).sharing
     assert known is not None
     assert (known.gpu_model, known.workload.name, known.beside) == (MODEL, "default/a", ())
+
+
+def test_other_facts_in_an_unknown_format_do_not_matter() -> None:
+    facts = sharing_profile("a", ("b", 800))["status"]["facts"]
+    known = parse_sharing_facts("default/a", facts | {"links": "new", "cpus": [1]})
+    assert known is not None
+    assert len(known.beside) == 1
