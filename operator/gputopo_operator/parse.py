@@ -201,12 +201,14 @@ def parse_samples(texts: Iterable[str]) -> tuple[Sample, ...]:
 
 
 def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
-    """Parse a GPUTopology. The result maps each pod's UID to the UUIDs of the pod's GPUs."""
+    """Parse a GPUTopology. The result maps each pod's UID to the pod's GPUs, or to its share."""
     used: dict[str, tuple[str, ...]] = {}
     gpus = raw.get("status", {}).get("gpus", [])
     for gpu in GPUTopologyStatus.model_validate({"gpus": gpus}).gpus:
-        if gpu.pod_uid is not None:
-            used[gpu.pod_uid] = (*used.get(gpu.pod_uid, ()), gpu.uuid)
+        shares = [(share.pod_uid, share.id) for share in gpu.shares or ()]
+        for uid, device in shares or [(gpu.pod_uid, gpu.uuid)]:
+            if uid is not None:
+                used[uid] = (*used.get(uid, ()), device)
     return used
 
 

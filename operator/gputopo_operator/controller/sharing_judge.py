@@ -95,7 +95,8 @@ class SharingJudge:
         for document in self._api.pods_on(node):
             pod = _sharing_pod(document, self._settings.resource)
             if pod is not None:
-                found[pod.uid] = pod, document
+                # The objects of a list have no kind, and an event names the kind of its object.
+                found[pod.uid] = pod, {"apiVersion": "v1", "kind": "Pod", **document}
         return found
 
     def _facts(self, gpus: list[JudgedGpu]) -> dict[ObjectKey, WorkloadFacts]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from support.api.store import Document, Store
 
 _MAX_NOTE_BYTES = 1024
+_CUSTOM = {"gpujobs", "gpuprofiles", "gputopologies"}
 _PATH = re.compile(
     r"/(?:api|apis/[^/]+)/[^/]+(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>status|binding|resize|eviction))?"
@@ -139,6 +140,8 @@ def merge(document: Document, patch: Document) -> None:
 
 def _list(store: Store, request: Request, target: Target, page_size: int) -> Reply:
     items = [it for it in store.all(target.plural) if is_selected(it, target, request.query)]
+    if target.plural not in _CUSTOM:  # only custom objects have a kind in lists
+        items = [{key: it[key] for key in it.keys() - {"apiVersion", "kind"}} for it in items]
     return Reply(200, page(items, request.query, page_size, str(store.version)))
 
 

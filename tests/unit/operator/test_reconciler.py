@@ -262,6 +262,17 @@ def test_free_gpus_of_a_topology_belong_to_no_pod() -> None:
     assert parse_observed(topology) == {"uid-a": ("GPU-1", "GPU-2")}
 
 
+def test_shares_are_the_observed_devices_of_pods_that_share_a_gpu() -> None:
+    shares = [
+        {"id": "GPU-1::0", "podUID": "uid-a", "pod": "a"},
+        {"id": "GPU-1::2", "podUID": "uid-b", "pod": "b"},
+        {"id": "GPU-1::1", "pod": "unknown"},
+    ]
+    gpu = {"uuid": "GPU-1", "healthy": True, "podUID": "uid-a", "pod": "a", "shares": shares}
+    found = parse_observed({"status": {"gpus": [gpu]}})
+    assert found == {"uid-a": ("GPU-1::0",), "uid-b": ("GPU-1::2",)}
+
+
 def measured_job(api: ApiServer) -> None:
     """Create a GPUJob whose links are measured, and its GPUProfile."""
     api.create("gpuprofiles", {"metadata": {"name": "bert"}, "spec": {}})
