@@ -222,12 +222,16 @@ def test_sharing_that_does_not_pay_is_ended_learnt_and_not_tried_again(
         assert fact.beside == [f"{box.namespace}/{other}"]
         assert 230 <= fact.speed_permille <= 350
 
-    def successor() -> Object | None:
-        pod = learning.pod_of("last")
-        return pod if pod["metadata"]["name"] != tried else None
+    def successor() -> str | None:
+        jobs = {"gputopo.io/job": "last"}
+        names = [
+            str(pod["metadata"]["name"])
+            for pod in box.pods()
+            if jobs.items() <= pod["metadata"].get("labels", {}).items()
+        ]
+        return next((name for name in names if name != tried), None)
 
-    wait_for("a pod after the eviction", successor, timeout_s=LEARN_SECONDS)
-    name = learning.pod_of("last")["metadata"]["name"]
+    name = wait_for("a pod after the eviction", successor, timeout_s=LEARN_SECONDS)
     wait_for(
         "the pair is not tried again",
         lambda: "sharing would not pay" in box.scheduling_message(name),
