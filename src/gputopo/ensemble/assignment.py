@@ -33,15 +33,21 @@ MAX_ORDERS: Final = 1024
 
 @dataclass(slots=True)
 class _Nodes:
-    """Free GPUs of each node, the nodes of the members, and the node borders inside members."""
+    """Free GPUs of each node, the nodes of the members, and the node borders inside members.
+
+    No node has more than ``most`` free GPUs; so a search for the largest number is short.
+    """
 
     free: list[int]
+    most: int
     one_node: bool
     borders: int = 0
     assigned: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def copy(self) -> "_Nodes":
-        return _Nodes(self.free.copy(), self.one_node, self.borders, self.assigned.copy())
+        return _Nodes(
+            self.free.copy(), self.most, self.one_node, self.borders, self.assigned.copy()
+        )
 
     def take(self, member: str, node: int, gpus: int) -> None:
         self.free[node] -= gpus
@@ -51,14 +57,20 @@ class _Nodes:
 
     def place(self, member: str, gpus: int) -> bool:
         """Use the nodes that fit best; return whether there were enough GPUs."""
-        while gpus > (most := max(self.free, default=0)):
-            if self.one_node or not most:
+        while gpus > self.largest():
+            if self.one_node or not self.most:
                 return False
-            self.take(member, self.free.index(most), most)
-            gpus -= most
-        fit = next(free for free in range(gpus, most + 1) if free in self.free)
+            self.take(member, self.free.index(self.most), self.most)
+            gpus -= self.most
+        fit = next(free for free in range(gpus, self.most + 1) if free in self.free)
         self.take(member, self.free.index(fit), gpus)
         return True
+
+    def largest(self) -> int:
+        """Return the largest number of free GPUs of a node."""
+        while self.most and self.most not in self.free:
+            self.most -= 1
+        return self.most
 
     def whole(self, size: int, gpus: int) -> list[int]:
         """Return nodes with ``size`` free GPUs that ``gpus`` fill; empty if it is not possible."""
@@ -82,7 +94,8 @@ def assign(
     """
     if any(size < 1 for size in sizes.values()):
         raise EnsembleError(f"sizes: {dict(sizes)}; each member needs at least one GPU")
-    start = _Nodes([node.gpus for node in nodes], one_node)
+    free = [node.gpus for node in nodes]
+    start = _Nodes(free, max(free, default=0), one_node)
     pruned = start.copy()
     remaining = _fill_pairs(pruned, _fill_nodes(pruned, sizes))
     best = _search(pruned, remaining)
@@ -150,22 +163,25 @@ def _search(start: _Nodes, sizes: Mapping[str, int]) -> _Nodes | None:
     for member, gpus in sizes.items():
         names.setdefault(gpus, []).append(member)
     least = start.borders + _least_borders(sizes.values(), start.free)
-    for order in _orders(sorted(sizes.values(), reverse=True)):
-        found = _placed(start, order, names)
-        if found and (best is None or found.borders < best.borders):
+    placed = [start]  # after 0, 1, 2 members of the order
+    for order, same in _orders(sorted(sizes.values(), reverse=True)):
+        del placed[same + 1 :]
+        _place_all(placed, order, names)
+        found = placed[-1]
+        if len(placed) > len(order) and (best is None or found.borders < best.borders):
             best = found
         if best and best.borders == least:
             break
     return best
 
 
-def _placed(start: _Nodes, order: Sequence[int], names: Mapping[int, list[str]]) -> _Nodes | None:
-    nodes = start.copy()
-    unused = {gpus: iter(members) for gpus, members in names.items()}
-    for gpus in order:
-        if not nodes.place(next(unused[gpus]), gpus):
-            return None
-    return nodes
+def _place_all(placed: list[_Nodes], order: Sequence[int], names: Mapping[int, list[str]]) -> None:
+    """Place the members of an order behind those that are placed, until one does not fit."""
+    for position in range(len(placed) - 1, len(order)):
+        gpus, nodes = order[position], placed[-1].copy()
+        if not nodes.place(names[gpus][order[:position].count(gpus)], gpus):
+            return
+        placed.append(nodes)
 
 
 def _least_borders(sizes: Iterable[int], free: Sequence[int]) -> int:
@@ -181,21 +197,22 @@ def _least_borders(sizes: Iterable[int], free: Sequence[int]) -> int:
     return borders
 
 
-def _orders(sizes: list[int]) -> Iterator[list[int]]:
+def _orders(sizes: list[int]) -> Iterator[tuple[list[int], int]]:
     """Yield different orders of descending sizes, at most ``MAX_ORDERS``, each once.
 
+    The second value is the number of sizes at the begin that are the same as in the order before.
     The order that follows is the next lower one: it has a smaller number at the last place where
     this is possible, and the largest possible numbers behind it.
     """
-    order = sizes
+    order, same = sizes, 0
     for _ in range(MAX_ORDERS):
-        yield order
+        yield order, same
         last = len(order) - 2
         while last >= 0 and order[last] <= order[last + 1]:
             last -= 1
         if last < 0:
             return
-        order = order.copy()
+        order, same = order.copy(), last
         behind = [at for at in range(last + 1, len(order)) if order[at] < order[last]]
         lower = max(behind, key=lambda at: order[at])
         order[last], order[lower] = order[lower], order[last]

@@ -124,6 +124,14 @@ def test_whatever_fits_is_assigned() -> None:
 
 
 def test_orders_are_different_and_limited() -> None:
-    assert list(assignment._orders([2, 1, 1])) == [[2, 1, 1], [1, 2, 1], [1, 1, 2]]
-    many = [tuple(order) for order in assignment._orders([7, 6, 5, 4, 3, 2, 1])]
+    found = list(assignment._orders([2, 1, 1]))
+    assert found == [([2, 1, 1], 0), ([1, 2, 1], 0), ([1, 1, 2], 1)]
+    many = [tuple(order) for order, _ in assignment._orders([7, 6, 5, 4, 3, 2, 1])]
     assert len(set(many)) == len(many) == MAX_ORDERS
+
+
+def test_order_begins_like_the_one_before_it() -> None:
+    before: list[int] = []
+    for order, same in assignment._orders([5, 4, 3, 3, 2, 1]):
+        assert order[:same] == before[:same]
+        before = order
