@@ -131,12 +131,20 @@ class MemberRates:
         known = self.values[: max(1, most - self.least + 1)]
         return self.least + known.index(max(known))
 
-    def scaled(self, factor: float) -> "MemberRates":
-        """Return all rates multiplied by a factor, for instance measured / planned."""
-        return MemberRates(
-            tuple((gpus, factor * rate) for gpus, rate in self.measured),
-            tuple(factor * rate for rate in self.values),
-        )
+    def corrected(self, gpus: int, rate: float) -> "MemberRates":
+        """Return the rates after ``rate`` was measured with ``gpus`` GPUs.
+
+        An extrapolated rate becomes a measured one, because the others can be right. If the rate
+        was measured before or is between measured ones, the member is slower or faster than before,
+        and all rates are multiplied by the same factor.
+
+        Raises:
+            EnsembleError: if ``rate`` is not positive, or no rate is known for ``gpus``.
+        """
+        factor = rate / self.at(gpus)
+        if gpus > self.measured[-1][0]:
+            return MemberRates.of({**dict(self.measured), gpus: rate}, self.most)
+        return MemberRates.of({each: factor * old for each, old in self.measured}, self.most)
 
 
 def _values(anchors: Sequence[tuple[int, float]], most: int | None) -> Iterable[float]:

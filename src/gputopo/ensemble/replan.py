@@ -73,11 +73,11 @@ def wrong_rates(
 def correct_rates(
     members: Sequence[EnsembleMember], wrong: Sequence[WrongRate]
 ) -> tuple[EnsembleMember, ...]:
-    """Return the members, with all rates of the wrong ones multiplied by measured / planned."""
-    factors = {each.member: each.measured / each.planned for each in wrong}
+    """Return the members, with the rates of the wrong ones corrected by the measured rates."""
+    by_name = {each.member: each for each in wrong}
     return tuple(
-        replace(member, rates=member.rates.scaled(factors[member.name]))
-        if member.rates is not None and member.name in factors
+        replace(member, rates=member.rates.corrected(each.gpus, each.measured))
+        if member.rates is not None and (each := by_name.get(member.name)) is not None
         else member
         for member in members
     )

@@ -89,10 +89,24 @@ def test_fastest_number_of_gpus_is_the_fewest_of_equal_ones() -> None:
     assert MemberRates.of({2: 100.0}).fastest(1) == 2
 
 
-def test_scaled_rates_keep_their_shape() -> None:
-    rates = MemberRates.of({1: 100.0, 2: 190.0, 3: 270.0}).scaled(0.5)
-    assert rates.at(2) == 95
-    assert rates.measured[0] == (1, 50)
+def test_measured_rate_that_differs_scales_all_rates() -> None:
+    rates = MemberRates.of({1: 100.0, 2: 190.0, 3: 270.0})
+    slower = rates.corrected(2, 95.0)
+    assert list(slower.measured) == [(1, 50), (2, 95), (3, 135)]
+    assert slower.at(5) == pytest.approx(rates.at(5) / 2)
+
+
+def test_measured_rate_replaces_an_extrapolated_one() -> None:
+    rates = MemberRates.of({1: 100.0, 2: 190.0, 3: 270.0})
+    slower = rates.corrected(5, 300.0)
+    assert [slower.at(gpus) for gpus in (2, 3, 5)] == [190, 270, 300]
+    assert slower.most == rates.most
+    assert slower.at(6) < rates.at(6)
+
+
+def test_impossible_corrections_are_rejected() -> None:
+    with pytest.raises(EnsembleError, match="rates: "):
+        MemberRates.of({1: 100.0}).corrected(1, 0.0)
 
 
 def test_facts_count_the_items_of_a_step() -> None:
