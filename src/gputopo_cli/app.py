@@ -6,6 +6,7 @@ import typer
 
 from gputopo_cli.bandwidth import command as bandwidth
 from gputopo_cli.cluster import command as cluster
+from gputopo_cli.ensemble import command as ensemble
 from gputopo_cli.place import command as place
 from gputopo_cli.profile import command as profile
 from gputopo_cli.sc17 import command as sc17
@@ -55,6 +56,7 @@ add_command(app, "compare", simulate.compare)
 app.add_typer(synergy.app, name="synergy")
 app.add_typer(sc17.app, name="sc17")
 app.add_typer(sharing.app, name="sharing")
+app.add_typer(ensemble.app, name="ensemble")
 add_command(app, "who-has", cluster.who_has)
 add_command(app, "explain", cluster.explain)
 add_command(app, "sizes", cluster.sizes)

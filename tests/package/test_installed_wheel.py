@@ -57,6 +57,7 @@ def test_every_command_finds_its_packages(command_line: Path, tmp_path: Path) ->
         f"compare --topology summit --generate 5 --plots {folder}",
         "synergy simulate --generate 5 --servers 4",
         "sharing simulate --jobs 5 --seeds 1",
+        "ensemble simulate --models 5 --nodes 2x4 --seeds 1",
         "bandwidth list",
     ):
         assert run(command_line / "gputopo", *line.split(), folder=tmp_path)

@@ -27,10 +27,11 @@ def check_environment(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield pods that select GPUs by environment variables, on nodes with a GPUTopology."""
     nodes = {topology["metadata"]["name"] for topology in snapshot[ObjectKind.TOPOLOGIES]}
     resource = installed.gpu_resource(snapshot)
-    agents = installed.find_parts(snapshot, ObjectKind.PODS, "deviceplugin")
+    parts = ("deviceplugin", "mps")  # they need all GPUs
+    own = [pod for part in parts for pod in installed.find_parts(snapshot, ObjectKind.PODS, part)]
     for pod in snapshot[ObjectKind.PODS]:
         ended = (pod.get("status") or {}).get("phase") in _ENDED
-        if pod["spec"].get("nodeName") in nodes and not ended and pod not in agents:
+        if pod["spec"].get("nodeName") in nodes and not ended and pod not in own:
             yield from _overrides(pod, resource)
 
 

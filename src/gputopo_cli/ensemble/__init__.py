@@ -1,0 +1,1 @@
+"""``gputopo ensemble``: plan and simulate models that are trained together (FLEET)."""
