@@ -1,5 +1,6 @@
 """``gputopo doctor`` finds variables in pods that replace those of the node agent."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -77,8 +78,13 @@ def test_ended_pods_and_pods_of_other_nodes_are_ignored(api: StaticApi, gputopo:
     assert findings(gputopo) == []
 
 
-def test_agent_may_see_all_gpus(api: StaticApi, gputopo: Command) -> None:
+def test_agent_and_mps_may_see_all_gpus(api: StaticApi, gputopo: Command) -> None:
+    everything = [{"name": NVIDIA, "value": "all"}]
     for pod in api.lists[PODS]:
         if pod["metadata"]["name"].startswith("gputopo-deviceplugin"):
-            pod["spec"]["containers"][0]["env"] = [{"name": NVIDIA, "value": "all"}]
+            pod["spec"]["containers"][0]["env"] = everything
+            mps = deepcopy(pod)
+    mps["metadata"]["name"] = "gputopo-mps-n1"
+    mps["metadata"]["labels"]["app.kubernetes.io/component"] = "mps"
+    api.lists[PODS].append(mps)
     assert findings(gputopo) == []
