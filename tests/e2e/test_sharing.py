@@ -1,6 +1,7 @@
 """Pods share a GPU by MPS, in all sources alike, and beside pods with whole GPUs."""
 
 import json
+import os
 import uuid
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -181,6 +182,7 @@ def sharing_facts(learning: Learning, profile: str) -> Sequence[SharingFact]:
     return facts.sharing if facts else ()
 
 
+@pytest.mark.skipif("GPUTOPO_LONG" not in os.environ, reason="takes 6 minutes")
 def test_sharing_that_does_not_pay_is_ended_learnt_and_not_tried_again(
     learning: Learning, pcie: str
 ) -> None:
