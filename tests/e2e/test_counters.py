@@ -4,7 +4,6 @@ The training job lets the simulated driver of its node count bytes on the NVLink
 in the rank order that gputopo chose. The bytes are so few that slow links cannot matter.
 """
 
-import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +14,7 @@ from gputopo.api.measuring import MeasuringRequest
 from gputopo.api.names import PATTERN_ANNOTATION, SENSITIVITY_ANNOTATION
 from gputopo.api.profile import CommunicationFact
 from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT
-from learning import LEARN_SECONDS, Learning
+from learning import LEARN_SECONDS, Learning, learning_in
 from learntest import laws
 from learntest.manifests import Run
 from localcluster.settings import DRIVER
@@ -36,17 +35,8 @@ FOLDER = str(DRIVER / "lib/counters.d")
 
 @pytest.fixture(scope="module")
 def learning(installed: Installed) -> Iterator[Learning]:
-    assert installed.trainer_image, "this test needs the training job of the local cluster"
-    kubectl = installed.kubectl
-    namespace = f"counters-{uuid.uuid4().hex[:6]}"
-    kubectl.run("create", "namespace", namespace)
-    kubectl.run("wait", "--for=create", "sa/default", "-n", namespace)
-    topologies = {each["metadata"]["name"]: each["spec"] for each in kubectl.list("gputopologies")}
-    box = Sandbox(kubectl, namespace, installed.workload_image)
-    try:
-        yield Learning(box, installed.trainer_image, topologies)
-    finally:
-        box.remove()
+    with learning_in(installed, "counters") as made:
+        yield made
 
 
 def run(number: int, node: str, topology_conf: str) -> Run:

@@ -4,7 +4,6 @@ All jobs run side by side from the first test on. Each test waits for what it ch
 of the tests is the order in which facts become known. ``values.yaml`` makes samples short.
 """
 
-import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +15,11 @@ from features import require
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint
 from gputopo.api.names import FACTS_ANNOTATION
 from gputopo.api.profile import Sample
-from learning import START_SECONDS, Learning, column, flooding
+from learning import START_SECONDS, Learning, column, flooding, learning_in
 from learntest import laws, manifests, profiles
 from learntest.manifests import Run
 from localcluster import containers
 from localcluster.settings import current_paths
-from sandbox import Sandbox
 from showcase.install import Installed
 from showcase.kubectl import KubectlError, Object, wait_for
 from soaktest.client import Client
@@ -41,20 +39,10 @@ PROFILING_SECONDS = 150
 @pytest.fixture(scope="module")
 def learning(installed: Installed, dgx1: str, pcie: str, nvswitch: str) -> Iterator[Learning]:
     """All jobs of this module; every GPU of two nodes is used."""
-    assert installed.trainer_image, "this test needs the training job of the local cluster"
-    kubectl = installed.kubectl
-    namespace = f"measuring-{uuid.uuid4().hex[:6]}"
-    kubectl.run("create", "namespace", namespace)
-    kubectl.run("wait", "--for=create", "sa/default", "-n", namespace)
-    topologies = {each["metadata"]["name"]: each["spec"] for each in kubectl.list("gputopologies")}
-    box = Sandbox(kubectl, namespace, installed.workload_image)
-    made = Learning(box, installed.trainer_image, topologies)
-    try:
+    with learning_in(installed, "measuring") as made:
         wait_for("no extender counts a GPU as used", _ledgers_are_empty)
         _start_all(made, dgx1, pcie, nvswitch)
         yield made
-    finally:
-        box.remove()
 
 
 def _ledgers_are_empty() -> bool:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -15,7 +14,7 @@ from gputopo.api.measuring import MeasuringRequest
 from gputopo.api.names import RESOURCE, SHARING_MEMORY_ANNOTATION
 from gputopo.api.profile import SharingFact
 from gputopo.api.shares import gpu_of, share_id, share_resource
-from learning import LEARN_SECONDS, Learning
+from learning import LEARN_SECONDS, Learning, learning_in
 from learntest import laws
 from learntest.manifests import Run
 from sandbox import Sandbox
@@ -34,17 +33,8 @@ FOLDER = "/run/gputopo-neighbours"
 
 @pytest.fixture(scope="module")
 def learning(installed: Installed) -> Iterator[Learning]:
-    assert installed.trainer_image, "this test needs the training job of the local cluster"
-    kubectl = installed.kubectl
-    namespace = f"sharing-{uuid.uuid4().hex[:6]}"
-    kubectl.run("create", "namespace", namespace)
-    kubectl.run("wait", "--for=create", "sa/default", "-n", namespace)
-    topologies = {each["metadata"]["name"]: each["spec"] for each in kubectl.list("gputopologies")}
-    box = Sandbox(kubectl, namespace, installed.workload_image)
-    try:
-        yield Learning(box, installed.trainer_image, topologies)
-    finally:
-        box.remove()
+    with learning_in(installed, "sharing") as made:
+        yield made
 
 
 def client_pod(name: str, image: str, node: str, *arguments: str) -> Object:

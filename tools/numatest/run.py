@@ -11,7 +11,8 @@ from numatest import judge
 from numatest.judge import Judged, PolicyTrial
 from numatest.pods import NAMESPACE, PODS, RandomPod, draw, kubelet_changes, manifest
 from showcase.kubectl import wait_for
-from soaktest.client import Client, RejectedError
+from soaktest import namespace
+from soaktest.client import Client
 
 _TOPOLOGIES = "/apis/gputopo.io/v1alpha1/gputopologies"
 _LOOK_SECONDS = 0.2
@@ -61,23 +62,13 @@ class Trials:
 
     def run(self, policies: Sequence[str]) -> list[PolicyTrial]:
         """Carry out one trial for each policy; the kubelets get their own values back."""
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        self._client.create("/api/v1/namespaces", namespace)
-        account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
-        wait_for("service account", lambda: self._exists(account))
+        namespace.create(self._client, NAMESPACE)
         try:
             return [self._trial(policy) for policy in policies]
         finally:
             self._client.delete(f"/api/v1/namespaces/{NAMESPACE}")
             for node in self._settings.nodes:
                 self._cluster.configure_kubelet(node, {})
-
-    def _exists(self, path: str) -> bool:
-        try:
-            self._client.get(path)
-        except RejectedError:
-            return False
-        return True
 
     def _trial(self, policy: str) -> PolicyTrial:
         settings = self._settings

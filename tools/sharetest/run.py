@@ -13,7 +13,7 @@ from localcluster.cluster import Cluster
 from sharetest import judge
 from sharetest.judge import Findings, Judged, PodVerdict
 from sharetest.pods import NAMESPACE, PODS, RandomPod, draw, manifest
-from showcase.kubectl import wait_for
+from soaktest import namespace
 from soaktest.client import Client, RejectedError, UnavailableError
 
 PARTS: Final = (
@@ -65,23 +65,13 @@ class Trial:
 
     def run(self) -> list[Judged]:
         """Carry out the trial and return each pod with its verdict."""
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        self._client.create("/api/v1/namespaces", namespace)
-        account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
-        wait_for("service account", lambda: self._exists(account))
+        namespace.create(self._client, NAMESPACE)
         began = time.monotonic()
         try:
             return self._run(began)
         finally:
             self.seconds = time.monotonic() - began
             self._client.delete(f"/api/v1/namespaces/{NAMESPACE}")
-
-    def _exists(self, path: str) -> bool:
-        try:
-            self._client.get(path)
-        except RejectedError:
-            return False
-        return True
 
     def _run(self, began: float) -> list[Judged]:
         settings, rng = self._settings, self._rng

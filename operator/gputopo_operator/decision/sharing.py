@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gputopo.api.profile import Measurement, WorkloadFacts
-from gputopo.api.shares import SharingLimits, gpu_of
+from gputopo.api.shares import SharingLimits
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
+from gputopo.sharing.facts import sharing_workload
 from gputopo.sharing.judge import MeasuredJob, SharingJudgement, judge_sharing
 from gputopo.topology.model import GpuUuid
 from gputopo_kube.document import ObjectKey
@@ -65,7 +66,7 @@ def shared_gpus(
         present = [pod for pod in known if pod is not None]
         if len(present) == len(known) > 1 and gpu.uuid in models:
             ordered = sorted(present, key=lambda pod: (pod.created, pod.uid))
-            found.append(JudgedGpu(gpu_of(gpu.uuid), models[gpu.uuid], tuple(ordered)))
+            found.append(JudgedGpu(GpuUuid(gpu.uuid), models[gpu.uuid], tuple(ordered)))
     return found
 
 
@@ -113,9 +114,9 @@ def _measured_job(
 
 def solo_rate(facts: WorkloadFacts | None, model: str) -> float | None:
     """Return the measured steps per second alone on one GPU of a model; None if unknown."""
-    if facts is None or facts.gpu_model != model or facts.alone is None:
+    if facts is None or facts.gpu_model != model:
         return None
-    return facts.alone.micro_steps_per_second * _MICRO or None
+    return sharing_workload("", facts).steps_per_second or None
 
 
 def sharing_event(gpu: JudgedGpu, judgement: SharingJudgement, *, moved: bool) -> ObjectEvent:
