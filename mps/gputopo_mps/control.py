@@ -9,6 +9,9 @@ from typing import Final
 
 from gputopo.errors import GputopoError
 
+ACTIVE: Final = "ACTIVE"
+"""Status of a server that takes clients."""
+
 _LONGEST: Final = 200
 
 
@@ -94,8 +97,13 @@ class ControlProgram:
         return parse_clients(await self.run("ps"))
 
     async def terminate(self, client: MpsClient) -> None:
-        """End the work of a client on the GPU. Its process gets the CUDA error 810."""
-        await self.run(f"terminate_client {client.server} {client.pid}")
+        """End the work of a client on the GPU. Its process gets the CUDA error 810.
+
+        The program prints the number of a CUDA error, 0 for success. Its exit status is 0 anyway.
+        """
+        code = (await self.run(f"terminate_client {client.server} {client.pid}")).strip()
+        if code not in {"", "0"}:
+            raise ControlError(f"terminate_client: CUDA error {code} for process {client.pid}")
 
     async def start_server(self, user: int) -> None:
         """Start the server before the first client connects."""

@@ -9,22 +9,21 @@ from typing import Final
 
 from gputopo.errors import GputopoError
 from gputopo_mps.cgroups import DaemonCgroup
-from gputopo_mps.control import ControlError, ControlProgram, GpuFolders
+from gputopo_mps.control import ACTIVE, ControlError, ControlProgram, GpuFolders
 from gputopo_mps.processes import find_daemons, is_daemon
 from gputopo_mps.settings import MpsSettings
 
 _PID_FILE: Final = "nvidia-cuda-mps-control.pid"
 _POLL_SECONDS: Final = 0.05
 _ROOT: Final = 0
-_NO_FILES: Final = tuple((os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_RDWR, 0) for each in range(3))
 
 
 class DaemonError(GputopoError):
-    """The daemon did not start, or its processes do not end."""
+    """The daemon or its server did not start, or their processes do not end."""
 
 
 class MpsDaemon:
-    """Starts and ends the daemon of one GPU. A daemon of an earlier start is found by its PID."""
+    """Starts and ends the daemon of one GPU. The daemon is found by its PID file."""
 
     def __init__(
         self,
@@ -37,49 +36,99 @@ class MpsDaemon:
         self._control = control
         self._settings = settings
         self._cgroup = cgroup
-        self._child: int | None = None
 
     @property
     def is_running(self) -> bool:
         """Whether the daemon runs."""
-        if self._child is not None:
-            return self._child_runs()
+        return self._pid is not None
+
+    @property
+    def _pid(self) -> int | None:
         try:
             pid = int((self._folders.pipe / _PID_FILE).read_text())
         except (OSError, ValueError):
-            return False
-        return is_daemon(pid, self._folders.pipe)
+            return None
+        return pid if is_daemon(pid, self._folders.pipe) else None
 
     async def start(self) -> None:
-        """Start the daemon and wait until it responds.
+        """Start the daemon and its server, and wait until both respond.
 
         Raises:
-            DaemonError: the program is missing, or ends, or does not respond in time.
+            DaemonError: a program is missing, or ends, or does not respond in time.
         """
         # Containers have the folder itself mounted, so it is emptied and not replaced.
         for path in self._folders.pipe.iterdir():
             path.unlink()
-        self._child = child = self._launch()
-        self._cgroup.move(child)
-        await self._wait_until_responding()
-        # The first client would start the server. An early start shows errors before that.
-        with suppress(ControlError):
-            await self._control.start_server(self._settings.client_user or _ROOT)
+        seconds = self._settings.start_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._launch()
+                await self._wait_until_responding()
+                await self._start_server()
+        except TimeoutError:
+            reason = f"MPS did not respond within {seconds:g} s: {self._last_line()}"
+            raise DaemonError(reason) from None
 
-    def _launch(self) -> int:
+    async def _launch(self) -> None:
+        """Run the control program, which ends as soon as the daemon runs in the background.
+
+        In the foreground (``-f``), it would write both logs to its standard output.
+        """
         several_users = [] if self._settings.client_user is not None else ["-multiuser-server"]
         program = self._settings.control_program
         try:
-            return os.posix_spawnp(
+            process = await asyncio.create_subprocess_exec(
                 program,
-                [program, "-f", *several_users],
-                self._folders.environment(),
-                file_actions=_NO_FILES,
-                setsid=True,
-                setsigdef=[signal.SIGPIPE],  # Python ignores it, and children inherit that
+                "-d",
+                *several_users,
+                env=self._folders.environment(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
             )
         except OSError as error:
             raise DaemonError(f"{program}: {error.strerror}") from error
+        try:
+            status = await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if status:
+            raise DaemonError(f"the control daemon ended at once: {self._last_line()}")
+
+    async def _wait_until_responding(self) -> None:
+        moved = False
+        while True:
+            pid = self._pid
+            if pid is not None and not moved:
+                self._cgroup.move(pid)
+                moved = True
+            if moved and pid is None:
+                raise DaemonError(f"the control daemon ended at once: {self._last_line()}")
+            with suppress(ControlError):
+                await self._control.servers()
+                if moved:
+                    return
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _start_server(self) -> None:
+        """Start the server, and wait until its status is known.
+
+        The first client would start it too. But so an error is found before a pod gets a share. On
+        real GPUs, commands about a server fail in the first 0.3 s.
+        """
+        await self._control.start_server(self._settings.client_user or _ROOT)
+        seen = False
+        while True:
+            with suppress(ControlError):
+                servers = await self._control.servers()
+                if seen and not servers:
+                    raise DaemonError(f"the MPS server ended at once: {self._last_line()}")
+                seen = bool(servers)
+                if servers and await self._control.status(servers[0]) == ACTIVE:
+                    return
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def quit(self) -> None:
         """End the daemon and its server; without a response, kill them."""
@@ -95,7 +144,7 @@ class MpsDaemon:
             DaemonError: they did not end in time.
         """
         deadline = time.monotonic() + self._settings.stop_seconds
-        while pids := self._processes():
+        while pids := set(find_daemons(self._folders.pipe)):
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -103,42 +152,11 @@ class MpsDaemon:
                 raise DaemonError(f"processes {', '.join(map(str, pids))} of MPS do not end")
             await asyncio.sleep(_POLL_SECONDS)
 
-    def _processes(self) -> set[int]:
-        # The command line of a process is empty for a moment after its start.
-        own = {self._child} if self._child is not None and self._child_runs() else set()
-        return own | set(find_daemons(self._folders.pipe))
-
-    def _child_runs(self) -> bool:
-        """Return whether the daemon that this process has started runs; reap it if it has ended."""
-        if self._child is not None and _has_ended(self._child):
-            self._child = None
-        return self._child is not None
-
-    async def _wait_until_responding(self) -> None:
-        seconds = self._settings.start_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    if not self.is_running:
-                        raise DaemonError(f"the control daemon ended at once: {self._last_line()}")
-                    with suppress(ControlError):
-                        await self._control.servers()
-                        return
-                    await asyncio.sleep(_POLL_SECONDS)
-        except TimeoutError:
-            text = f"the control daemon did not respond within {seconds:g} s"
-            raise DaemonError(text) from None
-
     def _last_line(self) -> str:
-        try:
-            lines = (self._folders.log / "control.log").read_text(errors="replace").splitlines()
-        except OSError:
-            lines = []
-        return lines[-1] if lines else "it wrote no log"
-
-
-def _has_ended(child: int) -> bool:
-    try:
-        return os.waitpid(child, os.WNOHANG) != (0, 0)
-    except ChildProcessError:  # it was reaped before
-        return True
+        """Return the last line of the newest log."""
+        newest = ""
+        for name in ("control.log", "server.log"):
+            with suppress(OSError):
+                lines = (self._folders.log / name).read_text(errors="replace").splitlines()
+                newest = max(newest, *lines[-1:])
+        return newest or "it wrote no log"

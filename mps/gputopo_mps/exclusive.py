@@ -59,8 +59,11 @@ class ExclusiveMode:
         await self._driver.set_mode(self._uuid, EXCLUSIVE)
         self._reject((await self.read()).processes)
 
-    async def keep(self, servers: Collection[int]) -> None:
+    async def keep(self, expected: Collection[int]) -> None:
         """Set EXCLUSIVE_PROCESS again if another program has changed it.
+
+        Args:
+            expected: PIDs of the MPS servers and of their clients. NVML lists both.
 
         Raises:
             NotPossibleError: a process that began meanwhile uses the GPU without MPS.
@@ -71,7 +74,7 @@ class ExclusiveMode:
         else:
             _log.warning("compute mode set again %s", fields(gpu=self._uuid, found=facts.mode))
             await self._driver.set_mode(self._uuid, EXCLUSIVE)
-            self._others = (await self.read()).processes.difference(servers)
+            self._others = (await self.read()).processes.difference(expected)
         self._reject(self._others)
 
     async def leave(self) -> None:

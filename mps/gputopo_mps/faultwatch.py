@@ -8,7 +8,7 @@ from gputopo_mps.clients import Clients, StoredState
 from gputopo_mps.control import GpuFolders
 from gputopo_mps.faults import FaultStore
 from gputopo_mps.metrics import MpsMetrics
-from gputopo_mps.serverlog import ServerLog, parse_fault
+from gputopo_mps.serverlog import ServerLog, limit_size, parse_fault
 from gputopo_mps.settings import MpsSettings
 
 _LOG_SECONDS: Final = 0.2
@@ -35,6 +35,7 @@ class FaultWatch:
         settings: MpsSettings,
     ) -> None:
         self.log = ServerLog(folders.log / "server.log")
+        self._control_log = folders.log / "control.log"
         self._uuid = folders.uuid
         self._store = store
         self._metrics = metrics
@@ -53,6 +54,7 @@ class FaultWatch:
     async def follow(self, status: str) -> None:
         """Record a fault that the log or the status shows, once."""
         lines = self.log.read()
+        limit_size(self._control_log)
         in_fault = status == self.FAULT
         if not in_fault or self._clients.current:
             self._alone_since = None

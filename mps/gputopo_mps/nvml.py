@@ -44,7 +44,7 @@ class GpuFacts:
         memory_bytes: total memory.
         mig: whether MIG is enabled.
         mode: the compute mode.
-        processes: PIDs of the processes with a context of their own; no clients of MPS.
+        processes: PIDs of the processes with a context, MPS servers and their clients included.
     """
 
     memory_bytes: int

@@ -157,7 +157,7 @@ class SharedGpu:
             await self._replace("no-response", str(error))
             return
         self._errors = 0
-        await self.mode.keep(servers)
+        await self.mode.keep([*servers, *(each.pid for each in clients)])
         if self.server is not None and self.server not in servers:
             self._faults.record("ended", f"the MPS server {self.server} has ended")
         self.server = servers[0] if servers else None
@@ -182,9 +182,10 @@ class SharedGpu:
         self._set(SharedGpuState.STARTING, reason)
         try:
             await self._daemon.kill()
+            former = [each.client.pid for each in self.clients.current]
             self.clients.update([])
             self.folders.create()
-            await self.mode.keep([])
+            await self.mode.keep(former)
             await self._serve()
         except (GputopoError, OSError) as error:
             await self._abandon(f"{reason}; not started again: {error}")

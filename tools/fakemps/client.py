@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-OUT_OF_MEMORY, UNAVAILABLE, FATAL_FAULT, RPC_FAILURE, TERMINATED = 2, 46, 719, 806, 810
+OUT_OF_MEMORY, UNAVAILABLE, FATAL_FAULT, RPC_FAILURE, TERMINATED = 2, 46, 700, 806, 810
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from fakemps.wire import (
     CONTROL_SOCKET,
+    FOREGROUND,
     PID_FILE,
     WireError,
     log,
@@ -36,6 +37,8 @@ def run(*, background: bool, multiuser: bool) -> None:
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in range(3):
             os.dup2(nothing, descriptor)
+    else:
+        os.environ[FOREGROUND] = "1"
     (pipe_directory() / PID_FILE).write_text(f"{os.getpid()}\n")
     log("Control", f"Starting control daemon using socket {pipe_directory() / CONTROL_SOCKET}")
     daemon = Daemon(multiuser=multiuser)
@@ -90,7 +93,7 @@ class Daemon:
                 if server is None:
                     server = self._start(user)
                 if self._multiuser or user == self._server_user:
-                    return {"server": f"server-{server.pid}"}
+                    return self._ready(server)
                 if not self._clients():
                     server.kill()
             time.sleep(_POLL_SECONDS)
@@ -109,10 +112,15 @@ class Daemon:
         self._server = server = subprocess.Popen([program], stdin=subprocess.DEVNULL)
         self._server_user = user
         log("Control", f"Starting new server {server.pid} for user {user}")
+        return server
+
+    @staticmethod
+    def _ready(server: "subprocess.Popen[bytes]") -> dict[str, Any]:
+        """Wait until the server takes clients; return its socket. The lock is held."""
         path = pipe_directory() / f"server-{server.pid}"
         while server.poll() is None and not path.exists():
             time.sleep(_POLL_SECONDS)
-        return server
+        return {"server": path.name}
 
     def _clients(self) -> list[str]:
         try:
@@ -129,6 +137,7 @@ class Daemon:
 
     def _command(self, words: list[str]) -> dict[str, Any]:
         name, *arguments = words or [""]
+        log("Control", f"Cmd:{' '.join(words)}")
         with self._lock:
             server = self._running()
         if name == "get_server_list":
@@ -144,7 +153,7 @@ class Daemon:
             self._quit(float(arguments[1]) if arguments[:1] == ["-t"] else None)
         if name == "ps" or name in _FOR_SERVER:
             return self._pass_on(name, arguments, server)
-        return _text(f"Unknown command: {' '.join(words)}\n", 1)
+        return _text(f'Unknown command "{" ".join(words)}"\n')
 
     def _pass_on(
         self, name: str, arguments: list[str], server: "subprocess.Popen[bytes] | None"
@@ -154,8 +163,8 @@ class Daemon:
             return _text("" if name == "ps" else f"Server {wanted} not found\n", int(name != "ps"))
         try:
             return self._of_server([name, *arguments[1:]])
-        except WireError:
-            return _text(f"Server {server.pid} not found\n", 1)
+        except WireError:  # as in the first 0.3 s of a real server
+            return _text("Cannot send command to MPS control daemon process\n", 1)
 
     def _quit(self, timeout_seconds: float | None) -> None:
         self._quitting = True

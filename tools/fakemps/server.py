@@ -1,7 +1,6 @@
 """``nvidia-cuda-mps-server``: the clients of one GPU, their memory, and fatal faults.
 
-The exact log lines of a fault are not documented for all drivers. This stand-in writes those of the
-guide "Multi-Process Service", and for the cause the form in which newer servers name a client.
+The log lines and the output of commands are those that driver 580 wrote on an H100.
 """
 
 import os
@@ -14,7 +13,11 @@ from typing import Any
 from fakemps.memory import GpuFiles, ProcessFile
 from fakemps.wire import WireError, log, parse_bytes, peer, pipe_directory, receive, send
 
-FATAL_FAULT, OUT_OF_MEMORY, INVALID_VALUE, NOT_READY, TERMINATED = 719, 2, 1, 807, 810
+FATAL_FAULT, OUT_OF_MEMORY, INVALID_VALUE, NOT_READY, TERMINATED = 700, 2, 1, 807, 810
+INVALID_CONTEXT = 201
+
+STUCK = "stuck"
+"""File in the pipe directory: while it exists, a server does not recover from a fault."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +30,11 @@ class Client:
     file: ProcessFile | None
     used_bytes: int = 0
     error: int = 0
+
+    @property
+    def name(self) -> str:
+        """The client as the log names it."""
+        return f"{{PID: {self.pid}, Context ID: {self.number}}}"
 
 
 def main() -> None:
@@ -101,8 +109,8 @@ class Server:
         file = self._gpu.register(pid, "M") if self._gpu else None
         client = Client(pid, self._connected, limit_bytes, file)
         self._clients.append(client)
-        log("Server", f"Client {{PID: {pid}, Context ID: {client.number}}} connected")
-        log("Server", f"Volta MPS: status of client {{{pid}, {client.number}}} is ACTIVE")
+        log("Server", f"Client {client.name} connected")
+        log("Server", f"Status of client {client.name} is ACTIVE")
         return client, {"server": os.getpid()}
 
     def _rejected(self, pid: int, reason: str) -> dict[str, Any]:
@@ -118,31 +126,34 @@ class Server:
         used_bytes = max(0, client.used_bytes + message.get("allocate", 0))
         if used_bytes > client.limit_bytes:
             return {"error": OUT_OF_MEMORY}
-        client.used_bytes = used_bytes
-        if client.file is not None:
+        if client.file is not None and used_bytes != client.used_bytes:
             client.file.write(used_bytes)
+        client.used_bytes = used_bytes
         return {}
 
     def _fault(self, cause: Client) -> None:
         self._status = "FAULT"
         self._faulted = list(self._clients)
-        log("Server", "Volta MPS: Server is handling a fatal GPU error.")
-        name = f"{{PID: {cause.pid}, Context ID: {cause.number}}}"
-        log("Server", f"Volta MPS: Memory fault caused by client {name}")
+        name = cause.name.replace("Context ID", "Context")
+        lines = [f"Client {name} encountered a fatal GPU error."]
+        lines.append("Server is handling a fatal GPU error.")
         for each in self._faulted:
             each.error = FATAL_FAULT
-            log("Server", f"Volta MPS: status of client {{{each.pid}, {each.number}}} is INACTIVE")
-        lines = ["The following devices", "0", "The following clients have a sticky error set:"]
+            lines.append(f"Client {each.name} on device 0 to be torn down")
+        lines += ["The following devices will be reset:", "0"]
+        lines.append("The following client process have a sticky error set:")
         for line in [*lines, *(str(each.pid) for each in self._faulted)]:
-            log("Server", f"Volta MPS: {line}")
+            log("Server", line)
 
     def _remove(self, client: Client) -> None:
         self._leave(client)
         self._faulted = [each for each in self._faulted if each is not client]
-        log("Server", f"Client {{PID: {client.pid}, Context ID: {client.number}}} disconnected")
-        if self._status == "FAULT" and not self._faulted:
+        count = len(self._clients)
+        log("Server", f"Client {client.name} exiting. Number of active client contexts is {count}.")
+        stuck = (pipe_directory() / STUCK).exists()
+        if self._status == "FAULT" and not self._faulted and not stuck:
             self._status = "ACTIVE"
-            log("Server", "Volta MPS: Creating server context on device 0")
+            log("Server", "Destroy server context on device 0")
 
     def _leave(self, client: Client) -> None:
         """Remove a client from the list and free its memory."""
@@ -161,11 +172,9 @@ class Server:
             return {"text": "".join(map(self._row, [None, *self._clients])), "status": 0}
         found = [each for each in self._clients if [str(each.pid)] == arguments]
         for each in found:
-            log("Server", f"Terminating client {each.pid}")
-            each.error = TERMINATED
-            self._leave(each)
-        text = "" if found else f"Client {' '.join(arguments)} not found\n"
-        return {"text": text, "status": int(not found)}
+            log("Server", f"MPS server requesting client {each.name} to exit")
+            each.error = TERMINATED  # it stays in the list until its process ends
+        return {"text": f"{0 if found else INVALID_CONTEXT}\n", "status": 0}
 
     def _row(self, client: Client | None) -> str:
         """Return a line of ``ps``, or the header for None."""
@@ -173,9 +182,16 @@ class Server:
             cells = ["PID", "ID", "SERVER", "DEVICE", "NAMESPACE", "COMMAND"]
         else:
             device = os.environ.get("CUDA_VISIBLE_DEVICES", "")[:17]
-            inside, command = _of_process(client.pid)
-            cells = [str(client.pid), str(client.number), str(os.getpid()), device, inside, command]
-        return "{:<10} {:<8} {:<9} {:<18} {:<10} {}\n".format(*cells)
+            namespace, program = _of_process(client.pid)
+            cells = [
+                str(client.pid),
+                str(client.number),
+                str(os.getpid()),
+                device,
+                namespace,
+                program,
+            ]
+        return "{:<9} {:<9} {:<14} {:<25} {:<14} {:<15}\n".format(*cells)
 
 
 def parse_limit(text: str) -> int:
@@ -191,11 +207,11 @@ def parse_limit(text: str) -> int:
 
 
 def _of_process(pid: int) -> tuple[str, str]:
-    """Return a process's PID in its own namespace, and its command."""
+    """Return the number of a process's PID namespace, and its program."""
+    process = Path(f"/proc/{pid}")
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
-        command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+        namespace = (process / "ns" / "pid").readlink().name
+        program = (process / "cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
     except OSError:
         return "-", "-"
-    inside = [line.split()[-1] for line in status.splitlines() if line.startswith("NSpid:")]
-    return "".join(inside) or str(pid), command
+    return namespace.strip("pid:[]"), program

@@ -10,6 +10,9 @@ from typing import Any
 
 CONTROL_SOCKET = "control"
 PID_FILE = "nvidia-cuda-mps-control.pid"
+FOREGROUND = "FAKEMPS_FOREGROUND"
+"""Variable of a daemon in the foreground (``-f``), which logs to its standard output only."""
+
 _CREDENTIALS = struct.Struct("3i")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -25,10 +28,13 @@ def pipe_directory() -> Path:
 
 def log(role: str, text: str) -> None:
     """Add a line to control.log or server.log, in the format of MPS."""
-    folder = Path(os.environ.get("CUDA_MPS_LOG_DIRECTORY") or "/var/log/nvidia-mps")
     now = time.time()
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
-    line = f"[{stamp}.{int(now % 1 * 1000):03d} {role} {os.getpid():5d}] {text}\n"
+    line = f"[{stamp}.{int(now % 1 * 1000):03d} {role:7s} {os.getpid():5d}] {text}\n"
+    if os.environ.get(FOREGROUND):
+        print(line, end="", flush=True)
+        return
+    folder = Path(os.environ.get("CUDA_MPS_LOG_DIRECTORY") or "/var/log/nvidia-mps")
     with (folder / f"{role.lower()}.log").open("a") as file:
         file.write(line)
 

@@ -89,7 +89,8 @@ static int read_process(int folder, const char *name, nvmlProcessInfo_t *info) {
     return running;
 }
 
-static nvmlReturn_t give_processes(const struct gpu *gpu, const char *suffix, unsigned *count,
+/* Give the processes whose files have one of these suffixes. */
+static nvmlReturn_t give_processes(const struct gpu *gpu, const char *suffixes, unsigned *count,
                                    nvmlProcessInfo_t *infos) {
     char path[PATH_MAX];
     unsigned found = 0, capacity = infos ? *count : 0;
@@ -98,7 +99,7 @@ static nvmlReturn_t give_processes(const struct gpu *gpu, const char *suffix, un
     DIR *folder = opendir(path);
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         const char *dot = strrchr(entry->d_name, '.');
-        if (!dot || dot == entry->d_name || strcmp(dot, suffix) != 0 ||
+        if (!dot || dot == entry->d_name || !dot[1] || dot[2] || !strchr(suffixes, dot[1]) ||
             !read_process(dirfd(folder), entry->d_name, &info))
             continue;
         if (found < capacity)
@@ -116,7 +117,7 @@ GPU_CALL(nvmlDeviceSetComputeMode, (nvmlDevice_t device, unsigned mode),
          result = write_mode(gpu, mode))
 GPU_CALL(nvmlDeviceGetComputeRunningProcesses_v3,
          (nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *infos),
-         result = give_processes(gpu, ".C", count, infos))
+         result = give_processes(gpu, "CM", count, infos))
 GPU_CALL(nvmlDeviceGetMPSComputeRunningProcesses_v3,
          (nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *infos),
-         result = give_processes(gpu, ".M", count, infos))
+         result = give_processes(gpu, "M", count, infos))

@@ -127,7 +127,13 @@ async def test_a_daemon_that_never_responds_is_ended(
     world: MpsWorld, short_directory: Path
 ) -> None:
     program = short_directory / "nvidia-cuda-mps-control"
-    program.write_text("#!/bin/sh\n[ $# -gt 0 ] && while :; do sleep 0.1; done\nexit 1\n")
+    program.write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = -f ] && while :; do sleep 0.1; done\n'
+        "[ $# = 0 ] && exit 1\n"
+        '"$0" -f >/dev/null 2>&1 &\n'
+        "echo $! >$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid\n"
+    )
     program.chmod(0o755)
     world.configure(control_program=str(program), start_seconds=0.3)
     async with world.running():

@@ -2,7 +2,9 @@
 
 import os
 import signal
-from collections.abc import Callable
+import subprocess
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from gputopo_mps.clients import Clients
 from gputopo_mps.control import ControlError, ControlProgram, GpuFolders, NoResponseError
 from gputopo_mps.daemon import DaemonError, MpsDaemon
 from gputopo_mps.metrics import MpsMetrics
-from gputopo_mps.processes import Processes
+from gputopo_mps.processes import Processes, is_daemon
 from gputopo_mps.settings import MpsSettings
 
 TABLE = "PID SERVER\\n5 9\\n6 9\\n"
@@ -77,37 +79,92 @@ async def test_a_daemon_is_found_by_its_pid_only_if_it_is_one(folders: GpuFolder
     assert not former.is_running
 
 
+@pytest.fixture
+def orphan(folders: GpuFolders, program: Callable[[str], str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a daemon that responds to nothing."""
+    script = program("while :; do sleep 0.05; done")
+    with subprocess.Popen([script, "-d"], env=folders.environment()) as process:
+        (folders.pipe / "nvidia-cuda-mps-control.pid").write_text(f"{process.pid}\n")
+        while not is_daemon(process.pid, folders.pipe):  # until it has executed the script
+            time.sleep(0.01)
+        yield process
+        process.kill()
+
+
 async def test_processes_that_do_not_end_are_named(
-    folders: GpuFolders, program: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    folders: GpuFolders, orphan: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = daemon(folders, program("[ $# = 0 ] && exit 1; exec sleep 600"), stop_seconds=0.1)
+    found = daemon(folders, "none", stop_seconds=0.1)
     monkeypatch.setattr(os, "kill", lambda *_: None)  # as of a process that waits for the GPU
-    with pytest.raises(DaemonError, match="did not respond"):
-        await found.start()
     assert found.is_running
-    with pytest.raises(DaemonError, match=r"processes \d+ of MPS do not end"):
+    with pytest.raises(DaemonError, match=rf"processes {orphan.pid} of MPS do not end"):
         await found.kill()
     monkeypatch.undo()
-    await found.kill()
+    await daemon(folders, "none").kill()
     assert not found.is_running
 
 
 async def test_a_process_that_ends_before_the_signal_is_no_error(
-    folders: GpuFolders, program: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    folders: GpuFolders, orphan: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = daemon(folders, program("[ $# = 0 ] && exit 1; exec sleep 600"))
-    with pytest.raises(DaemonError, match="did not respond"):
-        await found.start()
+    found = daemon(folders, "none")
     kill = os.kill
 
     def kill_too_late(pid: int, number: signal.Signals) -> None:
         kill(pid, number)
-        os.waitpid(pid, 0)
+        orphan.wait()
         raise ProcessLookupError
 
     monkeypatch.setattr(os, "kill", kill_too_late)
     await found.kill()
     assert not found.is_running
+
+
+async def test_a_control_program_that_does_not_end_is_killed(
+    folders: GpuFolders, program: Callable[[str], str]
+) -> None:
+    with pytest.raises(DaemonError, match=r"MPS did not respond within 0\.2 s: it wrote no log"):
+        await daemon(folders, program("exec sleep 600")).start()
+
+
+DAEMON = """
+[ "$1" = -f ] && while :; do sleep 0.05; done
+if [ "$1" = -d ]; then
+    "$0" -f >/dev/null 2>&1 &
+    echo $! > $CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid
+    exit 0
+fi
+read command
+"""
+
+
+async def test_a_daemon_that_ends_at_once_is_reported(
+    folders: GpuFolders, program: Callable[[str], str]
+) -> None:
+    (folders.log / "control.log").write_text("[2026-11-26 15:00:00.000 Control 1] no license\n")
+    script = DAEMON + "kill -9 $(cat $CUDA_MPS_PIPE_DIRECTORY/*.pid); exit 1"
+    with pytest.raises(DaemonError, match=r"the control daemon ended at once: .* no license"):
+        await daemon(folders, program(script), start_seconds=60).start()
+
+
+async def test_a_server_that_ends_at_once_is_reported(
+    folders: GpuFolders, program: Callable[[str], str]
+) -> None:
+    (folders.log / "control.log").write_text("[2026-11-26 15:00:00.000 Control 1] started\n")
+    (folders.log / "server.log").write_text("[2026-11-26 15:00:01.000 Server 2] no memory\n")
+    script = (
+        DAEMON
+        + """
+    case $command in
+    get_server_list) [ -e $0.asked ] || echo 7;;
+    get_server_status*) touch $0.asked; exit 1;;
+    esac
+    """
+    )
+    found = daemon(folders, program(script), start_seconds=60)
+    with pytest.raises(DaemonError, match=r"the MPS server ended at once: .* no memory"):
+        await found.start()
+    await found.kill()
 
 
 async def terminate(folders: GpuFolders, program: str) -> tuple[float, float]:
@@ -131,7 +188,8 @@ async def terminate(folders: GpuFolders, program: str) -> tuple[float, float]:
 async def test_a_client_is_terminated_once(
     folders: GpuFolders, program: Callable[[str], str]
 ) -> None:
-    assert await terminate(folders, program(f"printf '{TABLE}'")) == (1, 0)
+    script = f"read command; case $command in ps) printf '{TABLE}';; *) echo 0;; esac"
+    assert await terminate(folders, program(script)) == (1, 0)
 
 
 async def test_terminations_that_fail_are_repeated(
@@ -140,3 +198,5 @@ async def test_terminations_that_fail_are_repeated(
     script = f"read command; case $command in ps) printf '{TABLE}';; *) exit 1;; esac"
     assert await terminate(folders, program(script)) == (0, 2)
     assert await terminate(folders, program("exit 1")) == (0, 2)
+    script = f"read command; case $command in ps) printf '{TABLE}';; *) echo 201;; esac"
+    assert await terminate(folders, program(script)) == (0, 2), "the real program exits with 0"
