@@ -63,7 +63,8 @@ def main(arguments: Sequence[str]) -> int:
 def _check(
     site: Site, prometheus: Prometheus, groups: Sequence[dict[str, Any]], names: Sequence[str]
 ) -> tuple[list[checks.AlertResult], list[checks.QueryResult], list[str]]:
-    wait_for("Prometheus reads all components", lambda: _all_read(prometheus))
+    components = 3 + site.runs_mps  # extender, operator, agent
+    wait_for("Prometheus reads all components", lambda: _all_read(prometheus, components))
     early = checks.await_quiet(prometheus, [rule["alert"] for rule in rules(groups, "alert")])
     problems = [f"{alert}: fires without a cause" for alert in early]
     alerts: list[checks.AlertResult] = []
@@ -128,12 +129,10 @@ def _site(installed: install.Installed, options: argparse.Namespace) -> Iterator
             namespace.remove(client, NAMESPACE)
 
 
-def _all_read(prometheus: Prometheus) -> bool:
-    """Whether every component is read, and no target fails."""
-    components = "count(count by (component) (gputopo_build_info))"
-    return prometheus.number(components) == 3 and all(  # noqa: PLR2004 - extender, operator, agent
-        target["health"] == "up" for target in prometheus.targets()
-    )
+def _all_read(prometheus: Prometheus, components: int) -> bool:
+    """Whether so many kinds of components are read, and no target fails."""
+    found = prometheus.number("count(count by (component) (gputopo_build_info))")
+    return found == components and all(target["health"] == "up" for target in prometheus.targets())
 
 
 def _parser() -> argparse.ArgumentParser:

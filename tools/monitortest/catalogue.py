@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
 
-from monitortest import component_causes, node_causes
+from monitortest import component_causes, node_causes, sharing_causes
 from monitortest.site import Site
 
 
@@ -49,6 +49,10 @@ CAUSES: Final = {
         node_causes.agent_disconnected, ("GputopoAgentDisconnected",), of_node=True
     ),
     "no-agent": Cause(node_causes.agent_missing, ("GputopoAgentMissing",), of_node=True),
+    "no-mps": Cause(sharing_causes.mps_missing, ("GputopoGpusNotShareable",), of_node=True),
+    "mps-failed": Cause(
+        sharing_causes.mps_failed, ("GputopoMpsFailed", "GputopoMpsRestarted"), of_node=True
+    ),
     "waiting": Cause(component_causes.pods_waiting, ("GputopoPodsWaiting",)),
     "slow-links": Cause(component_causes.bandwidth_lost, ("GputopoBandwidthLost",)),
     "quota": Cause(component_causes.resizes_rejected, ("GputopoResizesRejected",)),

@@ -20,6 +20,7 @@ _POLL_SECONDS: Final = 1.0
 _LOOK_BACK: Final = (
     "GputopoAllocationsRejected",
     "GputopoExtenderErrors",
+    "GputopoMpsRestarted",
     "GputopoOperatorErrors",
     "GputopoResizesRejected",
 )

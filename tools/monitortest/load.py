@@ -10,6 +10,7 @@ from gputopo.api.measuring import MeasuringRequest
 from learntest import laws
 from learntest.manifests import Run
 from monitortest.component_causes import queued
+from monitortest.sharing_causes import sharing_pod
 from monitortest.site import JOBS, NAMESPACE, PODS, Site, repeating
 from resizetest import manifests
 from resizetest.manifests import Sizing
@@ -21,14 +22,17 @@ _PROFILES: Final = f"/apis/gputopo.io/v1alpha1/namespaces/{NAMESPACE}/gpuprofile
 _PROFILE: Final = "hungry"
 _RATE_SECONDS: Final = 240.0
 _CHURN_SECONDS: Final = 4.0
+_SHARING: Final = ("sharing-1", "sharing-2")
 _FILLER: Final = "filler"
 _FILLER_MILLI_CPU: Final = 500
 
 
 @contextmanager
 def busy(site: Site) -> Iterator[None]:
-    """Run a queue, a job that was resized while it was measured, and pods that come and go."""
+    """Run a queue, a resized and measured job, sharing pods, and pods that come and go."""
     with queued(site), repeating(_CHURN_SECONDS, partial(_churn, site)):
+        for name in _SHARING if site.runs_mps else ():
+            site.create(sharing_pod(name, site.installed.trainer_image, site.node))
         _measure_and_resize(site)
         yield
 

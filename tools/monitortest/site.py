@@ -64,6 +64,11 @@ class Site:
         """Image of pods that only sleep."""
         return self.installed.workload_image
 
+    @property
+    def runs_mps(self) -> bool:
+        """Whether pods can share GPUs."""
+        return bool(self.get(SYSTEM_PODS, labelSelector="app.kubernetes.io/component=mps")["items"])
+
     def get(self, path: str, **query: str) -> Object:
         """Return an object or a list, after as many tries as the API server needs."""
         return wait_for(f"a response to {path}", lambda: self._find(path, **query))
@@ -89,6 +94,13 @@ class Site:
             return found if found and found["status"].get("phase") == "Running" else None
 
         return wait_for(f"pod {name} runs", running, timeout_s=_START_SECONDS)
+
+    def log(self, name: str) -> str:
+        """Return the output of a pod; empty while it has none."""
+        try:
+            return self.client.text(f"{PODS}/{name}/log")
+        except (UnavailableError, RejectedError):
+            return ""
 
     def remove_pods(self) -> None:
         """Delete all pods and GPUJobs of the checks, and wait until they are gone."""
