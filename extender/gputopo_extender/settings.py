@@ -5,20 +5,19 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from gputopo.api.names import RESOURCE
-from gputopo.api.shares import MAX_SLOWDOWN_PERCENT
 from gputopo.api.waiting import MAX_WAIT_SECONDS
 from gputopo.placement.model import PolicyName
-from gputopo.runtime.settings import Port, ProgramSettings, Seconds
+from gputopo.runtime.settings import Port, Seconds
+from gputopo.sharing.policy import SharingProgramSettings
 from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
 from gputopo.utility.utility import UtilityWeights
-from gputopo_scheduling.sharing import Preference, SharingPolicy, Unknown
 
 
 def _checked_weights(text: str) -> str:
     return UtilityWeights.parse(text).text  # raises UtilityError, which is a ValueError
 
 
-class ExtenderSettings(ProgramSettings):
+class ExtenderSettings(SharingProgramSettings):
     """All settings with their defaults. Port 0 selects a free port."""
 
     program: ClassVar = "gputopo-extender"
@@ -71,38 +70,6 @@ class ExtenderSettings(ProgramSettings):
             "Utility, in whole percent"
         ),
     ] = INSTALLATION_WEIGHTS.text
-    sharing_min_gain_percent: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1000,
-            description="pods share a GPU if the predicted sum of their speeds is above that of "
-            "one pod by more than this",
-        ),
-    ] = 5
-    sharing_max_slowdown_percent: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=MAX_SLOWDOWN_PERCENT,
-            description="how much longer a step of a sharing pod may take than alone, if the pod "
-            "does not say",
-        ),
-    ] = 100
-    sharing_unknown_pairs: Annotated[
-        Unknown,
-        Field(
-            description="Exclusive: workloads share no GPU if their speeds beside each other are "
-            "unknown; Try: they do where no GPU is idle, so that the speeds are measured"
-        ),
-    ] = Unknown.EXCLUSIVE
-    sharing_preference: Annotated[
-        Preference,
-        Field(
-            description="the GPU of a pod for which sharing pays while others are idle: Shared "
-            "leaves whole GPUs to other pods, Idle is faster for the pod"
-        ),
-    ] = Preference.SHARED
     offer_one_above: Annotated[
         int,
         Field(
@@ -143,16 +110,6 @@ class ExtenderSettings(ProgramSettings):
     stale_after_seconds: Annotated[
         Seconds, Field(description="all verbs return 503 after this time without a list or event")
     ] = 180.0
-
-    @property
-    def sharing_policy(self) -> SharingPolicy:
-        """How sharing pods get GPUs."""
-        return SharingPolicy.of(
-            self.sharing_min_gain_percent,
-            self.sharing_max_slowdown_percent,
-            self.sharing_unknown_pairs,
-            self.sharing_preference,
-        )
 
     @property
     def weights(self) -> UtilityWeights:

@@ -5,12 +5,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
-from gputopo.api.shares import MAX_SLOWDOWN_PERCENT
 from gputopo.queueing.model import QueueOrder, QueueRules
-from gputopo.runtime.settings import Port, ProgramSettings, Seconds
+from gputopo.runtime.settings import Port, Seconds
+from gputopo.sharing.policy import SharingProgramSettings
 
 
-class OperatorSettings(ProgramSettings):
+class OperatorSettings(SharingProgramSettings):
     """The settings and their defaults."""
 
     program: ClassVar = "gputopo-operator"
@@ -57,15 +57,6 @@ class OperatorSettings(ProgramSettings):
             "GPU, before the last of them is moved; 0 if the installation shares no GPUs",
         ),
     ] = 0.0
-    sharing_max_slowdown_percent: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=MAX_SLOWDOWN_PERCENT,
-            description="how much longer a step of a sharing pod may take than alone, if the pod "
-            "does not say",
-        ),
-    ] = 100
     api_timeout_seconds: Annotated[
         Seconds, Field(description="longest wait for one response of the API server")
     ] = 30.0

@@ -12,13 +12,23 @@ from typing import Final
 
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.placement.model import PolicyName
+from gputopo.sharing.capacities import parse_capacities
+from gputopo.sharing.loadlaw import LoadCapacity
+from gputopo.sharing.model import SharingError
+from gputopo.sharing.policy import (
+    MIN_GAIN_PERCENT,
+    SLOWDOWN_PERCENT,
+    Preference,
+    SharingPolicy,
+    Unknown,
+)
 from gputopo.utility.cost import UtilityError
 from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
 from gputopo.utility.utility import UtilityWeights
 from gputopo_explain.machines import Machine, machines_of
 from gputopo_explain.snapshot import ClusterSnapshot, snapshot_of
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_scheduling.sharing import Preference, SharingKnowledge, SharingPolicy, Unknown
+from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.surroundings import (
     InterferenceFacts,
     NodeSurroundings,
@@ -197,12 +207,22 @@ def parse_installation(deployments: Iterable[Document]) -> Installation:
 def _sharing(flags: Mapping[str, str]) -> SharingPolicy:
     unknown = flags.get("sharing-unknown-pairs", "")
     preference = flags.get("sharing-preference", "")
+    gain = _number(flags.get("sharing-min-gain-percent"), MIN_GAIN_PERCENT)
+    slowdown = _number(flags.get("sharing-max-slowdown-percent"), SLOWDOWN_PERCENT)
     return SharingPolicy.of(
-        int(_number(flags.get("sharing-min-gain-percent"), 5)),
-        int(_number(flags.get("sharing-max-slowdown-percent"), 100)),
-        Unknown(unknown) if unknown in {*Unknown} else _SHARING.unknown,
-        Preference(preference) if preference in {*Preference} else _SHARING.preference,
+        min_gain_percent=int(gain),
+        max_slowdown_percent=int(slowdown),
+        unknown=Unknown(unknown) if unknown in {*Unknown} else _SHARING.unknown,
+        preference=Preference(preference) if preference in {*Preference} else _SHARING.preference,
+        capacities=_capacities(flags.get("sharing-load-capacity", "")),
     )
+
+
+def _capacities(text: str) -> Mapping[str, LoadCapacity]:
+    try:
+        return parse_capacities(text)
+    except SharingError:
+        return {}
 
 
 def _weights(text: str | None) -> UtilityWeights:

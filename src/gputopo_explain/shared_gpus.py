@@ -9,7 +9,7 @@ from gputopo.topology.model import GpuIndex, mask_of
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.restrictions import may_use
-from gputopo_scheduling.sharing import ShareOption, share_options
+from gputopo_scheduling.share_options import ShareOption, share_options
 from gputopo_scheduling.usage import NodeUsage
 
 AVOIDED: Final = "the GPU is beside a pod to avoid"

@@ -29,7 +29,8 @@ from gputopo_scheduling.evaluation import (
 )
 from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.restrictions import state_for
-from gputopo_scheduling.sharing import SharingKnowledge, sharing_state
+from gputopo_scheduling.sharing_knowledge import SharingKnowledge
+from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage

@@ -25,7 +25,8 @@ from gputopo_kube.pods import PodView, parse_pod
 from gputopo_scheduling.cpu_shares import CpuShares, cpu_shares, preferred, ranks_by_share, scores
 from gputopo_scheduling.evaluation import Evaluation
 from gputopo_scheduling.restrictions import usable_gpus
-from gputopo_scheduling.sharing import shared_gpu, sharing_state
+from gputopo_scheduling.share_options import shared_gpu
+from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.topologies import GpuNode
 from gputopo_scheduling.usage import NodeUsage
 

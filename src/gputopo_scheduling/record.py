@@ -26,7 +26,7 @@ from gputopo.placement.model import Match, PlacementRequest
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.utility.surroundings import Surroundings
-from gputopo_scheduling.sharing import ChosenShare
+from gputopo_scheduling.share_options import ChosenShare
 
 FROM_ANNOTATION: Final = "Annotation"
 FROM_DEFAULT: Final = "Default"

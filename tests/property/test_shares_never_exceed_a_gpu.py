@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputopo.api.shares import gpu_of, is_share, parse_sharing, usable_bytes
+from gputopo.sharing.policy import Preference, SharingPolicy, Unknown
 from gputopo.topology.model import GpuUuid
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
-from gputopo_scheduling.sharing import Preference, SharingPolicy, Unknown, sharing_state
+from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import parse_workload
 from gputopo_scheduling.topologies import parse_node
 from gputopo_scheduling.usage import NodeState

@@ -6,11 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputopo.api.names import RESOURCE
+from gputopo.sharing.policy import Preference, SharingPolicy, Unknown
 from gputopo_explain.snapshot import ClusterSnapshot, snapshot_of
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.claims import parse_claims
-from gputopo_scheduling.sharing import Preference, SharingKnowledge, SharingPolicy, Unknown
+from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.surroundings import interference_facts
 from gputopo_scheduling.topologies import parse_node
 from gputopo_scheduling.usage import NodeState, NodeUsage

@@ -29,7 +29,12 @@ EVERYTHING: dict[str, Any] = {
         "runtimeClassName": "nvidia",
         "privileged": True,
     },
-    "sharing": {"enabled": True, "maxPodsPerGPU": 2, "unknownPairs": "Try"},
+    "sharing": {
+        "enabled": True,
+        "maxPodsPerGPU": 2,
+        "unknownPairs": "Try",
+        "loadCapacityPercent": {"NVIDIA A100-SXM4-80GB": 50, "Tesla V100-SXM2-16GB": 60},
+    },
     "mps": {
         "image": {"tag": "v4"},
         "programDir": "/run/nvidia/driver/bin",

@@ -13,7 +13,8 @@ from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, format_claims
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import request_origin
-from gputopo_scheduling.sharing import shared_gpu, sharing_state
+from gputopo_scheduling.share_options import shared_gpu
+from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import NOTHING_RUNS
 from gputopo_scheduling.usage import NodeUsage
 from support.builders.clusters import Lists, annotated, shape

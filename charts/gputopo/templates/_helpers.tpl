@@ -114,6 +114,21 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{ .Values.sharing | default (dict "enabled" false) | toYaml }}
 {{- end -}}
 
+{{- /* Flags about sharing of the programs that decide which pods share GPUs. Argument: values of sharing. */ -}}
+{{- define "gputopo.sharingFlags" -}}
+- --sharing-min-gain-percent={{ int .minGainPercent }}
+- --sharing-max-slowdown-percent={{ int .maxSlowdownPercent }}
+- --sharing-unknown-pairs={{ .unknownPairs }}
+- --sharing-preference={{ .preference }}
+{{- $capacities := list }}
+{{- range $model, $percent := .loadCapacityPercent }}
+{{- $capacities = append $capacities (printf "%s=%d" $model (int $percent)) }}
+{{- end }}
+{{- with $capacities }}
+- {{ printf "--sharing-load-capacity=%s" (join "," .) | quote }}
+{{- end }}
+{{- end -}}
+
 {{- /* matchConditions of a policy: pods that request GPUs, except mirror pods. */ -}}
 {{- define "gputopo.gpuPodConditions" -}}
 - name: requests-gpus

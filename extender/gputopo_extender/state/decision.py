@@ -28,7 +28,8 @@ from gputopo_scheduling.record import (
     replay_record,
 )
 from gputopo_scheduling.restrictions import may_use, usable_gpus
-from gputopo_scheduling.sharing import ChosenShare, free_for
+from gputopo_scheduling.share_options import ChosenShare
+from gputopo_scheduling.sharing_state import free_for
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeUsage

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
-from gputopo_scheduling.sharing import SharingKnowledge, SharingPolicy
+from gputopo.sharing.policy import SharingPolicy
+from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.surroundings import (
     NOTHING_RUNS,
     InterferenceFacts,

@@ -25,7 +25,8 @@ from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.ended import is_confirmed
 from gputopo_scheduling.evaluation import AnyNodeState, SurroundedState
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state, state_for
-from gputopo_scheduling.sharing import ChosenShare, shared_gpu, sharing_state
+from gputopo_scheduling.share_options import ChosenShare, shared_gpu
+from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
 from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage

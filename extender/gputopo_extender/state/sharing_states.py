@@ -11,7 +11,8 @@ from typing import Final
 from gputopo_extender.state.usages import UsageCache
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.restrictions import AvoidingPod
-from gputopo_scheduling.sharing import SharingKnowledge, sharing_limits, sharing_state
+from gputopo_scheduling.sharing_knowledge import SharingKnowledge, sharing_limits
+from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import workload_name
 from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeState, NodeUsage

@@ -15,7 +15,7 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.ledger_metrics import LedgerCollector
 from gputopo_kube.reflector import Reflector
 from gputopo_scheduling.evaluation import Evaluation, MisfitKind
-from gputopo_scheduling.sharing import ShareKind
+from gputopo_scheduling.share_options import ShareKind
 
 _BYTES_PER_MB: Final = 1_000_000
 _SECONDS: Final = (

@@ -57,7 +57,7 @@ class SharingJudge:
         self._settings = settings
         self._clock = clock
         self._bad_since: dict[str, dict[tuple[str, ...], float]] = {}
-        self._reported: set[tuple[str, ...]] = set()
+        self._reported: dict[str, set[tuple[str, ...]]] = {}
 
     def advance(self, node: str) -> float | None:
         """Judge the shared GPUs of a node; return the seconds until the next call, or None.
@@ -68,13 +68,16 @@ class SharingJudge:
         topology = self._objects.topology(node)
         documents = {} if topology is None else self._sharing_pods(node)
         if topology is None or not documents:
-            self._bad_since.pop(node, None)
+            self._forget(node)
             return None
         status = GPUTopologyStatus.model_validate(topology.get("status") or {})
         spec = GPUTopologySpec.model_validate(topology["spec"])
         pods = {uid: pod for uid, (pod, _) in documents.items()}
         gpus = shared_gpus(spec, status, pods)
         bad = forget_ended(self._bad_since.get(node, {}), gpus)
+        self._reported[node] = reported = self._reported.get(node, set()) & {
+            gpu.key for gpu in gpus
+        }
         measured = {each.pod_uid: each for each in status.measurements}
         facts = self._facts(gpus)
         for gpu in gpus:
@@ -82,9 +85,16 @@ class SharingJudge:
             if found.verdict is SharingVerdict.KEEP:
                 bad.pop(gpu.key, None)
             elif self._clock() - bad.setdefault(gpu.key, self._clock()) >= self._seconds:
-                self._end(gpu, found, documents[gpu.last.uid][1])
+                self._end(gpu, found, documents[gpu.last.uid][1], reported)
         self._bad_since[node] = bad
-        return CHECK_SECONDS if gpus else None
+        if gpus:
+            return CHECK_SECONDS
+        self._forget(node)
+        return None
+
+    def _forget(self, node: str) -> None:
+        self._bad_since.pop(node, None)
+        self._reported.pop(node, None)
 
     @property
     def _seconds(self) -> float:
@@ -109,12 +119,18 @@ class SharingJudge:
                 found[key] = facts
         return found
 
-    def _end(self, gpu: JudgedGpu, judgement: SharingJudgement, document: Document) -> None:
+    def _end(
+        self,
+        gpu: JudgedGpu,
+        judgement: SharingJudgement,
+        document: Document,
+        reported: set[tuple[str, ...]],
+    ) -> None:
         """Evict the pod that came last if it allows it; otherwise report once."""
         moved = gpu.last.limits.moves and self._evict(document)
-        if not moved and gpu.key in self._reported:
+        if not moved and gpu.key in reported:
             return
-        self._reported.add(gpu.key)
+        reported.add(gpu.key)
         self._metrics.count_ended_sharing(moved=moved)
         event = sharing_event(gpu, judgement, moved=moved)
         _log.info("sharing does not pay %s", fields(pod=gpu.last.key, moved=moved, why=event.note))

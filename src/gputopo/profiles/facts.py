@@ -11,7 +11,7 @@ from gputopo.profiles.neighbours import neighbour_facts
 from gputopo.profiles.ratefit import rate_fits
 from gputopo.profiles.retention import current
 from gputopo.profiles.scaling import scaling_facts
-from gputopo.profiles.shared import alone_fact, alone_on_gpu, sharing_facts
+from gputopo.profiles.shared import alone_on_gpu, gpu_facts
 
 
 def workload_facts(samples: Iterable[Sample]) -> WorkloadFacts | None:
@@ -23,6 +23,7 @@ def workload_facts(samples: Iterable[Sample]) -> WorkloadFacts | None:
     cpus = cpu_facts(used)
     demands = {fact.gpus: fact.demand_milli_cpu for fact in cpus}
     fits = rate_fits(used, demands)
+    on_gpu = gpu_facts(comparable)
     return WorkloadFacts(
         gpu_model=comparable[-1].gpu_model,
         image_digest=comparable[-1].image_digest,
@@ -32,6 +33,6 @@ def workload_facts(samples: Iterable[Sample]) -> WorkloadFacts | None:
         scaling=scaling_facts(fits),
         communication=communication_facts(used, demands),
         load=load_facts(used),
-        alone=alone_fact(comparable),
-        sharing=sharing_facts(comparable),
+        alone=on_gpu.alone,
+        sharing=on_gpu.beside,
     )

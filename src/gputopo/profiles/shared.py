@@ -12,6 +12,7 @@ The speed is 8.0 / 10.0, thus 800 thousandths.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from math import sqrt
+from typing import NamedTuple
 
 from gputopo.api.profile import MAX_SHARING_FACTS, AloneFact, Sample, SharingFact
 from gputopo.profiles.amounts import MeanAmount, mean_amount
@@ -21,15 +22,24 @@ _PERMILLE = 1000
 _MOST = 10_000
 
 
-def sharing_facts(samples: Iterable[Sample]) -> list[SharingFact]:
-    """Return the speed beside each set of workloads that shared the GPU during a sample.
+class GpuFacts(NamedTuple):
+    """The rate alone on a GPU, and the speeds beside other workloads on it.
 
-    If there are too many sets, those with the most samples are in the result.
+    Attributes:
+        alone: None without enough samples; then ``beside`` is empty.
+        beside: if there are too many sets, those with the most samples.
     """
+
+    alone: AloneFact | None
+    beside: list[SharingFact]
+
+
+def gpu_facts(samples: Iterable[Sample]) -> GpuFacts:
+    """Return what the samples with one GPU show, without and with other pods on this GPU."""
     by_neighbours = _by_neighbours(samples)
     alone = by_neighbours.pop((), [])
     if not enough(alone):
-        return []
+        return GpuFacts(None, [])
     solo = _rate(alone)
     found = [
         _fact(beside, group, solo)
@@ -37,20 +47,12 @@ def sharing_facts(samples: Iterable[Sample]) -> list[SharingFact]:
         if not any(name.endswith("/") for name in beside)
     ]
     kept = sorted(found, key=lambda fact: -fact.samples)[:MAX_SHARING_FACTS]
-    return sorted(kept, key=lambda fact: fact.beside)
-
-
-def alone_fact(samples: Iterable[Sample]) -> AloneFact | None:
-    """Return the rate with one GPU that no other pod shares; None without enough samples."""
-    alone = _by_neighbours(samples).get((), [])
-    if not enough(alone):
-        return None
-    rate = _rate(alone)
-    return AloneFact(
-        micro_steps_per_second=rate.value,
-        ci_permille=round(_PERMILLE * _error(rate)),
+    own = AloneFact(
+        micro_steps_per_second=solo.value,
+        ci_permille=round(_PERMILLE * _error(solo)),
         samples=len(alone),
     )
+    return GpuFacts(own, sorted(kept, key=lambda fact: fact.beside))
 
 
 def alone_on_gpu(samples: Iterable[Sample]) -> list[Sample]:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from gputopo_scheduling.sharing import SharingKnowledge, SharingPolicy
+from gputopo.sharing.policy import SharingPolicy
+from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.surroundings import interference_facts
 from support.builders.objects import Document
 

@@ -7,13 +7,13 @@ from random import Random
 from typing import Any
 
 from gputopo.placement.model import Match
+from gputopo.sharing.policy import SharingPolicy
 from gputopo.topology.model import NodeTopology
 from gputopo_extender.state.decision import Choice, Decision, decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import request_origin
-from gputopo_scheduling.sharing import SharingPolicy
 from gputopo_scheduling.surroundings import parse_workload
 from gputopo_scheduling.topologies import parse_node
 from gputopo_scheduling.usage import NodeUsage

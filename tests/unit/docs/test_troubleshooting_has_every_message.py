@@ -14,7 +14,7 @@ from gputopo_cli.__main__ import BAD_INPUT, FAILED, INTERRUPTED
 from gputopo_cli.shared.options import NEGATIVE_RESULT
 from gputopo_kube.podstatus import ResizeReason
 from gputopo_operator.decision.conditions import _PHASES, QUEUED
-from gputopo_scheduling import sharing
+from gputopo_scheduling import share_options, sharing_state
 from gputopo_scheduling.numa_limits import _UNKNOWN_CPUS
 from support.documentation.messages import Found, Sink, collect
 
@@ -69,7 +69,7 @@ MISFITS = (
     Sink("gputopo_scheduling.waiting", "reason"),
     Sink("gputopo_scheduling.request", "_unusable_containers"),
     Sink("gputopo_scheduling.request", "_unusable_shares"),
-    Sink("gputopo_scheduling.sharing", "replace", "blocked"),
+    Sink("gputopo_scheduling.sharing_state", "replace", "blocked"),
     Sink("gputopo_scheduling.usage", "_PodGpus", "blocked"),
     Sink("gputopo_scheduling.topologies", "_not_ready"),
     Sink("gputopo_scheduling.numa_limits", "NumaObstacle", 1),
@@ -96,10 +96,14 @@ MISFITS_PASSED = {
     "waiting.postponed": "reason",
 }
 NOT_SHARED = {
-    *(sharing._NO_GPU, sharing._NONE_READY, sharing._TOO_SMALL),
+    *(sharing_state._NO_GPU, sharing_state._NONE_READY, sharing_state._TOO_SMALL),
     *(
-        sharing._NO_IDLE + reason
-        for reason in (*sharing._REASONS.values(), sharing._NO_MEMORY, sharing._NOT_KNOWN)
+        sharing_state.NO_IDLE + reason
+        for reason in (
+            *share_options.REASONS.values(),
+            share_options.NO_MEMORY,
+            share_options.NOT_KNOWN,
+        )
     ),
 }
 """Why a pod that requests a share gets no GPU of a node."""

@@ -7,6 +7,7 @@ import pytest
 
 from gputopo.api.annotations import parse_placement
 from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.sharing.policy import Preference, SharingPolicy, Unknown
 from gputopo_explain.placed.recorded import recorded_placement
 from gputopo_explain.placed.replay import ReplayVerdict, replay
 from gputopo_extender.settings import ExtenderSettings
@@ -17,7 +18,7 @@ from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import MisfitKind, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.sharing import Preference, SharingPolicy, Unknown, sharing_state
+from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import parse_workload
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
 from gputopo_scheduling.usage import NodeState

@@ -208,3 +208,19 @@ def test_node_without_sharing_pods_or_topology_is_forgotten(node: JudgedNode) ->
     assert node.judge.advance("unknown") is None
     node.api.delete("pods", "first")
     assert node.judge.advance("n1") is None
+
+
+def test_nothing_is_kept_of_pods_that_no_longer_share_a_gpu(node: JudgedNode) -> None:
+    node.add("first", 4)
+    node.add("last", 3)
+    node.wait()
+    assert node.judge._reported["n1"]
+    node.add("third", 3)
+    node.judge.advance("n1")
+    assert not node.judge._reported["n1"], "another set of pods"
+    node.wait()
+    node.rates = {"first": 4}
+    node.publish()
+    assert node.judge.advance("n1") is None
+    assert not node.judge._reported
+    assert not node.judge._bad_since

@@ -5,7 +5,7 @@ import pytest
 from gputopo.api.profile import MAX_SHARING_FACTS, Sample
 from gputopo.profiles.facts import workload_facts
 from gputopo.profiles.retention import retain
-from gputopo.profiles.shared import alone_on_gpu, sharing_facts
+from gputopo.profiles.shared import alone_on_gpu, gpu_facts
 from support.builders.samples import sample
 
 MICRO = 1_000_000
@@ -21,7 +21,7 @@ ALONE = [shared(number, rate) for number, rate in enumerate((9.9, 10.0, 10.1))]
 
 
 def test_speed_is_relative_to_that_alone() -> None:
-    [fact] = sharing_facts([*ALONE, *(shared(9 + n, 8.0 + n / 10, "ml/b") for n in (-1, 0, 1))])
+    [fact] = gpu_facts([*ALONE, *(shared(9 + n, 8.0 + n / 10, "ml/b") for n in (-1, 0, 1))]).beside
     assert (fact.beside, fact.speed_permille, fact.samples) == (["ml/b"], 800, 3)
     assert 0 < fact.ci_permille < 100
 
@@ -31,7 +31,7 @@ def test_order_of_the_neighbours_is_not_important() -> None:
         *(shared(9, 5.0, "ml/b", "ml/c"), shared(10, 5.0, "ml/c", "ml/b")),
         *(shared(11, 5.0, "ml/b", "ml/c"), shared(12, 4.0, "ml/b", "ml/b")),
     ]
-    found = sharing_facts([*ALONE, *samples])
+    found = gpu_facts([*ALONE, *samples]).beside
     assert [(fact.beside, fact.speed_permille, fact.samples) for fact in found] == [
         (["ml/b", "ml/b"], 400, 1),
         (["ml/b", "ml/c"], 500, 3),
@@ -39,7 +39,7 @@ def test_order_of_the_neighbours_is_not_important() -> None:
 
 
 def test_one_sample_beside_others_is_enough() -> None:
-    [fact] = sharing_facts([*ALONE, shared(9, 3.0, "ml/b")])
+    [fact] = gpu_facts([*ALONE, shared(9, 3.0, "ml/b")]).beside
     assert (fact.speed_permille, fact.samples) == (300, 1)
 
 
@@ -54,12 +54,12 @@ def test_one_sample_beside_others_is_enough() -> None:
     ],
 )
 def test_speed_needs_samples_alone_and_known_workloads(samples: list[Sample]) -> None:
-    assert sharing_facts(samples) == []
+    assert gpu_facts(samples).beside == []
 
 
 def test_samples_of_several_gpus_do_not_count() -> None:
     several = [sample(9 + number, gpuNeighbours=["ml/b"]) for number in range(3)]
-    assert sharing_facts([*ALONE, *several]) == []
+    assert gpu_facts([*ALONE, *several]).beside == []
 
 
 def test_sets_with_the_most_samples_stay() -> None:
@@ -69,7 +69,7 @@ def test_sets_with_the_most_samples_stay() -> None:
         for w in range(MAX_SHARING_FACTS)
         for n in range(3)
     ]
-    found = sharing_facts([*ALONE, *many, *often])
+    found = gpu_facts([*ALONE, *many, *often]).beside
     assert len(found) == MAX_SHARING_FACTS
     assert [fact.beside for fact in found] == sorted(fact.beside for fact in found)
     assert found[-1].beside == ["ml/z"]
@@ -78,7 +78,7 @@ def test_sets_with_the_most_samples_stay() -> None:
 
 @pytest.mark.parametrize(("rate", "permille"), [(0.000001, 1), (900.0, 10_000)])
 def test_speed_stays_in_the_range_of_the_api(rate: float, permille: int) -> None:
-    [fact] = sharing_facts([*ALONE, *(shared(9 + n, rate, "ml/b") for n in range(3))])
+    [fact] = gpu_facts([*ALONE, *(shared(9 + n, rate, "ml/b") for n in range(3))]).beside
     assert fact.speed_permille == permille
 
 

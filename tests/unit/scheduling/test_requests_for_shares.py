@@ -12,7 +12,8 @@ from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import placement_figures
 from gputopo_scheduling.request import placement_request
-from gputopo_scheduling.sharing import ChosenShare, ShareOption, shared_gpu, sharing_state
+from gputopo_scheduling.share_options import ChosenShare, ShareOption, shared_gpu
+from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.topologies import GpuNode, parse_node
 from gputopo_scheduling.usage import node_usage
 from support.builders.objects import Document, container

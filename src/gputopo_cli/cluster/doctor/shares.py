@@ -15,7 +15,7 @@ from gputopo_cli.cluster.doctor.model import (
 )
 from gputopo_cli.cluster.doctor.nodes import offers
 from gputopo_kube.document import Document
-from gputopo_scheduling.sharing import BESIDE_NUMA
+from gputopo_scheduling.sharing_state import BESIDE_NUMA
 from gputopo_scheduling.topologies import GpuNode, parse_node
 
 _DOCS = "docs/use/sharing.md"

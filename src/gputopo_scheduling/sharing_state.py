@@ -1,0 +1,101 @@
+"""Which GPUs of a node a sharing pod may get: a part of a shared GPU, or an idle GPU.
+
+A pod that requests a share gets a GPU that it shares with others if the prediction says that this
+pays (:mod:`gputopo.sharing`), the memory of all its pods fits, and the agent's MPS daemon takes
+clients. Otherwise it gets an idle GPU, which later pods may share with it. The decision is a
+function of the node's usage, the pod and what the GPUProfiles show.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from gputopo.api.shares import usable_bytes
+from gputopo.topology.model import GpuMask, mask_of
+from gputopo_kube.pods import PodView
+from gputopo_scheduling.restrictions import AvoidingPod, avoid_restriction, restricted_state
+from gputopo_scheduling.share_options import (
+    NO_MEMORY,
+    NOT_KNOWN,
+    REASONS,
+    ChosenShare,
+    ShareOption,
+    choose_option,
+    share_options,
+)
+from gputopo_scheduling.sharing_knowledge import SharingKnowledge, sharing_limits
+from gputopo_scheduling.topologies import known_mask
+from gputopo_scheduling.usage import NodeState, NodeUsage
+
+NO_SHARES: Final = "the node offers no shares of GPUs"
+BESIDE_NUMA: Final = "the node offers no shares of GPUs while kubelet takes GPUs by NUMA node"
+NO_IDLE: Final = "no idle GPU, and on shared GPUs "
+
+_NO_GPU: Final = "no GPU is idle, and none is shared by pods beside which the pod may run"
+_NONE_READY: Final = "MPS is not ready on the idle GPUs"
+_TOO_SMALL: Final = "the idle GPUs have less memory than the pod needs"
+
+
+def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -> NodeState:
+    """Return the state of a node for a pod that requests a share.
+
+    Its free GPUs are the one that the pod should share, or else the idle ones on which MPS can
+    serve the pod.
+    """
+    avoiding = AvoidingPod.of(pod)
+    state = restricted_state(usage, avoiding)
+    for gpus, reason in ((usage.not_shareable, _NONE_READY), (_too_small(usage, pod), _TOO_SMALL)):
+        state = _without(state, gpus, reason)
+    if usage.most_pods_per_gpu == 0:
+        return replace(state, blocked=NO_SHARES)
+    if usage.numa is not None:
+        return replace(state, blocked=BESIDE_NUMA)
+    options = permitted_options(usage, pod, knowledge)
+    chosen = choose_option(options, state, knowledge.policy)
+    if chosen is not None:
+        return replace(state, free=mask_of([chosen.gpu]), restrictions=(), not_shared=None)
+    reasons = {option.reason for option in options if option.reason is not None}
+    return replace(state, not_shared=_first(reasons) or state.not_shared or _NO_GPU)
+
+
+def permitted_options(
+    usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge
+) -> list[ShareOption]:
+    """Return the options without GPUs that the pod must avoid; none if the node has no shares."""
+    if usage.most_pods_per_gpu == 0 or usage.numa is not None:
+        return []
+    barred = avoid_restriction(usage.topology, usage.occupants, AvoidingPod.of(pod))
+    return [
+        option
+        for option in share_options(usage, pod, knowledge)
+        if barred is None or not mask_of([option.gpu]) & barred.gpus
+    ]
+
+
+def free_for(usage: NodeUsage, pod: PodView, shared: ChosenShare) -> GpuMask:
+    """Return the free GPUs from which :func:`sharing_state` let the policy choose this share."""
+    if shared.option is not None:
+        return known_mask(usage.topology, [shared.share])
+    return GpuMask(usage.free & ~usage.not_shareable & ~_too_small(usage, pod))
+
+
+def _without(state: NodeState, gpus: GpuMask, reason: str) -> NodeState:
+    """Return the state without some of the free GPUs."""
+    if not (state.free | state.deleted) & gpus:
+        return state
+    free, deleted = GpuMask(state.free & ~gpus), GpuMask(state.deleted & ~gpus)
+    return replace(state, free=free, deleted=deleted, not_shared=reason)
+
+
+def _too_small(usage: NodeUsage, pod: PodView) -> GpuMask:
+    """Return the GPUs that have less memory than the pod declares."""
+    needed = sharing_limits(pod).memory_bytes or 0
+    return mask_of(
+        gpu.index for gpu in usage.topology.gpus if usable_bytes(gpu.memory_bytes) < needed
+    )
+
+
+def _first(reasons: set[str]) -> str | None:
+    """Return one reason for the node: the one that a user can change most easily."""
+    order = (*REASONS.values(), NO_MEMORY, NOT_KNOWN)
+    found = sorted(reasons, key=lambda each: order.index(each) if each in order else len(order))
+    return NO_IDLE + found[0] if found else None
