@@ -22,7 +22,7 @@ _PERMILLE = 1000
 _MOST = 10_000
 
 
-class GpuFacts(NamedTuple):
+class OneGpuFacts(NamedTuple):
     """The rate alone on a GPU, and the speeds beside other workloads on it.
 
     Attributes:
@@ -34,12 +34,12 @@ class GpuFacts(NamedTuple):
     beside: list[SharingFact]
 
 
-def gpu_facts(samples: Iterable[Sample]) -> GpuFacts:
+def gpu_facts(samples: Iterable[Sample]) -> OneGpuFacts:
     """Return what the samples with one GPU show, without and with other pods on this GPU."""
     by_neighbours = _by_neighbours(samples)
     alone = by_neighbours.pop((), [])
     if not enough(alone):
-        return GpuFacts(None, [])
+        return OneGpuFacts(None, [])
     solo = _rate(alone)
     found = [
         _fact(beside, group, solo)
@@ -52,7 +52,7 @@ def gpu_facts(samples: Iterable[Sample]) -> GpuFacts:
         ci_permille=round(_PERMILLE * _error(solo)),
         samples=len(alone),
     )
-    return GpuFacts(own, sorted(kept, key=lambda fact: fact.beside))
+    return OneGpuFacts(own, sorted(kept, key=lambda fact: fact.beside))
 
 
 def alone_on_gpu(samples: Iterable[Sample]) -> list[Sample]:

@@ -40,7 +40,9 @@ def show(
 
     Hardware counters show which GPUs communicate and how much. OF A STEP: share of a step in which
     they communicate at most. OCCUPANCY C and DRAM M: how long one step fully uses a GPU and its
-    memory. The last table names the counters of each node, and why some cannot be read.
+    memory. OF THE GPU: mean occupancy of a GPU by a job alone on it, which decides about sharing
+    (sharing.loadCapacityPercent of the chart). The last table names the counters of each node, and
+    why some cannot be read.
 
     Without a namespace, NAME must be unique in the cluster. --plots draws the speed by bandwidth
     (links.svg), by CPUs (cpus.svg) and by number of GPUs (scaling.svg), and the slowdown beside

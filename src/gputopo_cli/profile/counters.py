@@ -3,15 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gputopo.api.profile import CommunicationFact, LoadFact
+from gputopo.api.profile import CommunicationFact, LoadFact, WorkloadFacts
 from gputopo.api.v1alpha1 import CounterStatus
+from gputopo.sharing.facts import sharing_workload
+from gputopo.sharing.loadlaw import load_share
 from gputopo_cli.shared import output
 
 TRAFFIC_COLUMNS = (
     *("GPUS>", "PATTERN", "CONFIDENCE", "GB/STEP>", "95 % INTERVAL"),
     *("OF A STEP", "SLOWER", "SAMPLES>", "SOURCE"),
 )
-LOAD_COLUMNS = ("GPUS>", "OCCUPANCY C>", "DRAM M>", "SAMPLES>", "SOURCE")
+LOAD_COLUMNS = ("GPUS>", "OCCUPANCY C>", "DRAM M>", "OF THE GPU>", "SAMPLES>", "SOURCE")
 COUNTER_COLUMNS = ("NODE", "COUNTERS", "SOURCE", "GPUS>", "MESSAGE")
 
 
@@ -44,15 +46,22 @@ def traffic_row(fact: CommunicationFact) -> tuple[str, ...]:
     )
 
 
-def load_row(fact: LoadFact) -> tuple[str, ...]:
-    """Return the row of a fact about load."""
+def load_row(fact: LoadFact, facts: WorkloadFacts) -> tuple[str, ...]:
+    """Return the row of a fact about load; ``facts`` are those of the same workload."""
     return (
         str(fact.gpus),
         _milliseconds(fact.occupancy_us),
         "unknown" if fact.dram_us is None else _milliseconds(fact.dram_us),
+        _of_the_gpu(fact, facts),
         str(fact.samples),
         fact.source,
     )
+
+
+def _of_the_gpu(fact: LoadFact, facts: WorkloadFacts) -> str:
+    """Return the part of one GPU that decides about sharing: the mean occupancy alone."""
+    share = load_share(sharing_workload("", facts)) if fact.gpus == 1 else None
+    return "-" if share is None else f"{100 * share.occupancy:.0f} %"
 
 
 def counter_rows(nodes: Sequence[NodeCounters]) -> Iterator[tuple[str, ...]]:

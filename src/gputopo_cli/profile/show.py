@@ -187,7 +187,7 @@ def _fact_tables(facts: WorkloadFacts) -> Iterator[RenderableType]:
         (
             "load of one GPU in one step by hardware counters",
             LOAD_COLUMNS,
-            [load_row(fact) for fact in facts.load],
+            [load_row(fact, facts) for fact in facts.load],
         ),
     ]
     shown = [

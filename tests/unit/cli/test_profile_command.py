@@ -276,8 +276,17 @@ def test_facts_of_counters_are_shown(api: StaticApi, gputopo: Command) -> None:
         "2 AllToAll 96.5 % of 40 windows 1.5 1.4..1.6 at most 12 % at most 30 % 3 NVLinkPairs"
     )
     assert line_of(out, "Partial") == "4 Unknown - 0.005 0..0.006 unknown unknown 1 Partial"
-    assert line_of(out, "GPM") == "1 40.5 ms 12 ms 2 GPM"
-    assert line_of(out, "Utilization") == "2 90 ms unknown 1 Utilization"
+    assert line_of(out, "GPM") == "1 40.5 ms 12 ms - 2 GPM"
+    assert line_of(out, "Utilization") == "2 90 ms unknown - 1 Utilization"
+
+
+def test_load_shows_the_part_of_the_gpu_that_decides_about_sharing(
+    serve: Serve, gputopo: Command
+) -> None:
+    alone = {"microStepsPerSecond": 5_000_000, "ciPermille": 20, "samples": 3}
+    bert = profile("bert", status={"facts": {**FACTS, "alone": alone}})
+    serve(StaticApi({PROFILES: [bert], TOPOLOGIES: []}))
+    assert line_of(gputopo("profile show bert").out, "GPM") == "1 40.5 ms 12 ms 20 % 2 GPM"
 
 
 def test_samples_show_their_traffic(api: StaticApi, gputopo: Command) -> None:
