@@ -1,11 +1,11 @@
 """Decides which waiting jobs start now: the runnable set of Synergy (section 3.2), with backfill.
 
-The jobs are tried in queue order. A job starts if one node has all its GPUs free. A later job may
-start while an earlier job waits for more GPUs. Starvation is bounded: a node is reserved for the
-overdue job with the longest wait, and no other job may take GPUs of this node. The free GPUs of a
-reserved node are idle. So, as in EASY backfilling, there is normally only one reserved node: a
-second node is reserved only for an overdue job that may not use the first node. The queue never
-ends running jobs.
+The jobs are tried in queue order. A job starts if one node has all its GPUs free, or if it may join
+a GPU that others share (:mod:`gputopo.queueing.joins`). A later job may start while an earlier job
+waits for more GPUs. Starvation is bounded: a node is reserved for the overdue job with the longest
+wait, and no other job may take or join GPUs of this node. The free GPUs of a reserved node are
+idle. So, as in EASY backfilling, there is normally only one reserved node: a second node is
+reserved only for an overdue job that may not use the first node. The queue never ends running jobs.
 
 If no job runs longer than L, and one node has enough healthy GPUs, the overdue job with the longest
 wait starts at most L after its reservation began.
@@ -34,7 +34,7 @@ def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
         overdue, position = is_overdue(job, rules, state.now), len(waiting) + 1
         if (error := state.rejected.get(job.job)) is not None:
             waiting.append(QueuePlace(job.job, position, error))
-        elif not free.fits(job):
+        elif not free.fits(job) and not free.can_join(job):
             node = free.reserve(job) if overdue and reserved <= job.avoids else None
             if node is not None:
                 reserved.add(node)
@@ -55,13 +55,20 @@ def _free_gpus(state: QueueState) -> FreeGpus:
     free = FreeGpus(state.capacities, state.admitted)
     unbound = [job for job in state.admitted if job.node is None]
     for job in sorted(unbound, key=lambda job: (-job.gpus, job.job)):
-        if not free.place(job):
+        gpus = free.shareable(job)
+        if free.place(job):
+            free.joins.add(job.joins, needed=False)
+        elif gpus:
+            free.joins.add(gpus, needed=True)
+        else:
             free.reserve(job)
     return free
 
 
 def _exposed(job: WaitingJob, free: FreeGpus) -> str:
-    """Return why the job might take GPUs of a reserved node, or an empty text if it cannot."""
+    """Return why the job might take GPUs that another job needs, or an empty text if it cannot."""
+    if free.fits(job) and not free.joins.permits(job.joins, needed=False):
+        return "waiting until the pods of other sharing jobs, which have started, are bound"
     node = None if job.can_avoid_nodes else free.reserved_with(job)
     if node is None:
         return ""
@@ -78,8 +85,12 @@ def _admission(job: WaitingJob, free: FreeGpus, now: float, *, overdue: bool) ->
     that starts together with an overdue job may not use the node on which the overdue job is
     placed, unless this function has placed both jobs on that node.
     """
+    gpus, idle = free.shareable(job), free.idle_nodes(job)
     node = free.place(AdmittedJob(job.job, job.gpus, None, now, job.avoids))
     kept = (free.reserved.keys() | free.expected) - {node} - job.avoids
+    if node is None:  # it joins a shared GPU
+        kept |= idle
+    free.joins.add(gpus if node is None else job.joins, needed=node is None)
     if overdue and node is not None:
         free.expected.add(node)
     return QueueStart(job.job, tuple(sorted(kept)) if job.can_avoid_nodes else ())
@@ -88,7 +99,7 @@ def _admission(job: WaitingJob, free: FreeGpus, now: float, *, overdue: bool) ->
 def _reason(job: WaitingJob, free: FreeGpus, reserved: str | None) -> str:
     waits = f"waiting for {job.gpus} free GPUs on one node"
     if job.gpus == 1:
-        waits = "waiting for a free GPU"
+        waits = "waiting for a free GPU" + (", or one that it may share" if job.sharing else "")
     permitted, nodes = free.permitted(job)
     if permitted < nodes:
         waits += f"; node selector, affinity and taints permit {permitted} of {nodes} nodes"

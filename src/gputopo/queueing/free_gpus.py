@@ -1,8 +1,10 @@
 """The free GPUs of the nodes during one decision, and the nodes that are reserved for jobs."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
-from gputopo.queueing.model import AdmittedJob, WaitingJob
+from gputopo.queueing.joins import ExpectedJoins
+from gputopo.queueing.model import AdmittedJob, SharedGpu, WaitingJob
 
 
 class FreeGpus:
@@ -11,6 +13,7 @@ class FreeGpus:
     Attributes:
         reserved: by node, the job for which the node is reserved.
         expected: nodes that this decision has chosen for overdue jobs that start now.
+        joins: the sharing jobs whose pods are not bound yet.
     """
 
     def __init__(self, capacities: Mapping[str, int], admitted: Collection[AdmittedJob]) -> None:
@@ -20,9 +23,11 @@ class FreeGpus:
         self._jobs: dict[str, list[AdmittedJob]] = {node: [] for node in capacities}
         self.reserved: dict[str, str] = {}
         self.expected: set[str] = set()
-        for job in admitted:
+        self.joins = ExpectedJoins()
+        for job in _by_gpu(admitted):
             if job.node in self._free:
                 self._take(job, job.node)
+        self._idle = dict(self._free)
 
     def fits(self, job: WaitingJob) -> bool:
         """Return whether a node that is not reserved has enough free GPUs for a job."""
@@ -63,6 +68,24 @@ class FreeGpus:
         self.reserved[node] = job.job
         return node
 
+    def idle_nodes(self, job: AdmittedJob | WaitingJob) -> set[str]:
+        """Return the nodes with idle GPUs that a job may use, also if other jobs get these GPUs."""
+        return {node for node in self._permitted(job) if self._idle[node]}
+
+    def shareable(self, job: AdmittedJob | WaitingJob) -> frozenset[SharedGpu]:
+        """Return the shared GPUs that a job can join, on nodes where it cannot get an idle GPU.
+
+        A job that gets no idle GPU is kept off the other nodes: there it could take the GPU of a
+        job whose pod is not bound yet.
+        """
+        closed = {*job.avoids, *self.reserved, *self.expected, *self.idle_nodes(job)}
+        return frozenset(each for each in job.joins if each.node not in closed)
+
+    def can_join(self, job: WaitingJob) -> bool:
+        """Return whether a job gets a part of a shared GPU, whatever the scheduler chooses."""
+        kept_off = job.can_avoid_nodes or not self.idle_nodes(job)
+        return kept_off and self.joins.permits(self.shareable(job), needed=True)
+
     def permitted(self, job: WaitingJob) -> tuple[int, int]:
         """Return how many nodes a job may use, and the number of all nodes."""
         return sum(1 for _ in self._permitted(job)), len(self._capacities)
@@ -72,9 +95,14 @@ class FreeGpus:
         return any(self._capacities[node] >= job.gpus for node in self._permitted(job))
 
     def reserved_with(self, job: WaitingJob) -> str | None:
-        """Return a reserved node that a job may use and that has enough free GPUs, or None."""
-        found = (node for node in self._permitted(job) if self._free[node] >= job.gpus)
-        return min((node for node in found if node in self.reserved), default=None)
+        """Return a reserved node that a job may use and on which it finds GPUs, or None."""
+        shared = {each.node for each in job.joins}
+        found = (
+            node
+            for node in self._permitted(job)
+            if node in self.reserved and (self._free[node] >= job.gpus or node in shared)
+        )
+        return min(found, default=None)
 
     def _permitted(self, job: AdmittedJob | WaitingJob) -> Iterator[str]:
         return (node for node in self._capacities if node not in job.avoids)
@@ -101,3 +129,17 @@ class FreeGpus:
                 break
             free, date = free + job.gpus, job.since
         return date
+
+
+def _by_gpu(jobs: Iterable[AdmittedJob]) -> list[AdmittedJob]:
+    """Return the jobs; those that share a GPU are one job, which began with the last of them."""
+    found: list[AdmittedJob] = []
+    shared: dict[tuple[str | None, str], AdmittedJob] = {}
+    for job in jobs:
+        if job.shares is None:
+            found.append(job)
+        else:
+            known = shared.get((job.node, job.shares), job)
+            since = max(known.since, job.since)
+            shared[job.node, job.shares] = replace(known, since=since)
+    return [*found, *shared.values()]

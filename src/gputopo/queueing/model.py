@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class QueueOrder(StrEnum):
@@ -27,6 +28,13 @@ class QueueRules:
     max_skip_seconds: float
 
 
+class SharedGpu(NamedTuple):
+    """A GPU that several pods share, or could share; ``gpu`` identifies it on its node."""
+
+    node: str
+    gpu: str
+
+
 @dataclass(frozen=True, slots=True)
 class AdmittedJob:
     """A job that has started, or whose pod will start as soon as the scheduler has bound it.
@@ -35,6 +43,10 @@ class AdmittedJob:
         node: the node of its pod; None until the pod is bound.
         since: time at which its pod started; the current time if the pod has not started.
         avoids: nodes that its pod may not use.
+        shares: the GPU of ``node`` that it shares: all jobs with it need ``gpus`` together. None
+            for whole GPUs.
+        joins: if its pod is not bound, the shared GPUs that it may join now, on nodes that it may
+            use.
     """
 
     job: str
@@ -42,6 +54,8 @@ class AdmittedJob:
     node: str | None
     since: float
     avoids: frozenset[str] = frozenset()
+    shares: str | None = None
+    joins: frozenset[SharedGpu] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +71,9 @@ class WaitingJob:
         priority: value of the PriorityClass; jobs of a higher priority are first.
         avoids: nodes that its pod may not use, for example because of its node selector.
         can_avoid_nodes: whether its pod can be kept off more nodes.
+        sharing: whether it may share its GPU with others.
+        joins: the shared GPUs that it may join now, on nodes that it may use; reserved nodes
+            included.
     """
 
     job: str
@@ -68,6 +85,8 @@ class WaitingJob:
     priority: int = 0
     avoids: frozenset[str] = frozenset()
     can_avoid_nodes: bool = True
+    sharing: bool = False
+    joins: frozenset[SharedGpu] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
