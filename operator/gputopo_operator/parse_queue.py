@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
+from gputopo.api.annotations import AnnotationError
 from gputopo.api.names import READY_CONDITION
+from gputopo.api.shares import gpu_of
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.node_match import pod_rules
+from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import PodError, parse_pod_object
-from gputopo_kube.pods import view_of
+from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.priorities import priorities_of
 from gputopo_operator.parse import parse_child_job, parse_gpu_job
 from gputopo_operator.queued import GpuPod, NodeGpus, QueuedJob
@@ -44,10 +47,14 @@ def parse_node_gpus(topology: Document) -> NodeGpus:
     )
     healthy = [gpu for gpu in found.gpus if gpu.healthy]
     used: dict[str, int] = {}
+    shared: dict[str, frozenset[str]] = {}
     for gpu in healthy:
-        if gpu.pod_uid is not None:
+        users = frozenset(share.pod_uid for share in gpu.shares or () if share.pod_uid)
+        if users:
+            shared[gpu.uuid] = users
+        if gpu.pod_uid is not None and gpu.pod_uid not in users:
             used[gpu.pod_uid] = used.get(gpu.pod_uid, 0) + 1
-    return NodeGpus(0 if not_ready else len(healthy), used)
+    return NodeGpus(0 if not_ready else len(healthy), used, shared)
 
 
 def _queued_job(raw: Document, child: Document | None, values: Mapping[str, int]) -> QueuedJob:
@@ -79,4 +86,16 @@ def _gpu_pods(pods: Iterable[Document], resource: str) -> Iterator[GpuPod]:
                     gpus=view.most_gpus,
                     created=pod.metadata.creation_timestamp or "",
                     started=pod.status.start_time,
+                    shared=_shared_gpu(view) if view.shares and view.node else None,
                 )
+
+
+def _shared_gpu(pod: PodView) -> str:
+    """Return the GPU of which a pod has a share; a name of its own if its annotation is wrong."""
+    devices: list[str] = []
+    with suppress(AnnotationError):
+        chosen = own_gpus(pod)
+        devices = [
+            each for found in (chosen.containers if chosen else {}).values() for each in found
+        ]
+    return gpu_of(devices[0]) if devices else f"of pod {pod.uid}"

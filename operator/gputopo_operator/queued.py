@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gputopo.api.v1alpha1 import QueueStatus
+from gputopo.queueing.model import SharedGpu
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.model import ChildJob, GpuJob
 
@@ -30,6 +31,8 @@ class GpuPod:
         node: None until the pod is bound.
         created: RFC 3339 time.
         started: RFC 3339 time at which kubelet accepted the pod; None before.
+        shared: the GPU of which a bound pod has a share: its UUID, or another unique name if the
+            GPU is unknown; None for whole GPUs.
     """
 
     uid: str
@@ -38,6 +41,7 @@ class GpuPod:
     gpus: int
     created: str
     started: str | None
+    shared: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +50,14 @@ class NodeGpus:
 
     Attributes:
         healthy: number of healthy GPUs; 0 if the node gets no new pods.
-        used: number of healthy GPUs that each pod uses, by UID of the pod. A deleted pod is listed
-            until its last process has ended.
+        used: number of healthy GPUs that each pod uses as a whole, by UID of the pod. A deleted pod
+            is listed until its last process has ended.
+        shared: for each healthy GPU of which pods use shares, their UIDs.
     """
 
     healthy: int
     used: Mapping[str, int]
+    shared: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ class QueueInput:
         pods: the pods of all namespaces that request GPUs and have not ended.
         now: RFC 3339 time in UTC, in whole seconds.
         rejected: for each job whose start the API server rejected, the message.
+        joins: for each job without a bound pod, the shared GPUs that it may join now.
     """
 
     jobs: tuple[QueuedJob, ...]
@@ -95,6 +102,7 @@ class QueueInput:
     pods: tuple[GpuPod, ...]
     now: str
     rejected: Mapping[ObjectKey, str]
+    joins: Mapping[ObjectKey, frozenset[SharedGpu]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

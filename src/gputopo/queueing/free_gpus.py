@@ -78,8 +78,9 @@ class FreeGpus:
         A job that gets no idle GPU is kept off the other nodes: there it could take the GPU of a
         job whose pod is not bound yet.
         """
-        closed = {*job.avoids, *self.reserved, *self.expected, *self.idle_nodes(job)}
-        return frozenset(each for each in job.joins if each.node not in closed)
+        closed = {*self.reserved, *self.expected, *self.idle_nodes(job)}
+        nodes = set(self._permitted(job)) - closed
+        return frozenset(each for each in job.joins if each.node in nodes)
 
     def can_join(self, job: WaitingJob) -> bool:
         """Return whether a job gets a part of a shared GPU, whatever the scheduler chooses."""

@@ -1,0 +1,143 @@
+"""Computes the state of gputopo's queue from API objects: GPUs of the nodes, and the jobs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gputopo.queueing.model import AdmittedJob, QueueState, SharedGpu, WaitingJob
+from gputopo_kube.document import ObjectKey
+from gputopo_operator.queued import GpuPod, QueuedJob, QueueInput, QueueRole
+
+_Joins = Mapping[ObjectKey, frozenset[SharedGpu]]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMember:
+    """A GPUJob, the newest pod of its child Job, and the nodes that its pods may not use."""
+
+    queued: QueuedJob
+    role: QueueRole
+    pod: GpuPod | None
+    avoids: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """Namespace and name of the GPUJob."""
+        return str(self.queued.job.key)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of its pod."""
+        spec = self.queued.job.spec
+        return spec.gpus_per_replica if spec is not None else 0
+
+
+def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState:
+    """Return the input of the decision: free GPUs, admitted and waiting jobs."""
+    now, admitted = _seconds(found.now), _admitted_pods(members)
+    others = _shared_by_others(found, admitted)
+    return QueueState(
+        capacities=_capacities(found, admitted, others),
+        admitted=tuple(
+            _admitted(each, now, others, found.joins)
+            for each in members
+            if each.role is QueueRole.ADMITTED
+        ),
+        waiting=tuple(
+            _waiting(each, now, found.joins) for each in members if each.role is QueueRole.WAITING
+        ),
+        now=now,
+        rejected={str(key): text for key, text in found.rejected.items()},
+    )
+
+
+def _admitted(
+    member: QueueMember, now: float, others: Mapping[str, set[str]], joins: _Joins
+) -> AdmittedJob:
+    pod, queued = member.pod, member.queued
+    node, shared = (pod.node, pod.shared) if pod else (None, None)
+    since = (pod.started if pod else None) or queued.started
+    return AdmittedJob(
+        member.name,
+        # The GPU is not free when this job ends.
+        0 if shared is not None and shared in others.get(node or "", ()) else member.gpus,
+        node,
+        _seconds(since) if since else now,
+        member.avoids,
+        shared,
+        frozenset() if node else _joins_of(member, joins),
+    )
+
+
+def _waiting(member: QueueMember, now: float, joins: _Joins) -> WaitingJob:
+    queued = member.queued
+    spec, status = queued.job.spec, queued.job.status.queue
+    since = status.waiting_since if status else None
+    return WaitingJob(
+        job=member.name,
+        gpus=member.gpus,
+        created=_seconds(queued.created),
+        waiting_since=_seconds(since) if since else now,
+        ran_seconds=(status.ran_seconds or 0) if status else 0,
+        expected_seconds=spec.expected.duration_seconds if spec else None,
+        priority=queued.priority,
+        avoids=member.avoids,
+        can_avoid_nodes=queued.started is None,
+        sharing=spec is not None and spec.sharing.mode == "Allowed",
+        joins=_joins_of(member, joins),
+    )
+
+
+def _joins_of(member: QueueMember, joins: _Joins) -> frozenset[SharedGpu]:
+    found = joins.get(member.queued.job.key, frozenset())
+    return frozenset(each for each in found if each.node not in member.avoids)
+
+
+def _admitted_pods(members: Sequence[QueueMember]) -> set[str]:
+    return {each.pod.uid for each in members if each.pod and each.role is QueueRole.ADMITTED}
+
+
+def _shared_by_others(found: QueueInput, admitted: set[str]) -> dict[str, set[str]]:
+    """Return by node the GPUs of which pods have shares that are not of admitted jobs."""
+    listed = {pod.uid for pod in found.pods}
+    shared = {
+        name: {gpu for gpu, users in node.shared.items() if users - listed}
+        for name, node in found.nodes.items()
+    }
+    for pod in found.pods:
+        if pod.shared is not None and pod.uid not in admitted and pod.node in shared:
+            shared[pod.node].add(pod.shared)
+    return shared
+
+
+def _capacities(
+    found: QueueInput, admitted: set[str], others: Mapping[str, set[str]]
+) -> dict[str, int]:
+    """Return the GPUs of each node that are free or used by admitted jobs only.
+
+    Another pod uses GPUs from its Binding until the agent reports that its GPUs are free. A GPU
+    that several pods share counts once.
+    """
+    listed = {pod.uid for pod in found.pods}
+    used: dict[str, int] = {}
+    for pod in found.pods:
+        if pod.node is not None and pod.uid not in admitted and pod.shared is None:
+            used[pod.node] = used.get(pod.node, 0) + pod.gpus
+    return {
+        name: max(
+            0,
+            node.healthy
+            - used.get(name, 0)
+            - len(others[name])
+            - _used_by_unlisted(node.used, listed),
+        )
+        for name, node in found.nodes.items()
+    }
+
+
+def _used_by_unlisted(used: Mapping[str, int], listed: set[str]) -> int:
+    return sum(gpus for uid, gpus in used.items() if uid not in listed)
+
+
+def _seconds(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()
