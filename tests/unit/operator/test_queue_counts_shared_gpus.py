@@ -14,7 +14,7 @@ from gputopo_operator.queued import QueuePlan
 from support.builders.objects import Document, pod
 from support.operator.queue import RULES, QueuedCluster, change_of, node, started
 
-SHARING = {"sharing": {"mode": "Allowed"}}
+SHARING: dict[str, Any] = {"sharing": {"mode": "Allowed"}}
 
 
 def shared(document: Document, gpu: int, number: int, node_name: str = "n1") -> Document:

@@ -1,5 +1,7 @@
 """How many jobs may join shared GPUs while their pods are not bound yet."""
 
+from typing import Any
+
 from gputopo.queueing.decide import decide_queue
 from gputopo.queueing.joins import ExpectedJoins
 from gputopo.queueing.model import (
@@ -42,7 +44,7 @@ def state(
     return QueueState({"n1": 1, "n2": free}, (shares, *admitted), waiting, NOW)
 
 
-def waiting(name: str, *joins: SharedGpu, **fields: bool) -> WaitingJob:
+def waiting(name: str, *joins: SharedGpu, **fields: Any) -> WaitingJob:
     return WaitingJob(name, 1, 0.0, 50.0, sharing=True, joins=frozenset(joins), **fields)
 
 
