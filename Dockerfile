@@ -32,7 +32,7 @@ RUN /opt/uv/bin/uv pip install --python /opt/venv/bin/python --no-deps --compile
     --target /opt/gputopo . \
     && mv /opt/gputopo/bin/gputopo-${COMPONENT} /opt/command && rm /opt/gputopo/bin/* \
     && mv /opt/command /opt/gputopo/bin/gputopo-${COMPONENT} \
-    && if [ ${COMPONENT} != extender ]; then rm -r /opt/gputopo/gputopo_scheduling; fi
+    && case ${COMPONENT} in extender|operator) ;; *) rm -r /opt/gputopo/gputopo_scheduling;; esac
 
 # Only what was installed is copied: no sources, no uv, no build tools. The dependencies have a
 # layer of their own, so that a new version of gputopo is a small one.

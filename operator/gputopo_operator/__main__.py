@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import kopf
 from prometheus_client import start_http_server
@@ -20,7 +20,7 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller import admission_queue, profiling_queue, tuning_queue
 from gputopo_operator.controller.admission_api import AdmissionApi
 from gputopo_operator.controller.admission_queue import AdmissionQueue
-from gputopo_operator.controller.admitter import Admitter
+from gputopo_operator.controller.admitter import Admitter, no_joins
 from gputopo_operator.controller.handlers import registry_for
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
@@ -43,6 +43,9 @@ from gputopo_operator.controller.work_queue import queue_in_threads
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import PodDefaults
 from gputopo_operator.settings import OperatorSettings
+
+if TYPE_CHECKING:
+    from gputopo_operator.controller.share_evaluation import ShareEvaluation
 
 PROFILE_WORKERS: Final = 2
 """GPUProfiles that are reconciled at the same time."""
@@ -165,8 +168,21 @@ def _admissions(
     if rules is None:
         return []
     lists = AdmissionApi(connection, settings.namespace_names, settings.scheduler_name)
-    admitter = Admitter(lists, api, nodes, metrics, rules, settings.resource)
-    return [AdmissionQueue(admitter, api, nodes, settings.resync_seconds, threads)]
+    shares = _share_evaluation(settings)
+    joins = no_joins if shares is None else shares.joins
+    admitter = Admitter(lists, api, nodes, metrics, rules, settings.resource, joins=joins)
+    return [AdmissionQueue(admitter, api, nodes, shares, settings.resync_seconds, threads)]
+
+
+def _share_evaluation(settings: OperatorSettings) -> "ShareEvaluation | None":
+    """Return the evaluation of shared GPUs; None if the installation shares no GPUs."""
+    if not settings.sharing_judge_seconds:
+        return None
+    from gputopo_operator.controller.share_evaluation import (  # noqa: PLC0415 - needs numpy
+        ShareEvaluation,
+    )
+
+    return ShareEvaluation(settings.sharing_policy, settings.resource)
 
 
 def main() -> None:

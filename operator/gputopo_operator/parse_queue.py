@@ -61,7 +61,8 @@ def _queued_job(raw: Document, child: Document | None, values: Mapping[str, int]
     job, created = parse_gpu_job(raw), raw["metadata"]["creationTimestamp"]
     if child is None:
         return QueuedJob(job, raw, created)
-    pod = child["spec"]["template"]["spec"]
+    template = child["spec"]["template"]
+    pod = template["spec"]
     return QueuedJob(
         job,
         raw,
@@ -70,6 +71,7 @@ def _queued_job(raw: Document, child: Document | None, values: Mapping[str, int]
         child=parse_child_job(child),
         started=(child.get("status") or {}).get("startTime"),
         pod_rules=pod_rules(pod),
+        pod_template=template,
     )
 
 

@@ -72,6 +72,7 @@ class QueuedJob:
         started: RFC 3339 time at which the Job controller last started the Job. If it is set, the
             API server rejects changes of the node affinity.
         pod_rules: node selector, affinity and tolerations in the pod template of the Job.
+        pod_template: the pod template of the Job.
     """
 
     job: GpuJob
@@ -81,6 +82,7 @@ class QueuedJob:
     child: ChildJob | None = None
     started: str | None = None
     pod_rules: Document = field(default_factory=dict)
+    pod_template: Document = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from concurrent.futures import Executor
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import kopf
 
@@ -18,6 +18,9 @@ from gputopo_operator.controller.work_queue import queue_in_threads
 WORKERS: Final = 1
 """One worker, so that no two decisions run at the same time."""
 
+if TYPE_CHECKING:
+    from gputopo_operator.controller.share_evaluation import ShareEvaluation
+
 _KEY: Final = "queue"
 
 _log = logging.getLogger(__name__)
@@ -31,12 +34,14 @@ class AdmissionQueue:
         admitter: Admitter,
         api: JobApi,
         nodes: QueueNodes,
+        shares: "ShareEvaluation | None",
         resync_seconds: float,
         threads: Executor,
     ) -> None:
         self._queue = queue_in_threads(admitter.advance, threads)
         self._api = api
         self._nodes = nodes
+        self._shares = shares
         self._resync_seconds = resync_seconds
 
     def watch(self, registry: kopf.OperatorRegistry) -> None:
@@ -51,10 +56,20 @@ class AdmissionQueue:
         @kopf.on.event(GROUP, VERSION, "gputopologies", registry=registry)
         async def node_gpus_changed(event: kopf.RawEvent, **_: object) -> None:
             self._follow(self._nodes.gpus, event)
+            if self._shares is not None:
+                self._follow(self._shares.nodes, event)
 
         @kopf.on.event("", "v1", "nodes", registry=registry)
         async def node_changed(event: kopf.RawEvent, **_: object) -> None:
             self._follow(self._nodes.rules, event)
+
+        if self._shares is not None:
+            self._watch_profiles(registry, self._shares)
+
+    def _watch_profiles(self, registry: kopf.OperatorRegistry, shares: "ShareEvaluation") -> None:
+        @kopf.on.event(GROUP, VERSION, "gpuprofiles", registry=registry)
+        async def facts_changed(event: kopf.RawEvent, **_: object) -> None:
+            self._follow(shares.profiles, event)
 
     async def run(self) -> None:
         """Call the admitter until cancelled."""
@@ -71,13 +86,16 @@ class AdmissionQueue:
             await asyncio.sleep(self._resync_seconds)
 
     def _replace_nodes(self) -> None:
-        self._nodes.gpus.replace_all(self._api.topologies())
+        topologies = [*self._api.topologies()]
+        self._nodes.gpus.replace_all(topologies)
+        if self._shares is not None:
+            self._shares.nodes.replace_all(topologies)
         self._nodes.rules.replace_all(self._api.nodes())
 
     def _follow(self, objects: ParsedObjects[Any], event: kopf.RawEvent) -> None:
         raw: dict[str, Any] = dict(event["object"])
         if event["type"] == "DELETED":
-            objects.drop(raw["metadata"]["name"])
+            objects.drop(raw)
         elif objects.replace(raw):
             self._add()
 

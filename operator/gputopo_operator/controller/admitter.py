@@ -4,11 +4,11 @@ One worker calls this module for the whole installation, so no two decisions run
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from gputopo.api.v1alpha1 import QueueStatus
-from gputopo.queueing.model import QueueRules
+from gputopo.queueing.model import QueueRules, SharedGpu
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
@@ -22,7 +22,7 @@ from gputopo_operator.decision.queue import queue_plan
 from gputopo_operator.decision.queue_status import queue_event
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.parse_queue import parse_gpu_pods, parse_queued_jobs
-from gputopo_operator.queued import JobStart, QueueChange, QueueInput, QueuePlan
+from gputopo_operator.queued import JobStart, QueueChange, QueuedJob, QueueInput, QueuePlan
 
 MAX_CHANGES: Final = 20
 """Statuses that one pass writes. When a job starts, all later positions change."""
@@ -34,6 +34,18 @@ _CHANGED: Final = (ConflictError, NotFoundError)
 """The object was changed or deleted after it was read. A user can cause this in every pass."""
 
 _log = logging.getLogger(__name__)
+
+
+FindJoins = Callable[
+    [Sequence[QueuedJob], Sequence[Document]], Mapping[ObjectKey, frozenset[SharedGpu]]
+]
+
+
+def no_joins(
+    _: Sequence[QueuedJob], __: Sequence[Document]
+) -> Mapping[ObjectKey, frozenset[SharedGpu]]:
+    """Return that no job may join a shared GPU, for installations that share none."""
+    return {}
 
 
 class Admitter:
@@ -48,7 +60,9 @@ class Admitter:
         rules: QueueRules,
         resource: str,
         clock: Callable[[], str] = utc_now,
+        joins: FindJoins = no_joins,
     ) -> None:
+        """Let sharing jobs join the GPUs that ``joins`` finds for jobs and pods."""
         self._api = api
         self._objects = objects
         self._nodes = nodes
@@ -56,6 +70,7 @@ class Admitter:
         self._rules = rules
         self._resource = resource
         self._clock = clock
+        self._joins = joins
 
     def advance(self, _: str) -> float | None:
         """Start the jobs that the queue admits; return the seconds until the next call, or None.
@@ -98,11 +113,13 @@ class Admitter:
     def _read(self) -> Callable[[dict[ObjectKey, str]], QueueInput]:
         """Read all objects; return a function that adds rejected jobs to these objects."""
         # Pods are read first: the pod of a job that starts meanwhile counts by its Job.
-        pods = parse_gpu_pods(self._api.pods(), self._resource)
+        listed = self._api.pods()
+        pods = parse_gpu_pods(listed, self._resource)
         children = self._api.child_jobs()
         jobs = parse_queued_jobs(self._api.gpu_jobs(), children, self._api.priority_classes())
         nodes, rules, now = self._nodes.gpus.values(), self._nodes.rules.values(), self._clock()
-        return lambda rejected: QueueInput(jobs, nodes, rules, pods, now, rejected)
+        joins = self._joins(jobs, listed)
+        return lambda rejected: QueueInput(jobs, nodes, rules, pods, now, rejected, joins)
 
     def _start(self, start: JobStart) -> None:
         self._objects.patch_job(start.key, start.patch)

@@ -30,28 +30,34 @@ class ParsedObjects(Generic[Value]):
         self._values: dict[str, Value] = {}
 
     def values(self) -> dict[str, Value]:
-        """Return the parsed objects, by name."""
+        """Return the parsed objects, by name, or by ``NAMESPACE/NAME``."""
         with self._lock:
             return dict(self._values)
 
     def replace(self, raw: Document) -> bool:
         """Parse and store an object; return whether its parsed value has changed."""
-        name, after = raw["metadata"]["name"], self._parse(raw)
+        name, after = _name(raw), self._parse(raw)
         with self._lock:
             changed = self._values.get(name) != after
             self._values[name] = after
         return changed
 
-    def drop(self, name: str) -> None:
+    def drop(self, raw: Document) -> None:
         """Forget a deleted object."""
         with self._lock:
-            self._values.pop(name, None)
+            self._values.pop(_name(raw), None)
 
     def replace_all(self, raws: Iterable[Document]) -> None:
         """Parse and store the objects, and forget all other objects."""
-        after = {raw["metadata"]["name"]: self._parse(raw) for raw in raws}
+        after = {_name(raw): self._parse(raw) for raw in raws}
         with self._lock:
             self._values = after
+
+
+def _name(raw: Document) -> str:
+    metadata = raw["metadata"]
+    parts = (metadata.get("namespace"), metadata["name"])
+    return "/".join(part for part in parts if part)
 
 
 class QueueNodes:

@@ -301,8 +301,8 @@ def test_node_reports_show_whether_the_gpus_of_a_node_have_changed() -> None:
     assert not reports.replace(node("n1", 2))
     assert reports.replace(node("n1", 2, {0: "uid-a"}))
     assert reports.values()["n1"].used == {"uid-a": 1}
-    reports.drop("n1")
-    reports.drop("n1")
+    reports.drop(node("n1", 2))
+    reports.drop(node("n1", 2))
     assert reports.values() == {}
 
 

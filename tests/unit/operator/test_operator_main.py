@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gputopo.api.names import SHARING_IF_SLOW_ANNOTATION, TUNED_LABEL
+from gputopo.api.shares import share_id
 from gputopo_kube.credentials import connected
 from gputopo_kube.sync import SyncApi
 from gputopo_operator import __main__ as program
@@ -22,6 +23,9 @@ from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.builders.gpujobs import GPUS, bind, gpu_job, job_pod, observed_topology
 from support.builders.node_reports import gpu_profile, node_sample, reporting
+from support.builders.shares import sharing_pod, sharing_topology
+from support.builders.sharing_facts import pairs
+from support.builders.topologies import node as small_node
 from support.operator.queue import node, plain_node
 from support.operator.sharing import SharedGpuOfNode
 from support.ports import free_port
@@ -219,6 +223,37 @@ async def test_operator_ends_sharings_that_do_not_pay_if_gpus_are_shared(api: Ap
             return node.pods == ["first"]
 
         await eventually(is_moved)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+
+
+async def test_sharing_job_joins_a_gpu_when_profiles_show_that_it_gains(api: ApiServer) -> None:
+    topology = small_node(0, name="n1")
+    share = share_id(topology.gpus[0].uuid, 0)
+    api.create("gputopologies", sharing_topology("n1", topology))
+    api.create("nodes", plain_node("n1"))
+    api.put("pods", sharing_pod("x", "b", share=share, node="n1", phase="Running"))
+    settings = OperatorSettings(
+        probes_host="127.0.0.1",
+        health_port=free_port(),
+        queue_order="FIFO",
+        sharing_judge_seconds=60,
+    )
+    sharing = {"sharing": {"mode": "Allowed"}, "workload": {"profile": "a"}}
+    with connected(5.0, "test") as connection:
+        operate = program.operate(settings, connection, OperatorMetrics())
+        running = asyncio.create_task(operate)
+        api.create("gpujobs", gpu_job("new", gpusPerReplica=1, **sharing))
+        await eventually(lambda: phase(api, "new") == "Queued")
+        api.delete("gpuprofiles", "a")  # the operator has created it for the job
+        for profile in pairs(model=topology.gpus[0].model):
+            api.create("gpuprofiles", profile)
+
+        def is_started() -> bool:
+            child = api.get("jobs", "new")
+            return child is not None and not child["spec"]["suspend"]
+
+        await eventually(is_started)
         os.kill(os.getpid(), signal.SIGTERM)
         await running
 

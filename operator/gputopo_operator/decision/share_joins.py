@@ -1,0 +1,80 @@
+"""Finds the shared GPUs that jobs of the queue may join, by the evaluation of the extender."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+
+from gputopo.queueing.model import SharedGpu
+from gputopo.topology.model import GpuMask, indices_of, mask_of
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.pods import PodView
+from gputopo_scheduling.restrictions import AvoidingPod, avoid_restriction
+from gputopo_scheduling.share_options import share_options
+from gputopo_scheduling.sharing_knowledge import SharingKnowledge, sharing_limits
+from gputopo_scheduling.surroundings import workload_name
+from gputopo_scheduling.topologies import GpuNode
+from gputopo_scheduling.usage import NodeUsage, node_usage
+
+_Allowed = list[tuple[NodeUsage, str, GpuMask]]
+
+
+def shared_gpus_to_join(
+    waiting: Mapping[ObjectKey, PodView],
+    nodes: Iterable[GpuNode],
+    pods: Iterable[PodView],
+    knowledge: SharingKnowledge,
+) -> dict[ObjectKey, frozenset[SharedGpu]]:
+    """Return the shared GPUs that each pod may join now.
+
+    Many jobs have equal workloads and limits, so each GPU is evaluated once for each of them.
+
+    Args:
+        waiting: the pod that each job would create, or has created; it is not bound.
+        nodes: the GPUs of the nodes.
+        pods: the pods that have not ended.
+        knowledge: settings and measured facts.
+    """
+    usages = dict(_shared_nodes(nodes, pods))
+    known: dict[Hashable, _Allowed] = {}
+    found = {}
+    for key, pod in waiting.items():
+        kind = workload_name(pod), sharing_limits(pod)
+        if kind not in known:
+            known[kind] = [*_allowed(usages, pod, knowledge)]
+        found[key] = frozenset(_permitted(known[kind], pod))
+    return found
+
+
+def _shared_nodes(
+    nodes: Iterable[GpuNode], pods: Iterable[PodView]
+) -> Iterator[tuple[str, NodeUsage]]:
+    """Yield the nodes that take sharing pods and have shared GPUs."""
+    bound: dict[str, list[PodView]] = {}
+    for pod in pods:
+        if pod.node is not None:
+            bound.setdefault(pod.node, []).append(pod)
+    for node in nodes:
+        on_node = bound.get(node.node, [])
+        takes = node.most_pods_per_gpu and node.numa is None and node.not_ready is None
+        if takes and any(pod.shares for pod in on_node):
+            usage = node_usage(node, on_node, ())
+            if usage.blocked is None:
+                yield node.node, usage
+
+
+def _allowed(
+    usages: Mapping[str, NodeUsage], pod: PodView, knowledge: SharingKnowledge
+) -> Iterator[tuple[NodeUsage, str, GpuMask]]:
+    """Yield the GPUs of each node beside whose pods a workload may run."""
+    for name, usage in usages.items():
+        options = share_options(usage, pod, knowledge)
+        gpus = mask_of(option.gpu for option in options if option.reason is None)
+        if gpus:
+            yield usage, name, gpus
+
+
+def _permitted(allowed: _Allowed, pod: PodView) -> Iterator[SharedGpu]:
+    """Yield the GPUs that are not beside pods to avoid."""
+    avoiding = AvoidingPod.of(pod)
+    for usage, name, gpus in allowed:
+        barred = avoid_restriction(usage.topology, usage.occupants, avoiding)
+        for gpu in indices_of(GpuMask(gpus & ~(barred.gpus if barred else 0))):
+            yield SharedGpu(name, usage.topology.uuid_of[gpu])
