@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gputopo.api.v1alpha1 import QueueStatus
-from gputopo.queueing.model import SharedGpu
+from gputopo.queueing.model import JoinableGpu
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.model import ChildJob, GpuJob
 
@@ -104,7 +104,7 @@ class QueueInput:
     pods: tuple[GpuPod, ...]
     now: str
     rejected: Mapping[ObjectKey, str]
-    joins: Mapping[ObjectKey, frozenset[SharedGpu]] = field(default_factory=dict)
+    joins: Mapping[ObjectKey, frozenset[JoinableGpu]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from gputopo.queueing.decide import decide_queue
 from gputopo.queueing.model import (
     AdmittedJob,
+    JoinableGpu,
     QueueOrder,
     QueueRules,
     QueueState,
-    SharedGpu,
     WaitingJob,
 )
 
@@ -75,9 +75,9 @@ class Cluster:
                     found[device].append(job)
         return found
 
-    def joins(self, job: Job) -> frozenset[SharedGpu]:
+    def joins(self, job: Job) -> frozenset[JoinableGpu]:
         return frozenset(
-            SharedGpu(node, device)
+            JoinableGpu(node, device)
             for node in self.capacities
             if node not in job.avoids
             for device, present in self.on(node).items()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from gputopo.api.v1alpha1 import QueueStatus
-from gputopo.queueing.model import QueueRules, SharedGpu
+from gputopo.queueing.model import JoinableGpu, QueueRules
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
@@ -37,13 +37,13 @@ _log = logging.getLogger(__name__)
 
 
 FindJoins = Callable[
-    [Sequence[QueuedJob], Sequence[Document]], Mapping[ObjectKey, frozenset[SharedGpu]]
+    [Sequence[QueuedJob], Sequence[Document]], Mapping[ObjectKey, frozenset[JoinableGpu]]
 ]
 
 
 def no_joins(
     _: Sequence[QueuedJob], __: Sequence[Document]
-) -> Mapping[ObjectKey, frozenset[SharedGpu]]:
+) -> Mapping[ObjectKey, frozenset[JoinableGpu]]:
     """Return that no job may join a shared GPU, for installations that share none."""
     return {}
 

@@ -7,7 +7,7 @@ needs numpy, which has 30 MB in memory.
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from gputopo.queueing.model import SharedGpu
+from gputopo.queueing.model import JoinableGpu
 from gputopo.sharing.policy import SharingPolicy
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.podmodel import PodError, parse_pod_object
@@ -38,7 +38,7 @@ class ShareEvaluation:
 
     def joins(
         self, jobs: Iterable[QueuedJob], pods: Iterable[Document]
-    ) -> Mapping[ObjectKey, frozenset[SharedGpu]]:
+    ) -> Mapping[ObjectKey, frozenset[JoinableGpu]]:
         """Return for each job without a bound pod the shared GPUs that it may join now."""
         views = [*_views(pods, self._resource)]
         bound = {owner for owner, view in views if view.node is not None}

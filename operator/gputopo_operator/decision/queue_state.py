@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from gputopo.queueing.model import AdmittedJob, QueueState, SharedGpu, WaitingJob
+from gputopo.queueing.model import AdmittedJob, JoinableGpu, QueueState, WaitingJob
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.queued import GpuPod, QueuedJob, QueueInput, QueueRole
 
-_Joins = Mapping[ObjectKey, frozenset[SharedGpu]]
+_Joins = Mapping[ObjectKey, frozenset[JoinableGpu]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _waiting(member: QueueMember, now: float, joins: _Joins) -> WaitingJob:
     )
 
 
-def _joins_of(member: QueueMember, joins: _Joins) -> frozenset[SharedGpu]:
+def _joins_of(member: QueueMember, joins: _Joins) -> frozenset[JoinableGpu]:
     found = joins.get(member.queued.job.key, frozenset())
     return frozenset(each for each in found if each.node not in member.avoids)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
-from gputopo.queueing.model import SharedGpu
+from gputopo.queueing.model import JoinableGpu
 from gputopo.topology.model import GpuMask, indices_of, mask_of
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
@@ -21,7 +21,7 @@ def shared_gpus_to_join(
     nodes: Iterable[GpuNode],
     pods: Iterable[PodView],
     knowledge: SharingKnowledge,
-) -> dict[ObjectKey, frozenset[SharedGpu]]:
+) -> dict[ObjectKey, frozenset[JoinableGpu]]:
     """Return the shared GPUs that each pod may join now.
 
     Many jobs have equal workloads and limits, so each GPU is evaluated once for each of them.
@@ -71,10 +71,10 @@ def _allowed(
             yield usage, name, gpus
 
 
-def _permitted(allowed: _Allowed, pod: PodView) -> Iterator[SharedGpu]:
+def _permitted(allowed: _Allowed, pod: PodView) -> Iterator[JoinableGpu]:
     """Yield the GPUs that are not beside pods to avoid."""
     avoiding = AvoidingPod.of(pod)
     for usage, name, gpus in allowed:
         barred = avoid_restriction(usage.topology, usage.occupants, avoiding)
         for gpu in indices_of(GpuMask(gpus & ~(barred.gpus if barred else 0))):
-            yield SharedGpu(name, usage.topology.uuid_of[gpu])
+            yield JoinableGpu(name, usage.topology.uuid_of[gpu])

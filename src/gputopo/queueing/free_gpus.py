@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gputopo.queueing.joins import ExpectedJoins
-from gputopo.queueing.model import AdmittedJob, SharedGpu, WaitingJob
+from gputopo.queueing.model import AdmittedJob, JoinableGpu, WaitingJob
 
 
 class FreeGpus:
@@ -72,7 +72,7 @@ class FreeGpus:
         """Return the nodes with idle GPUs that a job may use, also if other jobs get these GPUs."""
         return {node for node in self._permitted(job) if self._idle[node]}
 
-    def shareable(self, job: AdmittedJob | WaitingJob) -> frozenset[SharedGpu]:
+    def shareable(self, job: AdmittedJob | WaitingJob) -> frozenset[JoinableGpu]:
         """Return the shared GPUs that a job can join, on nodes where it cannot get an idle GPU.
 
         A job that gets no idle GPU is kept off the other nodes: there it could take the GPU of a

@@ -8,9 +8,9 @@ Example: two jobs may join X and Y, and no others. Both can start: the first pod
 and the other is left. A third job has to wait until one of the pods is bound.
 """
 
-from gputopo.queueing.model import SharedGpu
+from gputopo.queueing.model import JoinableGpu
 
-_Gpus = frozenset[SharedGpu]
+_Gpus = frozenset[JoinableGpu]
 
 
 class ExpectedJoins:

@@ -28,7 +28,7 @@ class QueueRules:
     max_skip_seconds: float
 
 
-class SharedGpu(NamedTuple):
+class JoinableGpu(NamedTuple):
     """A GPU that several pods share, or could share; ``gpu`` identifies it on its node."""
 
     node: str
@@ -55,7 +55,7 @@ class AdmittedJob:
     since: float
     avoids: frozenset[str] = frozenset()
     shares: str | None = None
-    joins: frozenset[SharedGpu] = frozenset()
+    joins: frozenset[JoinableGpu] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class WaitingJob:
     avoids: frozenset[str] = frozenset()
     can_avoid_nodes: bool = True
     sharing: bool = False
-    joins: frozenset[SharedGpu] = frozenset()
+    joins: frozenset[JoinableGpu] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

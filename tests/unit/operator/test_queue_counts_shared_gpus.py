@@ -5,7 +5,7 @@ from typing import Any
 
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.api.shares import share_id, share_resource
-from gputopo.queueing.model import SharedGpu
+from gputopo.queueing.model import JoinableGpu
 from gputopo.topology.model import GpuUuid
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.queue import queue_plan
@@ -42,7 +42,7 @@ def plain(name: str, gpu: int, number: int) -> Document:
     return shared(pod(name, 1, node="n1", phase="Running"), gpu, number)
 
 
-def plan_with(cluster: QueuedCluster, **joins: list[SharedGpu]) -> QueuePlan:
+def plan_with(cluster: QueuedCluster, **joins: list[JoinableGpu]) -> QueuePlan:
     found = cluster.found()
     keys = {ObjectKey("default", name): frozenset(gpus) for name, gpus in joins.items()}
     return queue_plan(type(found)(**{**vars_of(found), "joins": keys}), RULES)
@@ -113,7 +113,7 @@ def test_sharing_job_joins_a_shared_gpu_if_no_gpu_is_idle() -> None:
     cluster.start("whole", "n2", gpus=1)
     for name in ("joins", "other"):
         cluster.job(name, 1, **SHARING)
-    gpu = SharedGpu("n1", "GPU-n1-0")
+    gpu = JoinableGpu("n1", "GPU-n1-0")
     plan = plan_with(cluster, joins=[gpu], other=[gpu])
     assert [each.key.name for each in plan.starts] == ["joins"]
     assert plan.starts[0].patch["spec"] == {"suspend": False}
@@ -128,9 +128,9 @@ def test_job_that_joins_is_kept_off_gpus_that_other_jobs_get() -> None:
     start(cluster, "first", 0, 0)
     cluster.start("unbound", gpus=1)
     cluster.job("joins", 1, **SHARING)
-    (found,) = plan_with(cluster, joins=[SharedGpu("n1", "GPU-n1-0")]).starts
+    (found,) = plan_with(cluster, joins=[JoinableGpu("n1", "GPU-n1-0")]).starts
     assert '"values": ["n2"]' in json.dumps(found.patch)
-    assert plan_with(cluster, joins=[SharedGpu("n3", "GPU-n3-0")]).starts == ()
+    assert plan_with(cluster, joins=[JoinableGpu("n3", "GPU-n3-0")]).starts == ()
 
 
 def test_no_job_joins_a_gpu_of_a_reserved_node() -> None:
@@ -138,7 +138,7 @@ def test_no_job_joins_a_gpu_of_a_reserved_node() -> None:
     start(cluster, "first", 0, 0)
     cluster.job("large", 2, status={"waitingSince": "2026-01-01T00:00:00Z"})
     cluster.job("joins", 1, **SHARING)
-    plan = plan_with(cluster, joins=[SharedGpu("n1", "GPU-n1-0")])
+    plan = plan_with(cluster, joins=[JoinableGpu("n1", "GPU-n1-0")])
     assert plan.starts == ()
     change = change_of("joins", plan)
     assert change is not None

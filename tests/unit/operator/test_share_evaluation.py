@@ -7,7 +7,7 @@ import pytest
 
 from gputopo.api.names import AVOID_ANNOTATION, GPUS_ANNOTATION, RESOURCE
 from gputopo.api.shares import share_id
-from gputopo.queueing.model import SharedGpu
+from gputopo.queueing.model import JoinableGpu
 from gputopo.sharing.policy import SharingPolicy, Unknown
 from gputopo.topology.model import GpuUuid
 from gputopo_kube.document import ObjectKey
@@ -157,4 +157,4 @@ def test_admitter_starts_a_job_that_may_join(
     suspended = {each["metadata"]["name"]: each["spec"]["suspend"] for each in api.all("jobs")}
     assert suspended == {"new": False, "loses": True}
     joined = evaluation().joins(cluster.found().jobs, pods)
-    assert joined[ObjectKey("default", "new")] == {SharedGpu("n1", FIRST)}
+    assert joined[ObjectKey("default", "new")] == {JoinableGpu("n1", FIRST)}

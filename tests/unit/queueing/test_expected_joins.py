@@ -6,14 +6,14 @@ from gputopo.queueing.decide import decide_queue
 from gputopo.queueing.joins import ExpectedJoins
 from gputopo.queueing.model import (
     AdmittedJob,
+    JoinableGpu,
     QueueOrder,
     QueueRules,
     QueueState,
-    SharedGpu,
     WaitingJob,
 )
 
-X, Y = SharedGpu("n1", "x"), SharedGpu("n1", "y")
+X, Y = JoinableGpu("n1", "x"), JoinableGpu("n1", "y")
 NOW = 100.0
 RULES = QueueRules(QueueOrder.FIFO, 1000)
 
@@ -44,7 +44,7 @@ def state(
     return QueueState({"n1": 1, "n2": free}, (shares, *admitted), waiting, NOW)
 
 
-def waiting(name: str, *joins: SharedGpu, **fields: Any) -> WaitingJob:
+def waiting(name: str, *joins: JoinableGpu, **fields: Any) -> WaitingJob:
     return WaitingJob(name, 1, 0.0, 50.0, sharing=True, joins=frozenset(joins), **fields)
 
 
