@@ -24,7 +24,9 @@ def judge_topologies(topologies: Sequence[Document]) -> InstallCheck:
         )
         return InstallCheck(_NAME, InstallVerdict.SKIPPED, text)
     problems = [
-        f"{each['metadata']['name']}: {text}" for each in topologies if (text := _why(each))
+        f"{each['metadata']['name']}: {text}"
+        for each in topologies
+        if (text := why_not_ready(each))
     ]
     ready = len(topologies) - len(problems)
     gpus = [gpu for each in topologies for gpu in (each.get("status") or {}).get("gpus") or ()]
@@ -37,7 +39,7 @@ def judge_topologies(topologies: Sequence[Document]) -> InstallCheck:
     return InstallCheck(_NAME, InstallVerdict.PASSED if ready else InstallVerdict.FAILED, found)
 
 
-def _why(topology: Document) -> str:
+def why_not_ready(topology: Document) -> str:
     """Return why the agent of a node offers no GPUs; empty if it offers them."""
     conditions = (topology.get("status") or {}).get("conditions") or ()
     for each in conditions:
