@@ -13,7 +13,7 @@ from support.control_plane import api_server
 from support.control_plane.api_server import ApiServer, User, service_account
 from support.control_plane.hooks import create_hooks, delete_hooks
 from support.control_plane.scheduler_pairs import wait_until
-from support.helm_chart import Helm, Object, container, find
+from support.helm_chart import Helm, Object, find
 
 NAMESPACE = "gputopo-system"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -26,8 +26,8 @@ VALUES = {"sharing": {"enabled": True}}
 @pytest.fixture(scope="module")
 def image(helm: Helm) -> str:
     """The image that the chart gives to the test."""
-    arguments = container(find(helm.render(VALUES, hooks=True), "Pod", "gputopo-test"), "test")
-    found = {word.partition("=")[0]: word.partition("=")[2] for word in arguments["args"]}
+    (main,) = find(helm.render(VALUES, hooks=True), "Pod", "gputopo-test")["spec"]["containers"]
+    found = {word.partition("=")[0]: word.partition("=")[2] for word in main["args"]}
     assert found["--sharing"] == "Together"
     return str(found["--image"])
 
