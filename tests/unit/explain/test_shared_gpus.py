@@ -1,6 +1,8 @@
 """Pending pods that request a share, and what-if questions for them."""
 
 from gputopo.api.names import AVOID_ANNOTATION
+from gputopo.sharing.loadlaw import LoadCapacity
+from gputopo_explain.objects import parse_installation
 from gputopo_explain.pending.model import PendingState
 from gputopo_explain.pending.pods import explain_pod
 from gputopo_explain.shared_gpus import AVOIDED, TRIAL, share_outlooks
@@ -77,6 +79,15 @@ def test_the_settings_of_the_installation_decide() -> None:
         sharing_pod("new"), sharing_cluster(small, deployments=[slow])
     ).explanation.shared_gpus
     assert not outlook.allowed
+
+
+def test_load_capacity_of_the_installation_is_read() -> None:
+    for text, expected in (
+        ("NVIDIA A100-SXM4-80GB=50", {"NVIDIA A100-SXM4-80GB": LoadCapacity(0.5)}),
+        ("not a capacity", {}),
+    ):
+        found = parse_installation([installed(f"--sharing-load-capacity={text}")])
+        assert found.sharing.capacities == expected
 
 
 def test_an_unknown_pair_is_tried_where_no_gpu_is_idle() -> None:
