@@ -49,7 +49,7 @@ def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
         return replace(state, blocked=NO_SHARES)
     if usage.numa is not None:
         return replace(state, blocked=BESIDE_NUMA)
-    options = permitted_options(usage, pod, knowledge)
+    options = _permitted_options(usage, pod, knowledge)
     chosen = choose_option(options, state, knowledge.policy)
     if chosen is not None:
         return replace(state, free=mask_of([chosen.gpu]), restrictions=(), not_shared=None)
@@ -57,12 +57,10 @@ def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
     return replace(state, not_shared=_first(reasons) or state.not_shared or _NO_GPU)
 
 
-def permitted_options(
+def _permitted_options(
     usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge
 ) -> list[ShareOption]:
-    """Return the options without GPUs that the pod must avoid; none if the node has no shares."""
-    if usage.most_pods_per_gpu == 0 or usage.numa is not None:
-        return []
+    """Return the options without the GPUs that the pod must avoid."""
     barred = avoid_restriction(usage.topology, usage.occupants, AvoidingPod.of(pod))
     return [
         option

@@ -54,6 +54,7 @@ class SharingCluster:
         self.phase = "Running"
         self.forbidden = ""
         self.late_logs = 0
+        self.ending: dict[str, Document] = {}
 
     def send(self, request: HttpRequest) -> HttpResponse:
         status, body = self._respond(request)
@@ -75,6 +76,8 @@ class SharingCluster:
         if request.method == "PATCH":
             self.bodies["status"] = request.body or {}
             return 200, {}
+        if request.method == "GET" and path in self.ending:
+            return 200, self.ending.pop(path)
         found = self.objects.pop(path, None) if request.method == "DELETE" else None
         found = found or self.objects.get(path)
         return (200, found) if found else (404, {"message": "not found"})
@@ -129,6 +132,13 @@ def test_objects_of_an_interrupted_test_are_removed_first(cluster: SharingCluste
         *(("DELETE", name) for name in (shares.PROFILE, FIRST, SECOND)),
         ("POST", "gpuprofiles"),
     ]
+
+
+def test_test_waits_until_old_pods_have_ended(cluster: SharingCluster) -> None:
+    path = f"/api/v1/namespaces/gpus/pods/{FIRST}"
+    cluster.ending = {path: {"metadata": {"name": FIRST}}}
+    assert check(cluster).verdict is InstallVerdict.PASSED
+    assert cluster.ending == {}
 
 
 def test_it_is_skipped_where_no_pods_can_share(cluster: SharingCluster) -> None:

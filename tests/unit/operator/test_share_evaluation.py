@@ -79,8 +79,14 @@ def test_only_sharing_jobs_without_a_bound_pod_are_evaluated() -> None:
     cluster.start("started")
     job(cluster, "runs", "a")
     pod = cluster.start("runs", "n1")
-    pods = [running("x", "b", FIRST), pod, {"metadata": {}}]
+    unbound = sharing_pod("unbound", "a")
+    pods = [running("x", "b", FIRST), pod, unbound, {"metadata": {}}]
     assert joins(cluster, pods) == {"started": {FIRST}}
+    job(cluster, "equal", "a")
+    assert joins(cluster, pods) == {"started": {FIRST}, "equal": {FIRST}}
+    ended = running("x", "b", FIRST)
+    ended["status"]["phase"] = "Succeeded"
+    assert joins(cluster, [ended, pod]) == {"started": set(), "equal": set()}
 
 
 @pytest.mark.parametrize(
