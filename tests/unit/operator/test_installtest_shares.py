@@ -76,9 +76,8 @@ class SharingCluster:
         if request.method == "PATCH":
             self.bodies["status"] = request.body or {}
             return 200, {}
-        if request.method == "GET" and path in self.ending:
-            return 200, self.ending.pop(path)
-        found = self.objects.pop(path, None) if request.method == "DELETE" else None
+        stores = (self.ending,) if request.method == "GET" else (self.objects,)
+        found = next((each.pop(path) for each in stores if path in each), None)
         found = found or self.objects.get(path)
         return (200, found) if found else (404, {"message": "not found"})
 
