@@ -46,12 +46,12 @@ class Behaviour:
         ):
             try:
                 await check()
-            except Exception as error:  # noqa: BLE001 - the other checks are worth running
+            except Exception as error:  # noqa: BLE001 - the other checks run anyway
                 self._report.check(check.__name__, holds=False, exception=repr(error))
 
     async def _used_gpu(self) -> None:
         program = await GpuProgram.start(self._node.alone())
-        opened = await program.ask("open")
+        opened = await program.request("open")
         try:
             await self._node.gpus.start(self._node.uuid)
             reason = ""
@@ -88,7 +88,7 @@ class Behaviour:
 
     async def _without_mps(self) -> None:
         program = await GpuProgram.start(self._node.alone())
-        reply = await program.ask("open")
+        reply = await program.request("open")
         self._report.check(
             "a program without MPS gets an error", holds="error" in reply, reply=reply
         )
@@ -96,7 +96,7 @@ class Behaviour:
 
     async def _clients(self) -> None:
         pods = [await self._open(4 * _GIB) for _ in range(2)]
-        await asyncio.gather(*(program.ask("spin", seconds=1.0) for program, _ in pods))
+        await asyncio.gather(*(program.request("spin", seconds=1.0) for program, _ in pods))
         gpu = self._node.gpu
         await self._wait(lambda: len(gpu.clients.current) == len(pods))
         texts = {}
@@ -120,10 +120,10 @@ class Behaviour:
 
     async def _memory(self) -> None:
         program, _ = await self._open(2 * _GIB)
-        before = await program.ask("memory")
-        first = await program.ask("allocate", bytes=_GIB)
-        second = await program.ask("allocate", bytes=_GIB)
-        third = await program.ask("allocate", bytes=4 * _GIB)
+        before = await program.request("memory")
+        first = await program.request("allocate", bytes=_GIB)
+        second = await program.request("allocate", bytes=_GIB)
+        third = await program.request("allocate", bytes=4 * _GIB)
         self._report.check(
             "the memory limit of a client is enforced",
             holds="error" not in first and third.get("error") == _OUT_OF_MEMORY,
@@ -136,8 +136,8 @@ class Behaviour:
     async def _users(self) -> None:
         root, _ = await self._open(_GIB)
         other, _ = await self._node.start_pod(_GIB, user=_USER)
-        reply = await other.ask("open", 15.0)
-        worked = await other.ask("spin", seconds=0.5) if "seconds" in reply else {}
+        reply = await other.request("open", 15.0)
+        worked = await other.request("spin", seconds=0.5) if "seconds" in reply else {}
         self._report.check(
             "a program of another user shares the server",
             holds="kernels" in worked,
@@ -162,7 +162,7 @@ class Behaviour:
         ended = await first.reply()
         until_error = time.monotonic() - began
         listed = await gpu.control.run("ps")
-        again = await first.ask("spin", seconds=0.1)
+        again = await first.request("spin", seconds=0.1)
         other = await second.reply()
         self._report.check(
             f"a client that is terminated {delay:g} s after its start gets the error 810, and "
@@ -172,7 +172,7 @@ class Behaviour:
             seconds_until_the_error=round(until_error, 3),
             replies=[ended, again, other],
             listed_after=listed,
-            after=await second.ask("spin", seconds=0.2),
+            after=await second.request("spin", seconds=0.2),
             log=self._log(),
         )
         await _end((first, second))
@@ -184,7 +184,7 @@ class Behaviour:
         await asyncio.sleep(1.0)
         await first.kill()
         other = await second.reply()
-        again = await second.ask("spin", seconds=0.5)
+        again = await second.request("spin", seconds=0.5)
         self._report.show(
             "a client that is killed with work on the GPU",
             the_other_client=[other, again],
@@ -200,7 +200,7 @@ class Behaviour:
         await second.send("spin", seconds=20.0)
         await asyncio.sleep(0.5)
         began = time.monotonic()
-        replies = [await first.ask("fault"), await second.reply()]
+        replies = [await first.request("fault"), await second.reply()]
         await self._wait(lambda: len(self._node.faults.all()) > before)
         recorded = round(time.monotonic() - began, 3)
         during = await self._node.gpu.control.run(f"get_server_status {gpu.server}")
@@ -224,7 +224,7 @@ class Behaviour:
         third, _ = await self._open(_GIB)
         self._report.check(
             "the server recovers after all clients have ended",
-            holds="kernels" in await third.ask("spin", seconds=0.2),
+            holds="kernels" in await third.request("spin", seconds=0.2),
             seconds=round(time.monotonic() - began, 3),
             state=gpu.state,
             faults=len(self._node.faults.all()) - before,
@@ -241,10 +241,10 @@ class Behaviour:
         os.kill(daemon, signal.SIGKILL)
         await self._wait(lambda: len(self._node.faults.all()) > before and gpu.state == "Ready")
         seconds = round(time.monotonic() - began, 3)
-        reply = await program.ask("spin", seconds=0.5)
+        reply = await program.request("spin", seconds=0.5)
         await program.end()
         after, _ = await self._open(_GIB)
-        works = await after.ask("spin", seconds=0.2)
+        works = await after.request("spin", seconds=0.2)
         self._report.check(
             "a daemon that has ended is replaced",
             holds="kernels" in works and "error" in reply,
@@ -282,7 +282,7 @@ class Behaviour:
         seconds = round(time.monotonic() - began, 3)
         facts = await self._node.driver.read(self._node.uuid)
         program = await GpuProgram.start(self._node.alone())
-        reply = await program.ask("open")
+        reply = await program.request("open")
         await program.end()
         self._report.check(
             "MPS ends, and the GPU is as before",
@@ -296,7 +296,7 @@ class Behaviour:
 
     async def _open(self, memory_bytes: int) -> tuple[GpuProgram, str]:
         program, pod = await self._node.start_pod(memory_bytes)
-        reply = await program.ask("open")
+        reply = await program.request("open")
         if "seconds" not in reply:
             self._report.show("a client does not start", reply=reply, log=self._log())
         return program, pod

@@ -71,7 +71,7 @@ class GpuProgram:
         found = children.read_text().split()
         return int(found[0]) if found else self._process.pid
 
-    async def ask(
+    async def request(
         self, command: str, limit_seconds: float = 60.0, **options: object
     ) -> dict[str, Any]:
         """Send a command; return the reply, or that the process has ended or does not respond."""

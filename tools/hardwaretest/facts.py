@@ -36,7 +36,7 @@ async def read_counters(library_dir: Path, uuid: GpuUuid, report: Report) -> Non
     session = CounterSession(library_dir)
     gpus = {uuid: ReadGpu(GpuIndex(0), ())}
     program = await GpuProgram.start(Container({}, {"CUDA_VISIBLE_DEVICES": uuid}))
-    await program.ask("open")
+    await program.request("open")
     readings = []
     await program.send("spin", seconds=3.5)
     for _ in range(4):

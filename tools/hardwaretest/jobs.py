@@ -3,9 +3,9 @@
 It prepares its model, replies ``{"ready": true}`` to the command ``open``, and to the command
 ``train`` with the number of steps in a time:
 
-    {"command": "train", "settle": 1.0, "seconds": 3.0, "tail": 0.5}
+    {"command": "train", "lead": 1.0, "seconds": 3.0, "tail": 0.5}
 
-Steps before ``settle`` and in ``tail`` do not count, so that jobs that are started at the same time
+Steps before ``lead`` and in ``tail`` do not count, so that jobs that are started at the same time
 are counted only while all of them train.
 """
 
@@ -74,9 +74,9 @@ def _transformer(batch: int) -> Step:
     return step
 
 
-def train(step: Step, settle: float, seconds: float, tail: float) -> dict[str, float]:
-    """Train for ``settle + seconds + tail``; return the steps in ``seconds``, and this time."""
-    _steps(step, settle)
+def train(step: Step, lead: float, seconds: float, tail: float) -> dict[str, float]:
+    """Train for ``lead + seconds + tail``; return the steps in ``seconds``, and this time."""
+    _steps(step, lead)
     counted, took = _steps(step, seconds)
     _steps(step, tail)
     return {"steps": counted, "seconds": took}

@@ -23,7 +23,7 @@ from hardwaretest.report import Report
 KINDS: Final = ("mlp-128", "resnet18-32", "resnet18-256", "transformer-8", "resnet50-64")
 _COPIES: Final = {"mlp-128": 3, "resnet18-32": 3}
 _MEMORY: Final = 12 << 30
-_OPTIONS: Final = {"settle": 0.5, "seconds": 2.0, "tail": 0.3}
+_OPTIONS: Final = {"lead": 0.5, "seconds": 2.0, "tail": 0.3}
 _JOBS: Final = Path(__file__).with_name("jobs.py")
 _NO_EXPORTER: Final = CounterError(FaultKind.FAILED, "not used here")
 _START_SECONDS: Final = 120.0
@@ -46,7 +46,7 @@ class Alone:
 
 
 class Speeds:
-    """Jobs that stay connected to the GPU, and train when they are told to."""
+    """Jobs that stay connected to the GPU, and train on command."""
 
     def __init__(self, node: SharedNode, jobs: Mapping[str, list[GpuProgram]]) -> None:
         self._node = node
@@ -67,7 +67,7 @@ class Speeds:
                 alone = node.alone()
                 jobs[kind] = [await GpuProgram.start(alone, program) for _ in range(copies)]
         every = [each for programs in jobs.values() for each in programs]
-        replies = await asyncio.gather(*(each.ask("open", _START_SECONDS) for each in every))
+        replies = await asyncio.gather(*(each.request("open", _START_SECONDS) for each in every))
         if not all(reply.get("ready") for reply in replies):
             raise RuntimeError(f"jobs did not start: {replies}")
         return cls(node, jobs)
@@ -81,13 +81,13 @@ class Speeds:
         """Return the steps per second of each job while all of them train."""
         places = [(kind, [*kinds[:index]].count(kind)) for index, kind in enumerate(kinds)]
         programs = [self._jobs[kind][number] for kind, number in places]
-        replies = await asyncio.gather(*(each.ask("train", **_OPTIONS) for each in programs))
+        replies = await asyncio.gather(*(each.request("train", **_OPTIONS) for each in programs))
         return [reply["steps"] / reply["seconds"] for reply in replies]
 
     async def alone(self, kind: str) -> Alone:
         """Return rate and load of a job that trains alone."""
         measured = asyncio.create_task(self.rates((kind,)))
-        await asyncio.sleep(_OPTIONS["settle"])
+        await asyncio.sleep(_OPTIONS["lead"])
         self._load()
         await asyncio.sleep(_OPTIONS["seconds"])
         load = self._load()

@@ -24,7 +24,7 @@ async def test_a_program_runs_in_a_pid_namespace_with_its_mounts(tmp_path: Path)
     (tmp_path / "here" / "file").write_text("text")
     container = Container({str(tmp_path / "there"): str(tmp_path / "here")}, {"X": "y"})
     program = await GpuProgram.start(container, [sys.executable, "-u", "-c", ECHO])
-    assert await program.ask("any") == {"pid": 1, "x": "y"}
+    assert await program.request("any") == {"pid": 1, "x": "y"}
     inside = Path(f"/proc/{program.pid}/root{tmp_path}/there/file")
     assert inside.read_text() == "text"  # noqa: ASYNC240 - nothing else runs
     assert not (tmp_path / "there" / "file").exists()
@@ -34,7 +34,7 @@ async def test_a_program_runs_in_a_pid_namespace_with_its_mounts(tmp_path: Path)
 
 async def test_a_program_that_does_not_respond_is_killed() -> None:
     program = await GpuProgram.start(Container({}, {}), ["sleep", "600"])
-    assert await program.ask("any", 0.2) == {"no response within s": 0.2}
+    assert await program.request("any", 0.2) == {"no response within s": 0.2}
     await program.kill()
     assert await program.reply() == {"ended": True}
 
