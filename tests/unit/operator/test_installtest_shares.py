@@ -54,7 +54,7 @@ class SharingCluster:
         self.phase = "Running"
         self.forbidden = ""
         self.late_logs = 0
-        self.ending: dict[str, Document] = {}
+        self.terminating: dict[str, Document] = {}
 
     def send(self, request: HttpRequest) -> HttpResponse:
         status, body = self._respond(request)
@@ -76,7 +76,7 @@ class SharingCluster:
         if request.method == "PATCH":
             self.bodies["status"] = request.body or {}
             return 200, {}
-        stores = (self.ending,) if request.method == "GET" else (self.objects,)
+        stores = (self.terminating,) if request.method == "GET" else (self.objects,)
         found = next((each.pop(path) for each in stores if path in each), None)
         found = found or self.objects.get(path)
         return (200, found) if found else (404, {"message": "not found"})
@@ -135,9 +135,9 @@ def test_objects_of_an_interrupted_test_are_removed_first(cluster: SharingCluste
 
 def test_test_waits_until_old_pods_have_ended(cluster: SharingCluster) -> None:
     path = f"/api/v1/namespaces/gpus/pods/{FIRST}"
-    cluster.ending = {path: {"metadata": {"name": FIRST}}}
+    cluster.terminating = {path: {"metadata": {"name": FIRST}}}
     assert check(cluster).verdict is InstallVerdict.PASSED
-    assert cluster.ending == {}
+    assert cluster.terminating == {}
 
 
 def test_it_is_skipped_where_no_pods_can_share(cluster: SharingCluster) -> None:
