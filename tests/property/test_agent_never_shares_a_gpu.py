@@ -278,9 +278,7 @@ class LivesOfPods(RuleBasedStateMachine):
     def delete_gracefully_before_admission(self, pod: Pod) -> None:
         """Kubelet sees a pod only when it is being deleted: it lists it and never admits it."""
         if self._is_current(pod) and pod.key not in self.manager.checkpoint.pods:
-            document = self.server.pods[pod.key]
-            leaving = {**document["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
-            self.server.put({**document, "metadata": leaving})
+            self.server.delete_gracefully(pod.key)
             self.manager.checkpoint.pods[pod.key] = {name: set() for name in pod.shape.keepers}
 
     @rule()

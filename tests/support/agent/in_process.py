@@ -8,7 +8,6 @@ import asyncio
 import copy
 import json
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -39,6 +38,7 @@ from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_kube.pods import PodView
+from support.builders.objects import at_version
 from support.kubelet.device_manager import DeviceManager
 
 Value = TypeVar("Value")
@@ -55,6 +55,9 @@ _RECORDING_SECONDS = 0.05
 class PodsOfApiServer:
     """The pods of one node; a watch that can lag, and a server that can be unavailable.
 
+    Each change has a resource version, which reads of single pods return too: the agent compares
+    the versions of a read and of the watch.
+
     Attributes:
         pods: as the server has them.
         mute: the watch shows no change for now.
@@ -69,17 +72,21 @@ class PodsOfApiServer:
 
     def put(self, document: Document) -> None:
         """Create or replace a pod."""
-        record = self._record(document)
-        self.pods[record.key] = copy.deepcopy(document)
-        self._record_change(record, deleted=False)
+        stored = copy.deepcopy(at_version(document, len(self._log) + 1))
+        record = self._record(stored)
+        self.pods[record.key] = stored
+        self._log.append(WatchEvent(record, deleted=False))
 
     def delete(self, key: ObjectKey) -> None:
         """Delete a pod."""
-        self._record_change(self._record(self.pods.pop(key)), deleted=True)
+        last = at_version(self.pods.pop(key), len(self._log) + 1)
+        self._log.append(WatchEvent(self._record(last), deleted=True))
 
-    def _record_change(self, record: PodView, *, deleted: bool) -> None:
-        version = len(self._log) + 1
-        self._log.append(WatchEvent(replace(record, version=version), deleted))
+    def delete_gracefully(self, key: ObjectKey) -> None:
+        """Begin to delete a pod: it exists until kubelet has ended it."""
+        document = self.pods[key]
+        leaving = {**document["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        self.put({**document, "metadata": leaving})
 
     async def list(self) -> Listing[PodView]:
         """Return all pods."""
