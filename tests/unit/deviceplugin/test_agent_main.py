@@ -57,9 +57,9 @@ def prepare(monkeypatch: pytest.MonkeyPatch, port: int) -> list[object]:
         except urllib.error.HTTPError as error:
             return error.code
 
-    monkeypatch.setattr(program, "httpx_client", nullcontext)
+    monkeypatch.setattr("gputopo_kube.program.httpx_client", nullcontext)
     monkeypatch.setattr(program, "Agent", FakeAgent)
-    monkeypatch.setattr(program, "configure", lambda *_, **__: None)
+    monkeypatch.setattr("gputopo_kube.program.configure", lambda *_, **__: None)
     argv = ["gputopo-deviceplugin", "--node=n1", "--probes-host=127.0.0.1"]
     monkeypatch.setattr("sys.argv", [*argv, f"--probes-port={port}"])
     return events

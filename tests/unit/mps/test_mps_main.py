@@ -37,7 +37,7 @@ def test_it_stops_at_a_signal_or_when_its_loops_end(
         async def stop(self) -> None:
             events.append("stopped")
 
-    monkeypatch.setattr(program, "httpx_client", nullcontext)
+    monkeypatch.setattr("gputopo_kube.program.httpx_client", nullcontext)
     monkeypatch.setattr(program, "MpsComponent", FakeComponent)
     port = str(free_port())
     monkeypatch.setattr(sys, "argv", ["gputopo-mps", "--node=n1", f"--probes-port={port}"])
