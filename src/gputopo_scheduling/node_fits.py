@@ -116,7 +116,11 @@ def _shortage(state: NodeState, free: GpuMask, size: int) -> Misfit | None:
 
 def _too_few(state: NodeState, free: GpuMask, size: int) -> Misfit:
     if state.not_shared is not None:
-        return Misfit(MisfitKind.NOT_SHARED, state.not_shared)
+        kind = MisfitKind.NOT_READY if state.awaits_mps else MisfitKind.NOT_SHARED
+        return Misfit(kind, state.not_shared)
+    if size <= (free | state.not_whole).bit_count():
+        reason = "too few free GPUs beside those that MPS still serves"
+        return Misfit(MisfitKind.NOT_READY, reason)
     if size <= (free | state.in_shares & state.healthy).bit_count():
         return Misfit(MisfitKind.SHARED, "too few free GPUs beside those that pods share")
     return Misfit(MisfitKind.BUSY, "too few free GPUs")

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from gputopo.api.shares import usable_bytes
+from gputopo.sharing.choice import SharingReason
 from gputopo.topology.model import GpuMask, mask_of
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.restrictions import AvoidingPod, avoid_restriction, restricted_state
@@ -32,6 +33,7 @@ NO_IDLE: Final = "no idle GPU, and on shared GPUs "
 
 _NO_GPU: Final = "no GPU is idle, and none is shared by pods beside which the pod may run"
 _NONE_READY: Final = "MPS is not ready on the idle GPUs"
+_OUTAGE: Final = "the component for MPS does not respond"
 _TOO_SMALL: Final = "the idle GPUs have less memory than the pod needs"
 
 
@@ -42,9 +44,10 @@ def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
     serve the pod.
     """
     avoiding = AvoidingPod.of(pod)
-    state = restricted_state(usage, avoiding)
-    for gpus, reason in ((usage.not_shareable, _NONE_READY), (_too_small(usage, pod), _TOO_SMALL)):
-        state = _without(state, gpus, reason)
+    usage = usage.for_shares
+    restricted = restricted_state(usage, avoiding)
+    ready = _without(restricted, usage.not_shareable, _NONE_READY)
+    state = _without(ready, _too_small(usage, pod), _TOO_SMALL)
     if usage.most_pods_per_gpu == 0:
         return replace(state, blocked=NO_SHARES)
     if usage.numa is not None:
@@ -54,7 +57,9 @@ def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
     if chosen is not None:
         return replace(state, free=mask_of([chosen.gpu]), restrictions=(), not_shared=None)
     reasons = {option.reason for option in options if option.reason is not None}
-    return replace(state, not_shared=_first(reasons) or state.not_shared or _NO_GPU)
+    awaited = _awaited(usage, reasons, idle=ready is not restricted)
+    reason = awaited or _first(reasons) or state.not_shared or _NO_GPU
+    return replace(state, not_shared=reason, awaits_mps=awaited is not None)
 
 
 def _permitted_options(
@@ -73,7 +78,20 @@ def free_for(usage: NodeUsage, pod: PodView, shared: ChosenShare) -> GpuMask:
     """Return the free GPUs from which :func:`sharing_state` let the policy choose this share."""
     if shared.option is not None:
         return known_mask(usage.topology, [shared.share])
-    return GpuMask(usage.free & ~usage.not_shareable & ~_too_small(usage, pod))
+    return GpuMask(usage.for_shares.free & ~usage.not_shareable & ~_too_small(usage, pod))
+
+
+def _awaited(usage: NodeUsage, reasons: set[str], *, idle: bool) -> str | None:
+    """Return why the pod must wait for MPS; None if it would share no GPU with MPS either.
+
+    ``idle`` is whether MPS is not ready on an idle GPU, ``reasons`` why no shared GPU is taken.
+    """
+    on_shared = REASONS[SharingReason.MPS_NOT_AVAILABLE]
+    if not idle and on_shared not in reasons:
+        return None
+    if usage.mps_outage:
+        return _OUTAGE
+    return _NONE_READY if idle else NO_IDLE + on_shared
 
 
 def _without(state: NodeState, gpus: GpuMask, reason: str) -> NodeState:

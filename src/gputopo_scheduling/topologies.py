@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from gputopo.api.model import Condition
-from gputopo.api.names import READY_CONDITION
+from gputopo.api.names import MPS_READY_CONDITION, READY_CONDITION
 from gputopo.api.shares import gpu_of
 from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import (
@@ -68,6 +68,8 @@ class GpuNode:
         numa: how kubelet takes NUMA nodes; None if this limits no choice.
         most_pods_per_gpu: how many pods can share a GPU; 0 if the node offers no shares.
         not_shareable: GPUs that take no further sharing pods now.
+        not_whole: GPUs that no pod can get as a whole now, even if no pod uses them.
+        mps_outage: whether the component for MPS does not respond.
         admitted: UIDs of the pods whose GPUs and exclusive CPUs kubelet counts as in use; empty
             without ``numa``.
     """
@@ -85,6 +87,8 @@ class GpuNode:
     admitted: frozenset[str] = frozenset()
     most_pods_per_gpu: int = 0
     not_shareable: GpuMask = _NO_GPUS
+    not_whole: GpuMask = _NO_GPUS
+    mps_outage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,13 @@ def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
         most_pods_per_gpu=status.sharing.most_pods if status.sharing else 0,
         not_shareable=known_mask(
             topology, (gpu.uuid for gpu in status.gpus if gpu.sharing_fault is not None)
+        ),
+        not_whole=known_mask(
+            topology, (gpu.uuid for gpu in status.gpus if gpu.whole_fault is not None)
+        ),
+        mps_outage=any(
+            each.type == MPS_READY_CONDITION and each.status == "False"
+            for each in status.conditions
         ),
     )
 

@@ -82,6 +82,8 @@ class NodeState:
         restrictions: GPUs that one pod may not use; empty in the state for all pods.
         in_shares: GPUs of which pods have shares.
         not_shared: only in the state for a pod that requests a share: why it shares no GPU.
+        not_whole: idle GPUs that no pod can get as a whole now, because MPS still serves them.
+        awaits_mps: only in the state for a pod that requests a share: MPS may soon serve it.
     """
 
     structure: NodeTopology
@@ -96,6 +98,8 @@ class NodeState:
     restrictions: tuple[Restriction, ...] = ()
     in_shares: GpuMask = _NO_GPUS
     not_shared: str | None = None
+    not_whole: GpuMask = _NO_GPUS
+    awaits_mps: bool = False
 
     def usable(self, free: GpuMask) -> GpuMask:
         """Return the GPUs of ``free`` that no restriction concerns."""
@@ -110,6 +114,7 @@ class NodeState:
             self.structure.fingerprint,
             *(self.healthy, self.free, self.unknown, self.blocked, self.not_ready, self.deleted),
             *(self.restrictions, self.numa, self.obstacle, self.in_shares, self.not_shared),
+            *(self.not_whole, self.awaits_mps),
         )
 
 
@@ -132,6 +137,8 @@ class NodeUsage:
         numa: how kubelet takes NUMA nodes; None if this limits no choice.
         most_pods_per_gpu: how many pods can share a GPU; 0 if the node offers no shares.
         not_shareable: GPUs that take no further sharing pods now.
+        not_whole: GPUs that no pod can get as a whole now, even if no pod uses them.
+        mps_outage: whether the component for MPS does not respond.
         shares: device IDs of all shares in use, also of pods that have ended.
     """
 
@@ -148,6 +155,8 @@ class NodeUsage:
     numa: NumaRules | None = None
     most_pods_per_gpu: int = 0
     not_shareable: GpuMask = _NO_GPUS
+    not_whole: GpuMask = _NO_GPUS
+    mps_outage: bool = False
     shares: frozenset[GpuUuid] = frozenset()
 
     @property
@@ -157,8 +166,13 @@ class NodeUsage:
 
     @property
     def free(self) -> GpuMask:
-        """Healthy GPUs without a known user."""
-        return GpuMask(self.healthy & ~self.used)
+        """Healthy GPUs without a known user that a pod can get as a whole."""
+        return GpuMask(self.healthy & ~self.used & ~self.not_whole)
+
+    @property
+    def for_shares(self) -> "NodeUsage":
+        """The usage for pods that request a share. They can get GPUs that MPS still serves."""
+        return replace(self, not_whole=_NO_GPUS) if self.not_whole else self
 
     @property
     def state(self) -> NodeState:
@@ -169,6 +183,7 @@ class NodeUsage:
             deleted=deleted,
             numa=self.numa,
             in_shares=self.in_shares if self.shares else _NO_GPUS,
+            not_whole=GpuMask(self.healthy & ~self.used & self.not_whole),
         )
 
 
@@ -251,6 +266,8 @@ def node_usage(
         numa=_rules(node, bound, stable=not in_flight),
         most_pods_per_gpu=node.most_pods_per_gpu,
         not_shareable=node.not_shareable,
+        not_whole=node.not_whole,
+        mps_outage=node.mps_outage,
         shares=frozenset(shares),
     )
 

@@ -58,6 +58,8 @@ class Decision:
     def is_current(self, usage: NodeUsage | UnreadableTopology | None, pod: PodView) -> bool:
         """Return whether the node is ready, its topology unchanged and its GPUs healthy.
 
+        MPS must be ready for a share, and must not serve a whole GPU.
+
         The pod must also be allowed to use the GPUs: its labels may have changed. ``usage`` and
         ``pod`` are those of now.
         """
@@ -70,6 +72,7 @@ class Decision:
             and tuple(map(usage.topology.uuid_of.get, gpus)) == tuple(map(gpu_of, self.claim.gpus))
             and usage.not_ready is None
             and mask_of(gpus) & ~usage.healthy == 0
+            and mask_of(gpus) & (usage.not_shareable if self.shared else usage.not_whole) == 0
         )
 
 
@@ -141,7 +144,7 @@ def _offered(
     if shared is None:
         return usage.free, usable_gpus(usage, pod)
     free = free_for(usage, pod, shared)
-    usable = usable_gpus(usage, pod) if shared.option is None else None
+    usable = usable_gpus(usage.for_shares, pod) if shared.option is None else None
     return free, None if usable is None else GpuMask(usable & free)
 
 

@@ -94,6 +94,9 @@ READY_CONDITION: Final = "Ready"
 NUMA_PUBLISHED_CONDITION: Final = "NUMAPublished"
 """Condition of a GPUTopology: whether the agent reports the NUMA nodes of the GPUs to kubelet."""
 
+MPS_READY_CONDITION: Final = "MPSReady"
+"""Condition of a GPUTopology: whether the component for MPS responds to the agent."""
+
 CPUS_BOUND_CONDITION: Final = "CPUsBound"
 """Condition of a GPUTopology: whether the agent limits containers to the CPUs near their GPUs."""
 

@@ -110,6 +110,8 @@ class ObservedGpu(ApiModel):
         shares: the containers that share the GPU; None if there are none. The first of them is also
             the GPU's own user, so an extender that knows no shares treats the GPU as used.
         sharing_fault: why the GPU takes no further sharing pods now; None if it does.
+        whole_fault: why no pod can get the GPU as a whole now, even if no pod uses it: MPS still
+            serves it; None if a pod can.
     """
 
     uuid: Uuid
@@ -122,6 +124,7 @@ class ObservedGpu(ApiModel):
     pod_deleted: bool | None = None
     shares: Annotated[list[ObservedShare], Field(max_length=MAX_SHARES)] | None = None
     sharing_fault: Annotated[str, Field(max_length=1024)] | None = None
+    whole_fault: Annotated[str, Field(max_length=1024)] | None = None
 
 
 class SharingCapacity(ApiModel):

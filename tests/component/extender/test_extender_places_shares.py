@@ -11,7 +11,7 @@ from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.shares import gpu_of, is_share
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
-from support.builders.objects import Document, container, pod
+from support.builders.objects import Document, condition, container, pod
 from support.builders.shares import share_container, sharing_pod, sharing_topology
 from support.builders.sharing_facts import pairs
 from support.builders.topologies import node
@@ -257,6 +257,38 @@ async def test_fault_of_mps_keeps_sharing_pods_off(start: Start, api: ApiServer)
         assert error == "s1: MPS is not ready on the idle GPUs"
         whole = await extender.scheduler().filter(pod("whole", 1), ["s1"])
         assert whole.fits == ["s1"]
+
+
+async def test_pods_wait_with_errors_while_the_component_for_mps_does_not_respond(
+    start: Start, api: ApiServer
+) -> None:
+    outage = condition("MPSReady", "False", "NotResponding")
+    for name, topology in TOPOLOGIES_OF.items():
+        faults = dict.fromkeys(range(2), "no response")
+        api.put(
+            TOPOLOGIES,
+            sharing_topology(name, topology, faults=faults, served=faults, conditions=[outage]),
+        )
+    async with start() as extender:
+        # After an error, kube-scheduler tries the pod again within seconds, and preempts no pods.
+        found = await extender.scheduler().filter(sharing_pod("new", "a"), NODES)
+        assert found.error == (
+            "2 of 2 nodes are not ready but may take the pod soon: "
+            "the component for MPS does not respond"
+        )
+        found = await extender.scheduler().filter(pod("whole", 1), NODES)
+        assert found.error == (
+            "2 of 2 nodes are not ready but may take the pod soon: "
+            "too few free GPUs beside those that MPS still serves"
+        )
+        for name, topology in TOPOLOGIES_OF.items():
+            api.put(TOPOLOGIES, sharing_topology(name, topology))
+
+        async def fits() -> bool:
+            found = await extender.scheduler().filter(sharing_pod("new", "a"), NODES)
+            return found.fits == NODES
+
+        await until(fits)
 
 
 async def test_settings_try_unknown_pairs(start: Start, api: ApiServer) -> None:

@@ -86,6 +86,8 @@ def sharing_topology(
     most_pods: int = 4,
     shares: Mapping[str, str] | None = None,
     faults: Mapping[int, str] | None = None,
+    served: Mapping[int, str] | None = None,
+    conditions: Iterable[Document] = (),
     generation: int = 1,
     unhealthy: Iterable[int] = (),
     used_by: Mapping[int, str] | None = None,
@@ -98,6 +100,8 @@ def sharing_topology(
         most_pods: most pods on one GPU.
         shares: UID of the pod that uses each share, by device ID.
         faults: why GPUs take no sharing pods, by index.
+        served: why no pod can get GPUs as a whole, by index.
+        conditions: conditions of the status.
         generation: generation of the object.
         unhealthy: indices of unhealthy GPUs.
         used_by: UIDs of the pods that use whole GPUs, by index.
@@ -117,4 +121,8 @@ def sharing_topology(
             gpu.update({**first, **gpu, "shares": own})
         if index in (faults or {}):
             gpu["sharingFault"] = (faults or {})[index]
+        if index in (served or {}):
+            gpu["wholeFault"] = (served or {})[index]
+    if conditions:
+        document["status"]["conditions"] = [*conditions]
     return document

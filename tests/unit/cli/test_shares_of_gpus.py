@@ -231,6 +231,7 @@ def test_doctor_finds_nodes_that_take_no_sharing_pods(serve: Serve, gputopo: Com
     api = serve(sharing_installation())
     for gpu in api.lists[TOPOLOGIES][0]["status"]["gpus"][:2]:
         gpu["sharingFault"] = "the MPS component does not respond: no such file"
+    api.lists[TOPOLOGIES][0]["status"]["gpus"][3]["wholeFault"] = "processes 12 use it"
     del api.lists[TOPOLOGIES][1]["status"]["sharing"]
     assert findings(gputopo) == [
         (
@@ -239,6 +240,10 @@ def test_doctor_finds_nodes_that_take_no_sharing_pods(serve: Serve, gputopo: Com
                 "GPU 0, GPU 1: no further pod can share the GPU: "
                 "the MPS component does not respond: no such file"
             ),
+        ),
+        (
+            *("shares", "error", "Node n1"),
+            "GPU 3: no pod can get the whole GPU: processes 12 use it",
         ),
         (
             *("shares", "warning", "Node n2"),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.annotations import parse_placement
-from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.sharing.policy import Preference, SharingPolicy, Unknown
 from gputopo_explain.placed.recorded import recorded_placement
 from gputopo_explain.placed.replay import ReplayVerdict, replay
@@ -172,6 +172,24 @@ def test_decision_names_the_share_and_why() -> None:
     assert decision.is_current(usage, NEW)
     assert not decision.is_current(usage_of(sharing_ledger(generation=2)), NEW)
     assert not decision.is_current(usage_of(sharing_ledger(unhealthy=[1])), NEW)
+    assert not decision.is_current(usage_of(sharing_ledger(faults={1: "no response"})), NEW)
+    assert decision.is_current(usage_of(sharing_ledger(served={1: "no response"})), NEW)
+
+
+def test_decision_for_a_whole_gpu_ends_when_mps_serves_the_gpu() -> None:
+    view = pod_view(pod("whole", 1))
+    decision = decided(sharing_ledger(), view)
+    assert decision is not None
+    assert decision.is_current(usage_of(sharing_ledger(faults={0: "no response"})), view)
+    assert not decision.is_current(usage_of(sharing_ledger(served={0: "no response"})), view)
+
+
+def test_share_of_a_gpu_that_mps_still_serves_is_recorded_with_the_gpu() -> None:
+    decision = decided(sharing_ledger(served={0: "no response"}), NEW)
+    assert decision is not None
+    assert decision.claim.gpus == (f"{UUIDS[0]}::0",)
+    record = json.loads(decision.annotations[PLACEMENT_ANNOTATION])["replay"]
+    assert 0 in record["free"]
 
 
 def test_whole_gpu_pod_gets_no_share() -> None:

@@ -12,12 +12,13 @@ from gputopo.topology.model import GpuIndex, GpuUuid
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.occupants import Occupant
+from gputopo_scheduling.restrictions import state_for
 from gputopo_scheduling.share_options import next_share, share_options, shared_gpu
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge, sharing_limits
 from gputopo_scheduling.sharing_state import BESIDE_NUMA, NO_SHARES, free_for, sharing_state
 from gputopo_scheduling.topologies import GpuNode, parse_node
 from gputopo_scheduling.usage import NodeUsage, node_usage
-from support.builders.objects import Document, avoiding, pod
+from support.builders.objects import Document, avoiding, condition, pod
 from support.builders.requests import pod_view, request_in
 from support.builders.shares import sharing_pod, sharing_topology
 from support.builders.sharing_facts import MODEL, knowledge, pairs
@@ -56,6 +57,13 @@ def result(
 ) -> tuple[int, ...] | Misfit:
     view = pod_view(document)
     match = match_on(sharing_state(here, view, known), request_in(view))
+    return match.gpus if isinstance(match, Match) else match
+
+
+def of_whole(here: NodeUsage, gpus: int) -> tuple[int, ...] | Misfit:
+    """Return the GPUs of a pod that requests whole GPUs."""
+    view = pod_view(pod("new", gpus))
+    match = match_on(state_for(here, view), request_in(view))
     return match.gpus if isinstance(match, Match) else match
 
 
@@ -108,7 +116,6 @@ FULL = (whole("y", 1), whole("z", 2))
         ("d", sharing_pod("new", "a"), {}, "the speed of the pod beside the others is unknown"),
         ("b", sharing_pod("new", "a", limit=10), {}, "a job would be slower than its limit"),
         ("b", sharing_pod("new", "a"), {"most_pods": 1}, "there are the most pods already"),
-        ("b", sharing_pod("new", "a"), {"faults": {0: "x"}}, "MPS is not ready"),
         ("b", sharing_pod("new", "a", memory="31Gi"), {}, "too little memory is left"),
     ],
 )
@@ -146,13 +153,54 @@ def test_first_reason_is_the_one_that_a_user_can_change_most_easily() -> None:
 
 def test_idle_gpu_on_which_mps_is_not_ready_is_not_given() -> None:
     here = usage(whole("x", 0), faults={1: "no response", 2: "no response"})
-    assert reason(here, sharing_pod("new")) == "not_shared: MPS is not ready on the idle GPUs"
+    assert reason(here, sharing_pod("new")) == "not_ready: MPS is not ready on the idle GPUs"
     one = usage(whole("x", 0), faults={1: "no response"})
     assert result(one, sharing_pod("new")) == (2,)
     ended = usage(whole("x", 0), *FULL[:1], ended=[whole("z", 2, phase="Failed")], faults={2: "x"})
-    assert reason(ended, sharing_pod("new")) == "not_shared: MPS is not ready on the idle GPUs"
+    assert reason(ended, sharing_pod("new")) == "not_ready: MPS is not ready on the idle GPUs"
     shared = usage(placed("x", "b", 0), whole("z", 2), faults={1: "x"})
     assert result(shared, sharing_pod("new", "a")) == (0,)
+
+
+def test_shared_gpu_on_which_mps_is_not_ready_is_waited_for() -> None:
+    here = usage(placed("x", "b", 0), *FULL, faults={0: "x"})
+    assert reason(here, sharing_pod("new", "a")) == (
+        "not_ready: no idle GPU, and on shared GPUs MPS is not ready"
+    )
+    both = usage(placed("x", "b", 0), placed("y", "c", 1), whole("z", 2), faults={0: "x"})
+    assert reason(both, sharing_pod("new", "a")) == (
+        "not_ready: no idle GPU, and on shared GPUs MPS is not ready"
+    )
+
+
+def test_while_the_component_for_mps_does_not_respond_pods_wait() -> None:
+    outage = condition("MPSReady", "False", "NotResponding")
+    here = usage(whole("x", 0), faults=dict.fromkeys(range(3), "x"), conditions=[outage])
+    assert reason(here, sharing_pod("new")) == "not_ready: the component for MPS does not respond"
+    served = usage(whole("x", 0), faults={1: "x"}, served={2: "x"}, conditions=[outage])
+    assert result(served, sharing_pod("new")) == (2,)
+    shared = usage(placed("x", "b", 0), *FULL, faults={0: "x"}, conditions=[outage])
+    assert reason(shared, sharing_pod("new", "a")) == (
+        "not_ready: the component for MPS does not respond"
+    )
+
+
+def test_whole_gpu_that_mps_still_serves_is_not_given() -> None:
+    here = usage(whole("x", 0), served={1: "no response"})
+    assert of_whole(here, 1) == (2,)
+    found = of_whole(here, 2)
+    assert isinstance(found, Misfit)
+    assert (found.kind, found.reason) == (
+        MisfitKind.NOT_READY,
+        "too few free GPUs beside those that MPS still serves",
+    )
+    for busy in (of_whole(here, 3), of_whole(usage(*FULL, served={1: "no response"}), 2)):
+        assert isinstance(busy, Misfit)
+        assert busy.kind is MisfitKind.BUSY
+    healed = usage(whole("x", 0), served={1: "no response"}, unhealthy=[1])
+    found = of_whole(healed, 2)
+    assert isinstance(found, Misfit)
+    assert found.kind is MisfitKind.BUSY
 
 
 def test_gpus_of_processes_that_still_run_are_waited_for() -> None:

@@ -48,9 +48,10 @@ def placed(name: str, gpu: int, number: int = 0, **fields: Any) -> Document:
 
 
 def test_topology_has_the_users_of_shares() -> None:
-    found = node(most_pods=3, shares={share(1, 0): "uid-a", share(1, 2): "uid-b"}, faults={4: "no"})
+    users = {share(1, 0): "uid-a", share(1, 2): "uid-b"}
+    found = node(most_pods=3, shares=users, faults={4: "no"}, served={5: "no"})
     assert found.most_pods_per_gpu == 3
-    assert found.not_shareable == gpus(4)
+    assert (found.not_shareable, found.not_whole) == (gpus(4), gpus(5))
     assert found.users == (
         ReportedUser(GpuIndex(1), "uid-a", "default/uid-a", share=share(1, 0)),
         ReportedUser(GpuIndex(1), "uid-b", "default/uid-b", share=share(1, 2)),

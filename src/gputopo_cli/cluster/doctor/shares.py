@@ -54,18 +54,30 @@ def _of_node(
             "or request no shares on this node"
         )
         yield warning(where, BESIDE_NUMA, todo)
-    faults: dict[str, list[str]] = {}
-    for gpu in (topology.get("status") or {}).get("gpus") or ():
-        if gpu.get("sharingFault"):
-            index = parsed.topology.index_of.get(gpu["uuid"], gpu["uuid"])
-            faults.setdefault(gpu["sharingFault"], []).append(f"GPU {index}")
+    faults = _faults(topology, parsed, "sharingFault")
     for fault, gpus in faults.items():
         problem = f"{join_names(gpus)}: no further pod can share the GPU: {fault}"
-        todo = f"look at the log of the MPS component of {parsed.node}; {_DOCS}"
-        yield error(where, problem, todo)
+        yield error(where, problem, _todo(parsed))
+    for fault, gpus in _faults(topology, parsed, "wholeFault").items():
+        problem = f"{join_names(gpus)}: no pod can get the whole GPU: {fault}"
+        yield error(where, problem, _todo(parsed))
     if node is not None and not offers(node, name) and not faults:
         problem = f"offers no {name}, although its agent reports shares"
         yield error(where, problem, f"restart kubelet on {parsed.node}")
+
+
+def _faults(topology: Document, parsed: GpuNode, field: str) -> dict[str, list[str]]:
+    """Return the GPUs that have a fault in this field of the status, by fault."""
+    faults: dict[str, list[str]] = {}
+    for gpu in (topology.get("status") or {}).get("gpus") or ():
+        if gpu.get(field):
+            index = parsed.topology.index_of.get(gpu["uuid"], gpu["uuid"])
+            faults.setdefault(gpu[field], []).append(f"GPU {index}")
+    return faults
+
+
+def _todo(parsed: GpuNode) -> str:
+    return f"look at the log of the MPS component of {parsed.node}; {_DOCS}"
 
 
 def _quotas(snapshot: CheckedCluster, resource: str) -> Iterator[Finding]:
