@@ -40,12 +40,15 @@ from gputopo_deviceplugin.nri.manager import CpuManagerReader
 from gputopo_deviceplugin.report.health import record_health_changes
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
-from gputopo_deviceplugin.report.reporter import ReportSources, StatusReporter
+from gputopo_deviceplugin.report.reporter import StatusReporter
+from gputopo_deviceplugin.report.sources import ReportSources
 from gputopo_deviceplugin.report.startup import load_known_topology
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.sharing.client import MpsConnection
 from gputopo_deviceplugin.sharing.coordinator import SharingCoordinator
+from gputopo_deviceplugin.sharing.daemons import MpsDaemons
 from gputopo_deviceplugin.sharing.device_plugin import ShareDevicePlugin
+from gputopo_deviceplugin.sharing.presence import MpsPresence
 from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import AsyncClient
 from gputopo_kube.endpoint import EndpointClient
@@ -169,12 +172,18 @@ class Agent:
 
     def _create_share_registrar(self, admission: Admission) -> Registrar:
         settings = self._settings
-        self._coordinator = SharingCoordinator(
+        daemons = MpsDaemons(
             MpsConnection(settings.mps_socket, timeout_seconds=settings.mps_timeout_seconds),
+            MpsPresence(settings.mps_socket),
+            restart_seconds=settings.mps_restart_seconds,
+        )
+        self._coordinator = SharingCoordinator(
+            daemons,
             self._tracker,
             self._state,
             self._recorder,
             self._metrics,
+            self._changes,
             node=settings.node,
         )
         admission.sharing = self._coordinator
@@ -253,6 +262,7 @@ class Agent:
                 loops.create_task(registrar.run())
             if self._coordinator is not None:
                 loops.create_task(self._coordinator.run())
+                loops.create_task(self._reporter.publish_mps_faults())
             loops.create_task(self._offer.run(self._changes))
             if self._numa is not None:
                 loops.create_task(self._numa.run())

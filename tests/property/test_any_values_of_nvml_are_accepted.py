@@ -16,12 +16,8 @@ from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
 from gputopo_deviceplugin.gpus import nvml, session
-from gputopo_deviceplugin.report.status import (
-    NodeObservation,
-    build_status,
-    observed_gpus,
-    ready_condition,
-)
+from gputopo_deviceplugin.report.node_conditions import ready_condition
+from gputopo_deviceplugin.report.status import NodeObservation, build_status, observed_gpus
 from support.agent.hardware import watched
 from support.property_settings import fuzzed, tried
 

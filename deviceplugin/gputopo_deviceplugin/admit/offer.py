@@ -131,7 +131,7 @@ class DeviceOffer:
         self._assigned.add(self._tracker.assigned_gpus())
         # Until kubelet has listed its pods, each GPU may have a container.
         reason = withheld.message if withheld and self._assigned.known else None
-        self._state.withhold(reason, self._assigned.gpus, known=self._assigned.known)
+        self._state.withhold(reason, self._assigned.gpus)
         idle = hardware.topology is None or not hardware.topology.gpus
         self._set_unregistered("this node has no GPUs" if idle else self._registration_obstacle())
 

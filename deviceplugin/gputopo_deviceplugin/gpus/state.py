@@ -4,12 +4,34 @@
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gputopo.api.shares import share_id
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
+
+
+@dataclass(frozen=True, slots=True)
+class MpsFaults:
+    """What MPS cannot do now.
+
+    Attributes:
+        sharing: why single GPUs take no further sharing pods.
+        whole: why no pod can get single GPUs as a whole, although no pod may use them.
+        outage: why the component for MPS does not respond; None if it does.
+        surviving: GPUs whose daemon takes clients during the outage.
+    """
+
+    sharing: Mapping[GpuUuid, str] = field(default_factory=dict)
+    whole: Mapping[GpuUuid, str] = field(default_factory=dict)
+    outage: str | None = None
+    surviving: frozenset[GpuUuid] = frozenset()
+
+    def sharing_fault(self, gpu: GpuUuid) -> str | None:
+        """Return why a GPU takes no further sharing pods; None if it takes some."""
+        return self.sharing.get(gpu) or (None if gpu in self.surviving else self.outage)
 
 
 class GpuState:
@@ -23,13 +45,13 @@ class GpuState:
             If kubelet takes GPUs by NUMA node, GPUs in use are left out.
         aligned: whether kubelet takes GPUs by these NUMA nodes.
         shares_per_gpu: how many shares of each GPU the agent offers.
-        sharing_faults: why GPUs take no further sharing pods.
+        mps_faults: which GPUs MPS cannot serve, or cannot leave, and why.
     """
 
     def __init__(self, shares_per_gpu: int = 0) -> None:
         """Offer this number of shares of each GPU; 0 offers none."""
         self.shares_per_gpu = shares_per_gpu
-        self.sharing_faults: Mapping[GpuUuid, str] = {}
+        self.mps_faults = MpsFaults()
         self.changes = ChangeSignal()
         self.hardware: NodeHardware | None = None
         self.unregistered_reason: str | None = "the GPUs of this node were not read yet"
@@ -37,7 +59,6 @@ class GpuState:
         self.aligned = False
         self._withheld_reason: str | None = None
         self._assigned: frozenset[GpuUuid] = frozenset()
-        self._assigned_known = False
 
     @property
     def offered(self) -> Health:
@@ -59,13 +80,14 @@ class GpuState:
     def offered_shares(self) -> Health:
         """The health of every share of a GPU as the agent reports it to kubelet.
 
-        A share in use has the health of its GPU. Another share is unhealthy also if MPS does not
-        serve the GPU. A share stays healthy while a container has the whole GPU, because the health
-        would reach kube-scheduler late: the extender and Allocate prevent such a use.
+        A share in use has the health of its GPU. A share stays healthy while a container has the
+        whole GPU, and while MPS does not serve the GPU. kubelet would reject a pod that is bound
+        already, and kube-scheduler would see the change late. So the extender chooses by the
+        GPUTopology, and Allocate confirms the choice.
         """
         health = self.hardware.health if self.hardware else {}
         return {
-            share: fault or (None if share in self._assigned else self._free_share_fault(gpu))
+            share: fault or (None if share in self._assigned else self._withheld_reason)
             for gpu, fault in health.items()
             for share in (share_id(gpu, number) for number in range(self.shares_per_gpu))
         }
@@ -74,17 +96,6 @@ class GpuState:
     def offered_devices(self) -> Health:
         """The health of every GPU and of every share."""
         return {**self.offered, **self.offered_shares}
-
-    def _free_share_fault(self, gpu: GpuUuid) -> str | None:
-        # Until kubelet has listed its pods, each share may have a container.
-        fault = self.sharing_faults.get(gpu) if self._assigned_known else None
-        return self._withheld_reason or fault
-
-    def set_sharing_faults(self, faults: Mapping[GpuUuid, str]) -> None:
-        """Replace the reasons why GPUs take no further sharing pods."""
-        if faults != self.sharing_faults:
-            self.sharing_faults = faults
-            self.changes.notify()
 
     def set_hardware(self, hardware: NodeHardware) -> None:
         """Replace the stored GPUs and their health."""
@@ -102,15 +113,12 @@ class GpuState:
             self.numa_nodes = nodes
             self.changes.notify()
 
-    def withhold(
-        self, reason: str | None, assigned: frozenset[GpuUuid], *, known: bool = True
-    ) -> None:
+    def withhold(self, reason: str | None, assigned: frozenset[GpuUuid]) -> None:
         """Report the GPUs without a container to kubelet as unhealthy, because of ``reason``.
 
         If ``reason`` is None, report the true health. ``assigned`` are the GPUs and shares with a
-        container; ``known`` is whether kubelet has listed its pods.
+        container.
         """
-        before = self._withheld_reason, self._assigned, self._assigned_known
-        if (reason, assigned, known) != before:
-            self._withheld_reason, self._assigned, self._assigned_known = reason, assigned, known
+        if (reason, assigned) != (self._withheld_reason, self._assigned):
+            self._withheld_reason, self._assigned = reason, assigned
             self.changes.notify()

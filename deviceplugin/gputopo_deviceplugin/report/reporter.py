@@ -2,35 +2,26 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import Final
 
 from gputopo.api.alignment import KubeletAlignment
 from gputopo.api.shares import gpu_of
 from gputopo.api.v1alpha1 import SharingCapacity
 from gputopo.runtime.log import fields
-from gputopo_deviceplugin.admit.numa_report import NumaReporter
-from gputopo_deviceplugin.admit.offer import ADMITTED_SECONDS, DeviceOffer
-from gputopo_deviceplugin.admit.tracker import UsageTracker
-from gputopo_deviceplugin.apiserver.connection import ApiConnection
-from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
+from gputopo_deviceplugin.admit.offer import ADMITTED_SECONDS
 from gputopo_deviceplugin.changes import ChangeSignal
-from gputopo_deviceplugin.counters.poller import CounterPoller
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.numa import read_local_cpus
-from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.gpus.topology_file import TopologyFile
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
-from gputopo_deviceplugin.kubelet.state import KubeletState
-from gputopo_deviceplugin.measure.measurer import Measurer
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_deviceplugin.nri.connector import NriConnector
 from gputopo_deviceplugin.report.alignment import bound_pods, kubelet_alignment
-from gputopo_deviceplugin.report.observer import AllocationObserver
+from gputopo_deviceplugin.report.node_conditions import mps_condition, ready_condition
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.released import ReleasedGpus
 from gputopo_deviceplugin.report.sized_capacity import CapacityReport, sized_capacity
-from gputopo_deviceplugin.report.status import NodeObservation, observed_gpus, ready_condition
+from gputopo_deviceplugin.report.sources import ReportSources
+from gputopo_deviceplugin.report.status import NodeObservation, observed_gpus
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.errors import ApiError
 from gputopo_kube.probes import Pulse
@@ -65,23 +56,6 @@ def pause_seconds(usual: float, *, stable: bool, admitted: bool) -> float:
     if not stable:
         return _UNSTABLE_SECONDS
     return usual if admitted else min(usual, _AFTER_START_SECONDS)
-
-
-@dataclass(frozen=True, slots=True)
-class ReportSources:
-    """The parts of the agent from which the reporter takes its data."""
-
-    state: GpuState
-    kubelet: KubeletState
-    connection: ApiConnection
-    node: NodeWatch
-    tracker: UsageTracker
-    observer: AllocationObserver
-    offer: DeviceOffer
-    measurer: Measurer
-    numa: NumaReporter | None
-    nri: NriConnector | None
-    counters: CounterPoller | None = None
 
 
 class StatusReporter:
@@ -135,6 +109,20 @@ class StatusReporter:
             except TimeoutError:
                 continue
 
+    async def publish_mps_faults(self) -> None:
+        """Publish each change of MPS at once, until cancelled.
+
+        The other reports wait while kubelet admits a pod, and such an admission may wait for MPS.
+        """
+        published = self._state.mps_faults
+        while True:
+            seen = self._changes.count
+            hardware, faults = self._state.hardware, self._state.mps_faults
+            if hardware is not None and faults != published:
+                published = faults
+                await self._publish(hardware)
+            await self._changes.wait_after(seen)
+
     async def resync(self) -> None:
         """Read the GPUTopology periodically, because another client may have changed it."""
         while True:
@@ -175,11 +163,7 @@ class StatusReporter:
         self._offer.update()
         idle = hardware.topology is None or not hardware.topology.gpus
         self._pulse.ready = idle or self._kubelet.registered
-        observation = self._collect(hardware)
-        self._set_metrics(observation)
-        # Before the pods were listed, a running pod could be mistaken for a deleted one.
-        listed = self._tracker.pods.version is not None
-        return listed and await self._publish(observation)
+        return await self._publish(hardware)
 
     async def _observe(self) -> None:
         """Read kubelet's list; store which version of the pods the agent knew before the read."""
@@ -201,7 +185,7 @@ class StatusReporter:
             ready=ready_condition(
                 hardware, self._offer.withheld, registered=registered, watched=watched
             ),
-            gpus=observed_gpus(hardware.health, users, self._state.sharing_faults),
+            gpus=observed_gpus(hardware.health, users, self._state.mps_faults),
             differing=[each.message for each in self._observer.differing],
             pods_version=self._observed_version,
             processes_visible=visible,
@@ -211,6 +195,7 @@ class StatusReporter:
             measured=self._measurer.published,
             counters=self._counters.status if self._counters else None,
             sharing=self._sharing_capacity(),
+            mps=mps_condition(self._state.mps_faults) if self._state.shares_per_gpu else None,
             sized_capacity=self._capacity.update(
                 sized_capacity(
                     self._node.document, self._tracker.pods.values(), self._settings.resource
@@ -265,9 +250,12 @@ class StatusReporter:
         if self._nri is not None:
             self._metrics.set_nri(connected=self._nri.condition.holds, unbound=self._nri.unbound)
 
-    async def _publish(self, observation: NodeObservation) -> bool:
+    async def _publish(self, hardware: NodeHardware) -> bool:
+        """Publish what the agent knows now. Return whether the status was written."""
         try:
             async with self._publishing:
+                observation = self._collect(hardware)
+                self._set_metrics(observation)
                 if not self._may_write():
                     return False
                 written = await self._publisher.publish(self._node.document, observation)
@@ -281,5 +269,6 @@ class StatusReporter:
 
     def _may_write(self) -> bool:
         """Return False while disconnected, because a failing write would delay the next report."""
-        known = bool(self._node.document)
+        # Before the pods were listed, a running pod could be mistaken for a deleted one.
+        known = bool(self._node.document) and self._tracker.pods.version is not None
         return known and self._connection.connected and not self._withdrawn

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
 from gputopo.api.alignment import KubeletAlignment
@@ -24,7 +23,13 @@ from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
 from gputopo_deviceplugin.conditions import NodeCondition, not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.gpus.state import MpsFaults
 from gputopo_deviceplugin.measure.records import NodeMeasurements, merge_samples
+from gputopo_deviceplugin.report.node_conditions import (
+    allocations_as_placed,
+    gpus_healthy,
+    processes_tracked,
+)
 from gputopo_kube.pods import version_number
 
 
@@ -48,6 +53,7 @@ class NodeObservation:
         measured: rates and samples; None until the agent has measured for some time.
         counters: what the agent reads counters from; None if it reads none.
         sharing: how pods share GPUs; None if the agent must not report it.
+        mps: whether the component for MPS responds; None if the node offers no shares.
         counted_samples: whether samples have traffic and load; None if they must not.
         sized_capacity: CPUs, memory and GPUs for pods that gputopo sizes; None if unknown.
     """
@@ -66,7 +72,10 @@ class NodeObservation:
     counters: Sequence[CounterStatus] | None = None
     counted_samples: bool | None = True
     sharing: SharingCapacity | None = None
+    mps: NodeCondition | None = None
 
+
+_NO_FAULTS: Final = MpsFaults()
 
 STOPPING: Final = not_ready(
     "Stopping", "the agent is stopping; the node is ready again when its next agent runs"
@@ -76,7 +85,7 @@ STOPPING: Final = not_ready(
 def observed_gpus(
     health: Health,
     users: Mapping[GpuUuid, GpuUser],
-    sharing_faults: Mapping[GpuUuid, str] = MappingProxyType({}),
+    mps: MpsFaults = _NO_FAULTS,
 ) -> list[ObservedGpu]:
     """Return health and users of every GPU, in the order of ``health``.
 
@@ -87,7 +96,7 @@ def observed_gpus(
         share = ObservedShare(id=device).model_copy(update=_user_fields(users[device]))
         shares.setdefault(gpu_of(device), []).append(share)
     return [
-        _observed_gpu(uuid, fault, users.get(uuid), shares.get(uuid, []), sharing_faults.get(uuid))
+        _observed_gpu(uuid, fault, users.get(uuid), shares.get(uuid, []), mps)
         for uuid, fault in health.items()
     ]
 
@@ -97,14 +106,15 @@ def _observed_gpu(
     fault: str | None,
     user: GpuUser | None,
     shares: list[ObservedShare],
-    sharing_fault: str | None,
+    mps: MpsFaults,
 ) -> ObservedGpu:
     gpu = ObservedGpu(
         uuid=uuid,
         healthy=fault is None,
         reason=fault,
         shares=shares or None,
-        sharing_fault=sharing_fault,
+        sharing_fault=mps.sharing_fault(uuid),
+        whole_fault=mps.whole.get(uuid),
     )
     if user is not None:
         return gpu.model_copy(update=_user_fields(user))
@@ -136,11 +146,10 @@ def build_status(
     """
     wanted = [
         observation.ready,
-        _gpus_healthy(observation.hardware.health),
-        _allocations_as_placed(observation.differing),
-        _processes_tracked(visible=observation.processes_visible),
-        *([observation.numa] if observation.numa else []),
-        *([observation.cpus_bound] if observation.cpus_bound else []),
+        gpus_healthy(observation.hardware.health),
+        allocations_as_placed(observation.differing),
+        processes_tracked(visible=observation.processes_visible),
+        *filter(None, (observation.numa, observation.cpus_bound, observation.mps)),
     ]
     known = {condition.type: condition for condition in before.conditions}
     topology, version = observation.hardware.topology, observation.pods_version
@@ -195,30 +204,6 @@ def _pods_version(before: str | None, version: PodsVersion | None) -> str:
     return before if before is not None and valid else str(version.newest)
 
 
-def _gpus_healthy(health: Health) -> NodeCondition:
-    faults = [f"{uuid}: {fault}" for uuid, fault in health.items() if fault is not None]
-    reason = "SomeUnhealthy" if faults else "AllHealthy"
-    message = "; ".join(faults) or "every GPU can be allocated"
-    return NodeCondition("GPUsHealthy", not faults, reason, message)
-
-
-def _allocations_as_placed(differing: Sequence[str]) -> NodeCondition:
-    message = "; ".join(differing) or "every container has its intended GPUs"
-    reason = "SomeDiffer" if differing else "AllAsPlaced"
-    return NodeCondition("AllocationsAsPlaced", not differing, reason, message)
-
-
-def _processes_tracked(*, visible: bool) -> NodeCondition:
-    if visible:
-        message = "GPUs of a deleted pod are in use until its last process has ended"
-        return NodeCondition("ProcessesTracked", holds=True, reason="CgroupsFound", message=message)
-    message = (
-        "no cgroup of kubelet was found, so GPUs of a deleted pod are free at once; mount the "
-        "host's /sys/fs/cgroup at --cgroup-dir"
-    )
-    return NodeCondition("ProcessesTracked", holds=False, reason="CgroupsNotFound", message=message)
-
-
 def stopping_conditions(before: GPUTopologyStatus, now: str) -> list[Condition]:
     """Return all conditions to publish when the agent ends. Only ``Ready`` changes, to false."""
     known = {condition.type: condition for condition in before.conditions}
@@ -239,18 +224,3 @@ def _condition(
         last_transition_time=old.last_transition_time if old and old.status == status else now,
         observed_generation=generation,
     )
-
-
-def ready_condition(
-    hardware: NodeHardware, withheld: NodeCondition | None, *, registered: bool, watched: bool
-) -> NodeCondition:
-    """Return the condition ``Ready``: whether kubelet may give GPUs to new containers."""
-    if withheld is not None:
-        return withheld
-    if hardware.fault is not None:
-        return not_ready("NVMLUnavailable", hardware.fault)
-    if not registered:
-        return not_ready("NotRegistered", "kubelet has not registered the agent yet")
-    if not watched:
-        return not_ready("NotHeard", "kubelet does not watch the agent's devices")
-    return NodeCondition(READY_CONDITION, holds=True, reason="Serving", message="kubelet is served")

@@ -22,6 +22,10 @@ class MpsError(GputopoError):
     """The component does not respond, or MPS cannot serve the GPU; the message says why."""
 
 
+class MpsUnavailableError(MpsError):
+    """The component does not respond; it may respond again soon, for example after a restart."""
+
+
 class MpsGpu(ApiModel):
     """A GPU with an MPS daemon.
 
@@ -126,13 +130,17 @@ class MpsConnection:
             if response.status == ignored:
                 return None
             if response.status not in {_OK, _CONFLICT}:
-                raise MpsError(f"the MPS component does not respond: status {response.status}")
+                raise _unavailable(f"status {response.status}")
             document = json.loads(response.body)
         except (LocalHttpError, ValueError) as error:
-            raise MpsError(f"the MPS component does not respond: {_text(error)}") from None
+            raise _unavailable(_text(error)) from None
         if response.status == _CONFLICT:
             raise MpsError(_text(_parse(_Conflict, document).reason))
         return document
+
+
+def _unavailable(reason: str) -> MpsUnavailableError:
+    return MpsUnavailableError(f"the MPS component does not respond: {reason}")
 
 
 def _parse(model: type[_Parsed], document: object) -> _Parsed:

@@ -1,13 +1,10 @@
 """Starts an MPS daemon for each shared GPU, ends it when no pod shares the GPU, reports faults."""
 
-import asyncio
-import logging
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from gputopo.api.shares import gpu_of, is_share, share_id
-from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import (
     AdmissionRejection,
@@ -17,23 +14,17 @@ from gputopo_deviceplugin.admit.identify import (
 from gputopo_deviceplugin.admit.placement import PlacementError, intended_gpus
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.events import EventRecorder
-from gputopo_deviceplugin.gpus.state import GpuState
+from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.gpus.state import GpuState, MpsFaults
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_deviceplugin.sharing.client import (
-    MpsConnection,
-    MpsError,
-    MpsGpu,
-    MpsState,
-    SharedGpuFault,
-)
+from gputopo_deviceplugin.sharing.client import MpsError, MpsGpu, SharedGpuFault
+from gputopo_deviceplugin.sharing.daemons import MpsDaemons
 from gputopo_deviceplugin.sharing.memory import MemoryLimitError, check_memory
 from gputopo_kube.pods import PodView
 
 _CHECK_SECONDS: Final = 1.0
 _KEEP_CHECKS: Final = 5
 """A daemon ends after this many checks without a sharing pod, so that short gaps do not end it."""
-
-_log = logging.getLogger(__name__)
 
 
 def shared_gpus(pods: Iterable[PodView], used: Iterable[GpuUuid], node: str) -> set[GpuUuid]:
@@ -48,39 +39,44 @@ def shared_gpus(pods: Iterable[PodView], used: Iterable[GpuUuid], node: str) -> 
                 intended = intended_gpus(pod, node)
             except PlacementError:
                 continue  # Allocate rejects it
-            found |= {gpu_of(each) for devices in intended.values() for each in devices}
+            named = [each for devices in intended.values() for each in devices]
+            found |= {gpu_of(each) for each in named if is_share(each)}
     return found
 
 
 class SharingCoordinator:
-    """Keeps one MPS daemon for each shared GPU of the node."""
+    """Keeps one MPS daemon for each shared GPU of the node.
+
+    While the component for MPS does not respond, GPUs whose daemon goes on take further sharing
+    pods. The other GPUs take none, and no pod gets a GPU as a whole that MPS still serves.
+    """
 
     def __init__(
         self,
-        client: MpsConnection,
+        daemons: MpsDaemons,
         tracker: UsageTracker,
         state: GpuState,
         recorder: EventRecorder,
         metrics: AgentMetrics,
+        changes: ChangeSignal,
         *,
         node: str,
     ) -> None:
-        """Send requests with ``client``; write the faults of GPUs to ``state``."""
-        self._client = client
+        """Start and end ``daemons``. Write what MPS cannot do to ``state``, and signal changes."""
+        self._daemons = daemons
         self._tracker = tracker
         self._state = state
         self._recorder = recorder
         self._metrics = metrics
+        self._changes = changes
         self._node = node
-        self._daemons: dict[GpuUuid, MpsGpu] = {}
         self._unused: dict[GpuUuid, int] = {}
         self._reported: set[str] = set()
-        self._known = False
-        self._lock = asyncio.Lock()
+        state.mps_faults = MpsFaults(outage="the agent has not read the state of MPS yet")
 
     def daemon(self, gpu: GpuUuid) -> MpsGpu:
         """Return the daemon of a GPU for which :meth:`prepare` has returned an allocation."""
-        return self._daemons[gpu]
+        return self._daemons.known[gpu]
 
     async def prepare(self, allocation: ContainerAllocation) -> AdmissionResult:
         """Start MPS on the GPU of a sharing container; end MPS on GPUs that are used as a whole.
@@ -93,12 +89,11 @@ class SharingCoordinator:
             if is_share(allocation.gpus[0]):
                 purpose = "be shared"
                 self._check_memory(pod, gpu)
-                await self._begin(gpu)
+                await self._daemons.patiently(partial(self._begin, gpu))
             else:
                 purpose = "be used as a whole"
-                for gpu in await self._served(allocation.gpus):
-                    async with self._lock:
-                        await self._end(gpu)
+                for gpu in sorted(self._daemons.serving() & {*allocation.gpus}):
+                    await self._daemons.patiently(partial(self._daemons.end, gpu))
         except (MpsError, MemoryLimitError) as error:
             return AdmissionRejection(f"pod {pod.key}: {gpu} cannot {purpose}: {error}", pod)
         return allocation
@@ -117,52 +112,42 @@ class SharingCoordinator:
         """Start, end and check daemons until cancelled."""
         while True:
             await self.check()
-            await asyncio.sleep(_CHECK_SECONDS)
+            await self._daemons.pause(_CHECK_SECONDS)
 
     async def check(self) -> None:
         """Start, end and check daemons once."""
         users = self._tracker.all_users()
         wanted = shared_gpus(self._tracker.pods.values(), users, self._node)
         try:
-            known = await self._read()
+            known = await self._daemons.read()
             for fault in known.faults:
                 await self._report(fault)
         except MpsError as error:
             self._metrics.record_failure("mps", error)
-            self._state.set_sharing_faults(dict.fromkeys(self._gpus, str(error)))
+            self._show_outage(str(error))
             return
-        await self._end_unused(wanted)
+        not_ended = await self._end_unused(wanted)
         in_use = {*users, *self._tracker.assigned_gpus()}
-        started = await self._start(wanted - self._daemons.keys() - in_use)
+        started = await self._start(wanted - self._daemons.known.keys() - in_use)
         current = {gpu.uuid: gpu.fault for gpu in known.gpus if gpu.uuid in wanted}
         current.update(started)
-        self._state.set_sharing_faults(
-            {gpu: fault for gpu, fault in current.items() if fault is not None}
-        )
+        found = {gpu: fault for gpu, fault in current.items() if fault is not None}
+        self._show(MpsFaults(sharing=found, whole=not_ended))
 
-    async def _read(self) -> MpsState:
-        async with self._lock:
-            known = await self._client.state()
-            self._daemons = {gpu.uuid: gpu for gpu in known.gpus}
-            self._known = True
-        return known
+    def _show_outage(self, reason: str) -> None:
+        serving = self._daemons.serving()
+        surviving = {gpu for gpu in serving if self._daemons.surviving(gpu) is not None}
+        whole = dict.fromkeys(serving, reason)
+        self._show(MpsFaults(whole=whole, outage=reason, surviving=frozenset(surviving)))
 
-    async def _served(self, gpus: Iterable[GpuUuid]) -> list[GpuUuid]:
-        """Return the GPUs that have a daemon; none if the component has never responded."""
-        if not self._known:
-            with suppress(MpsError):
-                await self._read()
-        return [gpu for gpu in gpus if gpu in self._daemons]
+    def _show(self, faults: MpsFaults) -> None:
+        if faults != self._state.mps_faults:
+            self._state.mps_faults = faults
+            self._changes.notify()
 
     async def _begin(self, gpu: GpuUuid) -> None:
-        async with self._lock:
-            self._unused.pop(gpu, None)
-            self._daemons[gpu] = await self._client.start(gpu)
-
-    async def _end(self, gpu: GpuUuid) -> None:
-        await self._client.stop(gpu)
-        self._daemons.pop(gpu, None)
-        _log.info("ended MPS %s", fields(gpu=gpu))
+        self._unused.pop(gpu, None)
+        await self._daemons.start(gpu)
 
     async def _start(self, gpus: Iterable[GpuUuid]) -> Mapping[GpuUuid, str]:
         """Start daemons before kubelet admits the pods; return why some cannot be started."""
@@ -174,20 +159,23 @@ class SharingCoordinator:
                 found[gpu] = str(error)
         return found
 
-    async def _end_unused(self, wanted: set[GpuUuid]) -> None:
-        unused = self._daemons.keys() - wanted
+    async def _end_unused(self, wanted: set[GpuUuid]) -> Mapping[GpuUuid, str]:
+        """End daemons that no pod has used for some time; return why some do not end."""
+        unused = self._daemons.known.keys() - wanted
         self._unused = {gpu: self._unused.get(gpu, 0) + 1 for gpu in unused}
-        for gpu in sorted(unused):
-            async with self._lock:
+        found: dict[GpuUuid, str] = {}
+        for gpu in sorted(filter(self._is_due, unused)):
+            try:
                 # Meanwhile, a container may have got a share of the GPU.
-                if self._unused.get(gpu, 0) >= _KEEP_CHECKS:
-                    await self._end_or_record(gpu)
+                await self._daemons.end(gpu, only_if=partial(self._is_due, gpu))
+            except MpsError as error:
+                self._metrics.record_failure("mps", error)
+                found[gpu] = str(error)
+        return found
 
-    async def _end_or_record(self, gpu: GpuUuid) -> None:
-        try:
-            await self._end(gpu)
-        except MpsError as error:
-            self._metrics.record_failure("mps", error)
+    def _is_due(self, gpu: GpuUuid) -> bool:
+        """Return whether no pod has shared a GPU for so long that its daemon ends."""
+        return self._unused.get(gpu, 0) >= _KEEP_CHECKS
 
     async def _report(self, fault: SharedGpuFault) -> None:
         """Record an event on each pod that lost its client, then acknowledge the fault."""
@@ -198,9 +186,5 @@ class SharingCoordinator:
                 if uid in by_uid:
                     self._recorder.record_sharing_fault(by_uid[uid], cause, fault.message)
         self._reported.add(fault.id)
-        await self._client.acknowledge(fault)
+        await self._daemons.acknowledge(fault)
         self._reported.discard(fault.id)
-
-    @property
-    def _gpus(self) -> Iterable[GpuUuid]:
-        return self._state.hardware.gpus if self._state.hardware else ()

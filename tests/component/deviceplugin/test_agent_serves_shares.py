@@ -1,6 +1,7 @@
 """The agent with a kubelet of two resources: shares, whole GPUs, and the MPS daemons of both."""
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
 
@@ -9,10 +10,11 @@ import pytest
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.gpus.state import GpuState
+from gputopo_deviceplugin.report import reporter
 from gputopo_deviceplugin.sharing import coordinator
 from gputopo_deviceplugin.sharing.device_plugin import PIPE_DIRECTORY
 from support.agent.sharing import PER_GPU, SharingWorld, sharing_world
-from support.agent.world import agent_world, annotation_of
+from support.agent.world import PATIENCE_SECONDS, agent_world, annotation_of
 from support.api.store import NODES, PODS
 from support.builders.shares import SHARES, share_container, sharing_pod
 from support.kubelet.configz import config_server
@@ -282,13 +284,13 @@ async def test_faulty_gpu_keeps_its_clients_and_takes_no_more(world: SharingWorl
         await world.run("a", 2)
         await world.node.until(lambda: len(world.node.observed(2).get("shares", [])) == 1)
         world.mps.serve(world.node.uuids[2], "Fault", "x" * 3000)
-        wanted = world.devices() | {world.share(2, number): "Unhealthy" for number in (1, 2)}
-        await world.kubelet.shares.wait_for_devices(wanted)
         await world.node.until(lambda: "sharingFault" in world.node.observed(2))
         assert world.node.observed(2)["sharingFault"] == f"MPS is in state Fault: {'x' * 300}"
+        with pytest.raises(AdmissionRejectedError, match="MPS is in state Fault"):
+            await world.run("b", 2, 1)
         world.mps.serve(world.node.uuids[2])
-        await world.kubelet.shares.wait_for_devices(world.devices())
         await world.node.until(lambda: "sharingFault" not in world.node.observed(2))
+        assert world.kubelet.shares.devices == world.devices()
 
 
 async def test_gpu_that_cannot_be_shared_is_reported(world: SharingWorld) -> None:
@@ -308,14 +310,75 @@ async def test_without_the_component_no_gpu_is_shared_and_whole_gpus_are_served(
 ) -> None:
     world.mps.broken = True
     async with world.node.agent():
-        await world.node.served()
-        await world.kubelet.shares.wait_for_devices(world.devices("Unhealthy"))
-        await world.until_gpu(0, {"sharingFault": "the MPS component does not respond: status 500"})
-        with pytest.raises(AdmissionRejectedError, match="no healthy devices"):
+        await world.served()
+        reason = "the MPS component does not respond: status 500"
+        await world.until_gpu(0, {"sharingFault": reason})
+        condition = world.node.condition("MPSReady")
+        assert (condition["status"], condition["message"]) == ("False", reason)
+        with pytest.raises(AdmissionRejectedError, match="cannot be shared: the MPS component"):
             await world.run("share", 0)
         await world.node.run("whole", {"main": [1]})
         world.mps.broken = False
-        await world.kubelet.shares.wait_for_devices(world.devices())
+        await world.node.until(lambda: "sharingFault" not in world.node.observed(0))
+        assert world.node.condition("MPSReady")["status"] == "True"
+        await world.run("later", 0)
+
+
+async def test_end_of_the_component_is_published_at_once(
+    world: SharingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter, "_AFTER_START_SECONDS", PATIENCE_SECONDS)
+    async with world.node.agent() as agent:
+        await world.served()
+        await world.run("a", 1)
+        await world.node.until(lambda: world.node.observed(1).get("shares"))
+        # No other report follows before the end of the test.
+        monkeypatch.setattr(agent._reporter, "_report", never)
+        await world.mps.end()
+        await world.node.until(lambda: "sharingFault" in world.node.observed(0))
+        assert "sharingFault" not in world.node.observed(1)
+        assert "wholeFault" in world.node.observed(1)
+        await world.mps.open()
+        await world.node.until(lambda: "sharingFault" not in world.node.observed(0))
+        assert "wholeFault" not in world.node.observed(1)
+
+
+async def never(hardware: object) -> bool:  # noqa: ARG001 - a report
+    await asyncio.Event().wait()
+    return False
+
+
+async def test_bound_pod_waits_for_the_component_while_its_end_is_published(
+    short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
+    patient = sharing_world(short_directory, library_dir, mps_restart_seconds=PATIENCE_SECONDS)
+    async with patient as world, world.node.agent():
+        await world.served()
+        await world.mps.end()
+        async with asyncio.TaskGroup() as tasks:
+            admitted = tasks.create_task(world.run("a", 1))
+            await world.node.until(lambda: "sharingFault" in world.node.observed(1))
+            assert not admitted.done()
+            assert world.kubelet.shares.devices == world.devices()
+            await world.mps.open()
+        assert admitted.result().envs["CUDA_VISIBLE_DEVICES"] == world.node.uuids[1]
+        await world.node.until(lambda: "sharingFault" not in world.node.observed(1))
+
+
+async def test_gpu_whose_daemon_goes_on_is_shared_without_the_component(
+    world: SharingWorld,
+) -> None:
+    async with world.node.agent():
+        await world.served()
+        await world.run("a", 1)
+        await world.mps.end()
+        given = await world.run("b", 1, 1)
+        assert given.envs["CUDA_VISIBLE_DEVICES"] == world.node.uuids[1]
+        await world.end("a")
+        await world.end("b")
+        with pytest.raises(AdmissionRejectedError, match="cannot be used as a whole"):
+            await world.node.run("whole", {"main": [1]})
 
 
 async def test_whole_gpu_is_given_after_its_daemon_has_ended(world: SharingWorld) -> None:
@@ -347,28 +410,6 @@ async def test_new_agent_knows_daemons_and_users_of_shares(world: SharingWorld) 
             await world.node.run("whole", {"main": [1]})
         await world.node.until(lambda: len(world.node.observed(1).get("shares", [])) == 2)
         assert not any("DELETE" in each for each in world.mps.requests[requests:])
-
-
-async def test_new_agent_never_reports_a_share_in_use_as_unhealthy(world: SharingWorld) -> None:
-    async with world.node.agent():
-        await world.served()
-        await world.run("a", 1, 1)
-        await world.node.set_phase("a", "Running")
-    world.mps.broken = True
-    seen: list[str | None] = []
-    async with world.node.agent() as agent:
-        state = agent._state
-        report = state.set_sharing_faults
-
-        def recorded(faults: Mapping[GpuUuid, str]) -> None:
-            report(faults)
-            seen.append(state.offered_shares.get(world.share(1, 1)))
-
-        state.set_sharing_faults = recorded  # type: ignore[method-assign]
-        others = world.devices("Unhealthy") | {world.share(1, 1): "Healthy"}
-        await world.kubelet.shares.wait_for_devices(others)
-        assert seen
-        assert {*seen} == {None}
 
 
 async def test_new_agent_ends_a_daemon_before_it_gives_the_gpu(world: SharingWorld) -> None:

@@ -12,11 +12,14 @@ from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.admit.identify import ContainerAllocation
 from gputopo_deviceplugin.admit.usage import GpuUser
 from gputopo_deviceplugin.apiserver.node_api import parse_node_pod
+from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.sharing.client import MpsConnection
 from gputopo_deviceplugin.sharing.coordinator import SharingCoordinator
+from gputopo_deviceplugin.sharing.daemons import MpsDaemons
+from gputopo_deviceplugin.sharing.presence import MpsPresence
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
 from support.agent.in_process import RecordedEvents
@@ -83,19 +86,37 @@ class Coordinated:
         self.state.withhold(None, frozenset())
         self.events = Faults()
         self.metrics = AgentMetrics()
+        self.changes = ChangeSignal()
         self.restart()
 
-    def restart(self, *, timeout_seconds: float = 60.0) -> None:
+    def restart(self, *, timeout_seconds: float = 60.0, restart_seconds: float = 0.0) -> None:
         """Begin with a new coordinator."""
         users: Any = self.users
-        self.coordinator = SharingCoordinator(
+        self.daemons = MpsDaemons(
             MpsConnection(self.mps.socket, timeout_seconds=timeout_seconds),
+            MpsPresence(self.mps.socket),
+            restart_seconds=restart_seconds,
+        )
+        self.coordinator = SharingCoordinator(
+            self.daemons,
             users,
             self.state,
             self.events,
             self.metrics,
+            self.changes,
             node=NODE,
         )
+
+    @property
+    def sharing_faults(self) -> dict[GpuUuid, str]:
+        """Why GPUs take no further sharing pods."""
+        faults = {gpu: self.state.mps_faults.sharing_fault(gpu) for gpu in self.gpus}
+        return {gpu: fault for gpu, fault in faults.items() if fault is not None}
+
+    @property
+    def whole_faults(self) -> dict[GpuUuid, str]:
+        """Why no pod can get GPUs as a whole."""
+        return dict(self.state.mps_faults.whole)
 
     def share(self, gpu: int, number: int = 0) -> GpuUuid:
         return share_id(self.gpus[gpu], number)

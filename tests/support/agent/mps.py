@@ -1,6 +1,11 @@
-"""A stand-in for the component that runs MPS on a node: its HTTP protocol on a unix socket."""
+"""A stand-in for the component that runs MPS on a node: its HTTP protocol on a unix socket.
+
+It has the folders of the GPUs too, with the control sockets of the daemons.
+"""
 
 import asyncio
+import shutil
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -40,10 +45,41 @@ class FakeMps:
         self.raw: str | None = None
         self.requests: list[str] = []
         self.lists = 0
+        self._processes: dict[str, socket.socket] = {}
+        self._runner: web.AppRunner | None = None
 
     @property
     def socket(self) -> Path:
         return self.directory / "mps.sock"
+
+    def folder(self, uuid: str) -> Path:
+        """Return the folder of a GPU; it exists while only MPS can use the GPU."""
+        return self.directory / "gpus" / uuid
+
+    async def open(self) -> None:
+        """Start the component; its daemons are as before."""
+        application = web.Application()
+        application.add_routes(
+            [
+                web.get("/gpus", self.list),
+                web.put("/gpus/{uuid}", self.start),
+                web.delete("/gpus/{uuid}", self.stop),
+                web.delete("/faults/{id}", self.acknowledge),
+            ]
+        )
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.01)
+        await self._runner.setup()
+        await web.UnixSite(self._runner, str(self.socket)).start()
+
+    async def end(self) -> None:
+        """End the component as a kill does: its daemons go on."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def end_daemon(self, uuid: str) -> None:
+        """End the process of a daemon; its folder stays."""
+        self._processes.pop(uuid).close()
 
     def serve(self, uuid: str, state: str = "Ready", reason: str = "") -> None:
         """Let a GPU have a daemon in this state."""
@@ -57,6 +93,19 @@ class FakeMps:
             "clients": [],
             "memoryBytes": 16 * 2**30,
         }
+        if uuid not in self._processes:
+            control = self.folder(uuid) / "pipe" / "control"
+            control.parent.mkdir(parents=True, exist_ok=True)
+            control.unlink(missing_ok=True)
+            self._processes[uuid] = listener = socket.socket(socket.AF_UNIX)
+            listener.bind(str(control))
+            listener.listen(64)
+        (self.folder(uuid) / "state.json").touch()
+
+    def close(self) -> None:
+        """End all daemons."""
+        for uuid in [*self._processes]:
+            self.end_daemon(uuid)
 
     def fault(self, number: int, uuid: str, *pods: str, cause: str | None = None) -> None:
         """Add a fatal fault that ended the clients of these pods."""
@@ -80,16 +129,18 @@ class FakeMps:
         uuid = self._record(request)
         if uuid in self.no_start:
             return self._response({"reason": self.no_start[uuid]}, 409)
-        if uuid not in self.gpus:
+        if uuid not in self.gpus and not self.broken:
             self.serve(uuid)
-        return self._response(self.gpus[uuid])
+        return self._response(self.gpus.get(uuid, {}))
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
         uuid = self._record(request)
         await self.responds.wait()
         if uuid in self.no_end:
             return self._response({"reason": self.no_end[uuid]}, 409)
-        self.gpus.pop(uuid, None)
+        if self.gpus.pop(uuid, None) is not None:
+            self.end_daemon(uuid)
+        shutil.rmtree(self.folder(uuid), ignore_errors=True)
         return self._response({"uuid": uuid})
 
     async def acknowledge(self, request: web.Request) -> web.StreamResponse:
@@ -116,19 +167,9 @@ class FakeMps:
 async def serving_mps(directory: Path) -> AsyncIterator[FakeMps]:
     """Serve the protocol on ``mps.sock`` of ``directory``, which must be short."""
     mps = FakeMps(directory)
-    application = web.Application()
-    application.add_routes(
-        [
-            web.get("/gpus", mps.list),
-            web.put("/gpus/{uuid}", mps.start),
-            web.delete("/gpus/{uuid}", mps.stop),
-            web.delete("/faults/{id}", mps.acknowledge),
-        ]
-    )
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
+    await mps.open()
     try:
-        await web.UnixSite(runner, str(mps.socket)).start()
         yield mps
     finally:
-        await runner.cleanup()
+        await mps.end()
+        mps.close()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gputopo.api.shares import share_id
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
-from gputopo_deviceplugin.gpus.state import GpuState
+from gputopo_deviceplugin.gpus.state import GpuState, MpsFaults
 from support.builders.topologies import node
 
 TOPOLOGY = node(0, 1)
@@ -27,7 +27,6 @@ def test_each_gpu_has_as_many_shares_as_the_settings_say() -> None:
 
 def test_share_in_use_has_the_health_of_its_gpu() -> None:
     found = state()
-    found.set_sharing_faults({FIRST: "MPS is in state Fault"})
     found.withhold("the API server does not respond", frozenset({B1}))
     assert found.offered_shares == {
         A0: "the API server does not respond",
@@ -36,7 +35,7 @@ def test_share_in_use_has_the_health_of_its_gpu() -> None:
         B1: None,
     }
     found.withhold(None, frozenset({A1}))
-    assert found.offered_shares == {A0: "MPS is in state Fault", A1: None, B0: None, B1: None}
+    assert found.offered_shares == dict.fromkeys((A0, A1, B0, B1))
     assert found.hardware is not None
     found.set_hardware(replace(found.hardware, health={FIRST: "XID 79", SECOND: None}))
     assert found.offered_shares == {A0: "XID 79", A1: "XID 79", B0: None, B1: None}
@@ -48,21 +47,19 @@ def test_gpu_of_shares_in_use_is_not_offered_while_gpus_are_withheld() -> None:
     assert found.offered == {FIRST: "no", SECOND: "no"}
 
 
-def test_only_changes_of_the_faults_are_signalled() -> None:
+def test_faults_of_mps_do_not_make_shares_unhealthy() -> None:
+    # kubelet would reject pods that are bound already, and these can still get their share.
     found = state()
-    before = found.changes.count
-    found.set_sharing_faults({})
-    assert found.changes.count == before
-    found.set_sharing_faults({FIRST: "no"})
-    assert found.changes.count == before + 1
+    found.mps_faults = MpsFaults({FIRST: "MPS is in state Fault"}, outage="no response")
+    assert found.offered_shares == dict.fromkeys((A0, A1, B0, B1))
 
 
-def test_until_kubelet_has_listed_its_pods_each_share_may_be_in_use() -> None:
-    found = state()
-    found.set_sharing_faults({FIRST: "MPS is in state Starting"})
-    assert found.offered_shares == dict.fromkeys((A0, A1, B0, B1))
-    found.withhold(None, frozenset(), known=False)
-    assert found.offered_shares == dict.fromkeys((A0, A1, B0, B1))
-    found.withhold(None, frozenset({A1}))
-    assert found.offered_shares[A0] == "MPS is in state Starting"
-    assert found.offered_shares[A1] is None
+def test_outage_of_mps_concerns_gpus_without_a_daemon() -> None:
+    faults = MpsFaults(
+        {FIRST: "MPS is in state Fault"}, outage="no response", surviving=frozenset({FIRST, SECOND})
+    )
+    assert faults.sharing_fault(FIRST) == "MPS is in state Fault"
+    assert faults.sharing_fault(SECOND) is None
+    faults = replace(faults, surviving=frozenset())
+    assert faults.sharing_fault(SECOND) == "no response"
+    assert MpsFaults().sharing_fault(FIRST) is None

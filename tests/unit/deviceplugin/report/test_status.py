@@ -11,11 +11,11 @@ from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.kubelet.numa_rule import TopologyPolicy, numa_to_report
 from gputopo_deviceplugin.measure.records import NodeMeasurements
 from gputopo_deviceplugin.nri.rule import connected
+from gputopo_deviceplugin.report.node_conditions import ready_condition
 from gputopo_deviceplugin.report.status import (
     NodeObservation,
     build_status,
     observed_gpus,
-    ready_condition,
     stopping_conditions,
 )
 from gputopo_kube.document import ObjectKey

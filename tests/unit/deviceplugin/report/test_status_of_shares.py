@@ -7,13 +7,10 @@ from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.apiserver.node_api import parse_node_pod
 from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.gpus.state import MpsFaults
+from gputopo_deviceplugin.report.node_conditions import mps_condition, ready_condition
 from gputopo_deviceplugin.report.sized_capacity import sized_capacity
-from gputopo_deviceplugin.report.status import (
-    NodeObservation,
-    build_status,
-    observed_gpus,
-    ready_condition,
-)
+from gputopo_deviceplugin.report.status import NodeObservation, build_status, observed_gpus
 from gputopo_kube.document import ObjectKey
 from support.builders.objects import pod
 from support.builders.shares import sharing_pod
@@ -66,13 +63,22 @@ def test_user_of_the_whole_gpu_stays_beside_shares() -> None:
     assert (gpu.pod, [each.pod for each in gpu.shares or ()]) == ("whole", ["a"])
 
 
-def test_fault_of_mps_is_reported_beside_the_health() -> None:
-    gpu, other, _ = observed_gpus(HEALTHY, {}, {FIRST: "MPS is in state Fault"})
-    assert (gpu.healthy, gpu.sharing_fault, other.sharing_fault) == (
-        True,
-        "MPS is in state Fault",
+def test_faults_of_mps_are_reported_beside_the_health() -> None:
+    faults = MpsFaults({FIRST: "MPS is in state Fault"}, {SECOND: "processes 12 use it"})
+    gpu, other, third = observed_gpus(HEALTHY, {}, faults)
+    assert (gpu.healthy, gpu.sharing_fault, gpu.whole_fault) == (
+        *(True, "MPS is in state Fault"),
         None,
     )
+    assert (other.sharing_fault, other.whole_fault) == (None, "processes 12 use it")
+    assert (third.sharing_fault, third.whole_fault) == (None, None)
+
+
+def test_condition_shows_whether_the_component_responds() -> None:
+    found = mps_condition(MpsFaults())
+    assert (found.type, found.holds, found.reason) == ("MPSReady", True, "Responding")
+    found = mps_condition(MpsFaults(outage="no response"))
+    assert (found.holds, found.reason, found.message) == (False, "NotResponding", "no response")
 
 
 def test_status_has_the_capacity_for_sharing() -> None:

@@ -24,7 +24,7 @@ async def test_daemon_starts_for_a_pod_that_is_bound(case: Coordinated) -> None:
     await case.check(2)
     assert case.mps.requests == [f"PUT /gpus/{case.gpus[1]}"]
     assert case.coordinator.daemon(case.gpus[1]).state == "Ready"
-    assert case.state.sharing_faults == {}
+    assert case.sharing_faults == {}
 
 
 async def test_no_daemon_starts_for_other_pods(case: Coordinated) -> None:
@@ -112,7 +112,7 @@ async def test_daemon_does_not_end_if_a_container_got_a_share_while_another_ende
     view = case.users.put(sharing_pod("b", share=share, phase="Failed"))
     async with asyncio.TaskGroup() as tasks:
         check = tasks.create_task(case.check())
-        while not case.coordinator._lock.locked() or case.mps.lists < 5:  # noqa: ASYNC110
+        while not case.daemons._lock.locked() or case.mps.lists < 5:  # noqa: ASYNC110
             await asyncio.sleep(0)
         case.mps.responds.clear()
         while not case.mps.requests:  # noqa: ASYNC110 - the end of the first daemon
@@ -131,7 +131,7 @@ async def test_daemon_that_does_not_end_concerns_no_other_gpu(case: Coordinated)
     case.mps.no_end[case.gpus[0]] = "processes 12 use it"
     case.users.put(sharing_pod("b", share=case.share(1)))
     await case.check(6)
-    assert case.state.sharing_faults == {}
+    assert case.sharing_faults == {}
     assert case.gpus[1] in case.mps.gpus
     assert failures(case) == 2
     case.mps.no_end.clear()
@@ -221,14 +221,14 @@ async def test_gpus_that_cannot_be_shared_are_reported(case: Coordinated) -> Non
     for index, name in enumerate(("a", "b")):
         case.users.put(sharing_pod(name, share=case.share(index)))
     await case.check()
-    assert case.state.sharing_faults == {
+    assert case.sharing_faults == {
         case.gpus[0]: "MPS is in state Fault: recovers",
         case.gpus[1]: "process 99 uses the GPU",
     }
-    assert case.state.offered_shares[case.share(1, 2)] == "process 99 uses the GPU"
+    assert case.state.offered_shares[case.share(1, 2)] is None
     case.users.pods.clear()
     await case.check()
-    assert case.state.sharing_faults == {}
+    assert case.sharing_faults == {}
 
 
 async def test_missing_component_lets_no_gpu_be_shared(case: Coordinated) -> None:
@@ -236,17 +236,16 @@ async def test_missing_component_lets_no_gpu_be_shared(case: Coordinated) -> Non
     case.mps.socket.unlink()
     await case.check(2)
     reason = "the MPS component does not respond: [Errno 2] No such file or directory"
-    assert case.state.sharing_faults == dict.fromkeys(case.gpus, reason)
+    assert case.sharing_faults == dict.fromkeys(case.gpus, reason)
     assert failures(case) == 2
 
 
-async def test_before_the_gpus_are_read_a_missing_component_has_no_effect(
-    case: Coordinated,
-) -> None:
-    case.mps.broken = True
+async def test_before_the_first_response_no_gpu_is_shared(case: Coordinated) -> None:
+    reason = "the agent has not read the state of MPS yet"
+    assert case.sharing_faults == dict.fromkeys(case.gpus, reason)
     case.state.hardware = None
     await case.check()
-    assert case.state.sharing_faults == {}
+    assert case.sharing_faults == {}
 
 
 async def test_fault_is_reported_once_on_each_pod_and_acknowledged(case: Coordinated) -> None:
@@ -266,7 +265,7 @@ async def test_fault_is_reported_once_on_each_pod_and_acknowledged(case: Coordin
 async def test_fault_that_was_acknowledged_meanwhile_is_no_error(case: Coordinated) -> None:
     case.users.put(sharing_pod("a", node="n1"))
     case.mps.fault(1, case.gpus[0], "uid-a")
-    found = (await case.coordinator._client.state()).faults[0]
+    found = (await case.daemons.read()).faults[0]
     case.mps.faults.clear()
     await case.coordinator._report(found)
     assert len(case.events.faults) == 1
@@ -304,3 +303,8 @@ def test_shared_gpus_are_those_in_use_and_those_of_annotations(case: Coordinated
     assert shared_gpus([view], [case.share(0), case.gpus[1]], "n1") == {*case.gpus}
     assert shared_gpus([view], [], "n2") == set()
     assert shared_gpus([], [case.gpus[0]], "n1") == set()
+
+
+def test_pod_whose_annotation_names_whole_gpus_shares_none(case: Coordinated) -> None:
+    view = case.users.put(sharing_pod("a", share=case.gpus[0]))
+    assert shared_gpus([view], [], "n1") == set()

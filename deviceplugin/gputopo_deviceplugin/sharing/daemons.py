@@ -1,0 +1,152 @@
+"""The MPS daemons of the node, also while the component that runs them does not respond."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from gputopo.runtime.log import fields
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.sharing.client import (
+    MpsConnection,
+    MpsError,
+    MpsGpu,
+    MpsState,
+    MpsUnavailableError,
+    SharedGpuFault,
+)
+from gputopo_deviceplugin.sharing.presence import MpsPresence
+
+_RETRY_SECONDS: Final = 0.2
+
+_log = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+
+
+class MpsDaemons:
+    """Starts, ends and reads daemons. One request at a time.
+
+    Attributes:
+        known: the daemons as the component or the node has last shown them.
+        outage: why the component does not respond; None if it has responded to the last request.
+    """
+
+    def __init__(
+        self, connection: MpsConnection, presence: MpsPresence, *, restart_seconds: float
+    ) -> None:
+        """Send requests over ``connection``.
+
+        A container waits for the component until ``restart_seconds`` after its last response.
+        """
+        self.known: dict[GpuUuid, MpsGpu] = {}
+        self.outage: str | None = None
+        self._connection = connection
+        self._presence = presence
+        self._restart_seconds = restart_seconds
+        self._outage_since = 0.0
+        self._lock = asyncio.Lock()
+
+    async def read(self) -> MpsState:
+        """Read all daemons and faults.
+
+        Raises:
+            MpsError: the component does not respond.
+        """
+        async with self._lock:
+            state = await self._request(self._connection.state)
+            self.known = {gpu.uuid: gpu for gpu in state.gpus}
+            return state
+
+    async def start(self, gpu: GpuUuid) -> None:
+        """Start the daemon of a GPU, or find that it goes on while the component is down.
+
+        Raises:
+            MpsError: the daemon does not take clients.
+        """
+        async with self._lock:
+            try:
+                self.known[gpu] = await self._request(lambda: self._connection.start(gpu))
+            except MpsUnavailableError:
+                found = self.surviving(gpu)
+                if found is None:
+                    raise
+                self.known[gpu] = found
+
+    async def end(self, gpu: GpuUuid, *, only_if: Callable[[], bool] = lambda: True) -> None:
+        """End the daemon of a GPU that no pod shares, if ``only_if`` is true before the request.
+
+        Raises:
+            MpsError: the daemon still has clients, or does not end.
+        """
+        async with self._lock:
+            if only_if():
+                await self._request(lambda: self._connection.stop(gpu))
+                self.known.pop(gpu, None)
+                _log.info("ended MPS %s", fields(gpu=gpu))
+
+    async def acknowledge(self, fault: SharedGpuFault) -> None:
+        """Delete a fault that was reported.
+
+        Raises:
+            MpsError: the component does not respond.
+        """
+        await self._request(lambda: self._connection.acknowledge(fault))
+
+    async def patiently(self, operation: Callable[[], Awaitable[None]]) -> None:
+        """Repeat an operation while the component may be restarting.
+
+        kubelet admits one pod after the other, so all pods of the node wait meanwhile. The limit
+        counts from the end of the component and not from each call: however many pods were bound,
+        together they wait at most ``restart_seconds`` for one restart.
+
+        Raises:
+            MpsError: the operation is not possible, or the component has not come back in time.
+        """
+        while True:
+            try:
+                return await operation()
+            except MpsUnavailableError:
+                if _now() >= self._outage_since + self._restart_seconds:
+                    raise
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    def surviving(self, gpu: GpuUuid) -> MpsGpu | None:
+        """Return the daemon of a GPU if it takes clients without the component.
+
+        Its process must run, and the component must not have reported a fault of it before.
+        """
+        known = self.known.get(gpu)
+        if known is not None and known.fault is not None:
+            return None
+        return self._presence.daemon(gpu)
+
+    def serving(self) -> frozenset[GpuUuid]:
+        """Return the GPUs that have a daemon, or may have one that is not known."""
+        return frozenset(self.known) | self._presence.served()
+
+    async def pause(self, seconds: float) -> None:
+        """Return after ``seconds``, or at once when the component ends or starts again."""
+        if self.outage is None:
+            await self._presence.wait_for_end(seconds)
+        else:
+            await self._presence.wait_for_start(seconds)
+
+    async def _request(self, send: Callable[[], Awaitable[_Result]]) -> _Result:
+        began = _now()
+        try:
+            result = await send()
+        except MpsUnavailableError as error:
+            if self.outage is None:
+                self._outage_since = began
+            self.outage = str(error)
+            raise
+        except MpsError:
+            self.outage = None
+            raise
+        self.outage = None
+        return result
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
