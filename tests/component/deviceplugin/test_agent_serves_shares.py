@@ -381,6 +381,68 @@ async def test_gpu_whose_daemon_goes_on_is_shared_without_the_component(
             await world.node.run("whole", {"main": [1]})
 
 
+async def test_pods_that_are_placed_by_the_status_are_never_rejected_under_kills_of_the_component(
+    short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
+    monkeypatch.setattr(coordinator, "_CHECK_SECONDS", 0.05)
+    chance = Random(7)  # noqa: S311 - repeatable
+    running: dict[str, set[str]] = {}
+    kinds: list[str] = []
+    is_up = True
+    patient = sharing_world(short_directory, library_dir, mps_restart_seconds=PATIENCE_SECONDS)
+    async with patient as world, world.node.agent():
+        await world.served()
+        for number in range(30):
+            if chance.random() < 0.4:
+                await (world.mps.end() if is_up else world.mps.open())
+                is_up = not is_up
+            if chance.random() < 0.5:  # otherwise the pod is placed by an outdated status
+                await _until_ready(world, shown=str(is_up))
+            name, whole = f"p{number}", chance.random() < 0.3
+            fault = "wholeFault" if whole else "sharingFault"
+            used = {each for devices in running.values() for each in devices}
+            free = [
+                gpu
+                for gpu in range(3)
+                if fault not in world.node.observed(gpu) and world.node.uuids[gpu] not in used
+            ]
+            devices = [
+                (gpu, number)
+                for gpu in free
+                for number in range(PER_GPU)
+                if world.share(gpu, number) not in used
+            ]
+            if whole:
+                devices = [(gpu, 0) for gpu in free if not _shared(world, gpu, used)]
+            if not devices:
+                continue
+            gpu, share = chance.choice(devices)
+            admit = world.node.run(name, {"main": [gpu]}) if whole else world.run(name, gpu, share)
+            admitted = asyncio.create_task(admit)
+            await asyncio.wait({admitted}, timeout=0.5)
+            if not admitted.done() and not is_up:
+                kinds.append("waited")
+                await world.mps.open()
+                is_up = True
+            await admitted
+            kinds.append(f"{fault} {is_up}")
+            running[name] = {world.node.uuids[gpu] if whole else world.share(gpu, share)}
+            while running and chance.random() < 0.5:
+                ended = chance.choice(sorted(running))
+                del running[ended]
+                await world.end(ended)
+    assert {*kinds} >= {"waited", "sharingFault True", "sharingFault False", "wholeFault True"}
+
+
+async def _until_ready(world: SharingWorld, *, shown: str) -> None:
+    await world.node.until(lambda: world.node.condition("MPSReady")["status"] == shown)
+
+
+def _shared(world: SharingWorld, gpu: int, used: set[str]) -> bool:
+    return any(world.share(gpu, number) in used for number in range(PER_GPU))
+
+
 async def test_whole_gpu_is_given_after_its_daemon_has_ended(world: SharingWorld) -> None:
     async with world.node.agent():
         await world.served()
