@@ -197,8 +197,8 @@ def test_whole_gpu_that_mps_still_serves_is_not_given() -> None:
     for busy in (of_whole(here, 3), of_whole(usage(*FULL, served={1: "no response"}), 2)):
         assert isinstance(busy, Misfit)
         assert busy.kind is MisfitKind.BUSY
-    healed = usage(whole("x", 0), served={1: "no response"}, unhealthy=[1])
-    found = of_whole(healed, 2)
+    unhealthy = usage(whole("x", 0), served={1: "no response"}, unhealthy=[1])
+    found = of_whole(unhealthy, 2)
     assert isinstance(found, Misfit)
     assert found.kind is MisfitKind.BUSY
 
