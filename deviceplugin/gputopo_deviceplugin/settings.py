@@ -40,7 +40,7 @@ class AgentSettings(ProgramSettings):
             description="how long admitted pods wait for that component after its end; all pods "
             "of the node wait meanwhile"
         ),
-    ] = 5.0
+    ] = 15.0
     competing_resources: Annotated[
         str,
         Field(
