@@ -97,6 +97,7 @@ MISFITS_PASSED = {
 }
 NOT_SHARED = {
     *(sharing_state._NO_GPU, sharing_state._NONE_READY, sharing_state._TOO_SMALL),
+    sharing_state._OUTAGE,
     *(
         sharing_state.NO_IDLE + reason
         for reason in (
