@@ -15,14 +15,34 @@ from support.control_plane.api_server import (
     ApiServer,
     service_account,
 )
-from support.control_plane.hooks import COLLECTIONS, create_hooks, delete_hooks
 from support.control_plane.scheduler_pairs import wait_until
 from support.helm_chart import Helm, Object
 
 PODS = "/api/v1/namespaces/gputopo-system/pods"
 JOBS = "/apis/gputopo.io/v1alpha1/namespaces/gputopo-system/gpujobs"
 TESTER = service_account("gputopo-test")
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+COLLECTIONS = {
+    "ServiceAccount": "/api/v1/namespaces/gputopo-system/serviceaccounts",
+    "Role": f"{RBAC}/namespaces/gputopo-system/roles",
+    "RoleBinding": f"{RBAC}/namespaces/gputopo-system/rolebindings",
+    "ClusterRole": f"{RBAC}/clusterroles",
+    "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
+}
 SETTINGS = InstallTestSettings(namespace="gputopo-system", release="gputopo")
+
+
+def create_hooks(server: ApiServer, hooks: list[Object]) -> None:
+    for each in hooks:
+        if each["kind"] in COLLECTIONS:
+            response = server.create(COLLECTIONS[each["kind"]], each)
+            assert response.accepted, response.message
+
+
+def delete_hooks(server: ApiServer, hooks: list[Object]) -> None:
+    for each in hooks:
+        if each["kind"] in COLLECTIONS:
+            server.delete(f"{COLLECTIONS[each['kind']]}/{each['metadata']['name']}")
 
 
 def gpu_pod(name: str) -> Object:

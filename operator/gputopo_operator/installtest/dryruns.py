@@ -8,14 +8,6 @@ from gputopo_kube.document import Document
 from gputopo_operator.installtest.verdict import InstallCheck, InstallVerdict
 
 QUERY: Final = {"dryRun": "All", "fieldValidation": "Strict"}
-SECURITY: Final[Document] = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "runAsNonRoot": True,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-"""Complies with the Pod Security level restricted, which the namespace may enforce."""
-
 _NAME: Final = "gputopo-test-"  # the API server completes it
 
 
@@ -104,6 +96,13 @@ def _gpu_job() -> Document:
 
 
 def _pod(resource: str, scheduler_name: str, annotations: dict[str, str]) -> Document:
+    # Also complies with the Pod Security level restricted, which the namespace may enforce.
+    security = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
     container = {
         "name": "main",
         "image": "busybox",
@@ -111,7 +110,7 @@ def _pod(resource: str, scheduler_name: str, annotations: dict[str, str]) -> Doc
             "requests": {"cpu": "1m", "memory": "1Mi"},
             "limits": {resource: "1", "cpu": "1m", "memory": "1Mi"},
         },
-        "securityContext": SECURITY,
+        "securityContext": security,
     }
     return {
         "apiVersion": "v1",

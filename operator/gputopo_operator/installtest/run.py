@@ -9,7 +9,6 @@ from gputopo_kube.errors import ApiError, RejectedError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.installtest import components, dryruns
 from gputopo_operator.installtest.settings import InstallTestSettings
-from gputopo_operator.installtest.share_run import check_shares
 from gputopo_operator.installtest.topologies import judge_topologies
 from gputopo_operator.installtest.verdict import InstallCheck, InstallVerdict
 
@@ -34,7 +33,6 @@ def run_checks(api: SyncApi, settings: InstallTestSettings) -> list[InstallCheck
                 settings.namespace, settings.resource, settings.scheduler_name
             )
         ),
-        check_shares(api, settings, lambda run: _is_allowed(api, settings.namespace, run)),
     ]
 
 
@@ -70,13 +68,9 @@ def _check_topologies(api: SyncApi) -> InstallCheck:
         return InstallCheck("topologies", InstallVerdict.FAILED, f"cannot be listed: {error}")
 
 
-def _is_allowed(api: SyncApi, namespace: str, run: dryruns.DryRun) -> bool:
-    review = api.request("POST", _REVIEWS, dryruns.review(namespace, run))
-    return bool(review["status"]["allowed"])
-
-
 def _check_dry_run(api: SyncApi, namespace: str, run: dryruns.DryRun) -> InstallCheck:
-    if not _is_allowed(api, namespace, run):
+    review = api.request("POST", _REVIEWS, dryruns.review(namespace, run))
+    if not review["status"]["allowed"]:
         return dryruns.without_right(run)
     try:
         api.request("POST", run.path, run.body, query=dryruns.QUERY)

@@ -7,8 +7,6 @@ from pydantic import Field
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.runtime.settings import ProgramSettings, Seconds
 
-Sharing = Literal["Off", "Apart", "Together"]
-
 
 class InstallTestSettings(ProgramSettings):
     """The settings and their defaults."""
@@ -27,16 +25,5 @@ class InstallTestSettings(ProgramSettings):
     scheduler_name: Annotated[
         str, Field(min_length=1, description="schedulerName of pods with GPUs")
     ] = SCHEDULER_NAME
-    sharing: Annotated[
-        Sharing,
-        Field(
-            description="Together: two pods must get shares of one GPU; Apart: the settings of the "
-            "installation prefer shares of two GPUs; Off: pods share no GPUs"
-        ),
-    ] = "Off"
-    image: Annotated[str, Field(description="image of the pods that share a GPU")] = ""
-    share_seconds: Annotated[
-        Seconds, Field(description="longest time until a pod with a share of a GPU runs")
-    ] = 40.0
     timeout_seconds: Annotated[Seconds, Field(description="longest wait for one response")] = 10.0
     output: Annotated[Literal["table", "json"], Field(description="form of the results")] = "table"

@@ -24,9 +24,7 @@ def judge_topologies(topologies: Sequence[Document]) -> InstallCheck:
         )
         return InstallCheck(_NAME, InstallVerdict.SKIPPED, text)
     problems = [
-        f"{each['metadata']['name']}: {text}"
-        for each in topologies
-        if (text := why_not_ready(each))
+        f"{each['metadata']['name']}: {text}" for each in topologies if (text := _why(each))
     ]
     ready = len(topologies) - len(problems)
     gpus = [gpu for each in topologies for gpu in (each.get("status") or {}).get("gpus") or ()]
@@ -39,7 +37,7 @@ def judge_topologies(topologies: Sequence[Document]) -> InstallCheck:
     return InstallCheck(_NAME, InstallVerdict.PASSED if ready else InstallVerdict.FAILED, found)
 
 
-def why_not_ready(topology: Document) -> str:
+def _why(topology: Document) -> str:
     """Return why the agent of a node offers no GPUs; empty if it offers them."""
     conditions = (topology.get("status") or {}).get("conditions") or ()
     for each in conditions:
