@@ -17,10 +17,18 @@ from gputopo.runtime.settings import SettingsError
 from gputopo_kube.credentials import connected
 from gputopo_kube.errors import CredentialsError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller import admission_queue, profiling_queue, tuning_queue
+from gputopo_operator.controller import (
+    admission_queue,
+    ensemble_queue,
+    profiling_queue,
+    tuning_queue,
+)
 from gputopo_operator.controller.admission_api import AdmissionApi
 from gputopo_operator.controller.admission_queue import AdmissionQueue
 from gputopo_operator.controller.admitter import Admitter, no_joins
+from gputopo_operator.controller.ensemble_api import EnsembleApi
+from gputopo_operator.controller.ensemble_queue import EnsembleQueue
+from gputopo_operator.controller.ensemble_reconciler import EnsembleReconciler
 from gputopo_operator.controller.handlers import registry_for
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
@@ -50,7 +58,7 @@ if TYPE_CHECKING:
 PROFILE_WORKERS: Final = 2
 """GPUProfiles that are reconciled at the same time."""
 
-_QUEUES: Final = (admission_queue, profiling_queue, tuning_queue)
+_QUEUES: Final = (admission_queue, ensemble_queue, profiling_queue, tuning_queue)
 
 _log = logging.getLogger(__name__)
 
@@ -105,6 +113,8 @@ def _parts(
     admissions = _admissions(settings, connection, api, metrics, threads)
     resync = Resync(api, queues, reports, metrics, settings.namespace_names)
     registry = registry_for(queues, reports)
+    ensembles = _ensembles(settings, connection, api, reports, metrics, threads)
+    ensembles.watch(registry)
     profiling.watch(registry)
     tuning.watch(registry)
     loops = [
@@ -114,6 +124,8 @@ def _parts(
         profiling.run(),
         profiling.resync(),
         tuning.run(),
+        ensembles.run(),
+        ensembles.resync(),
     ]
     if settings.sharing_judge_seconds:
         judge = SharingJudge(SharingApi(connection), api, metrics, settings)
@@ -154,6 +166,19 @@ def _queues(
     )
     metrics.watch_queues(queues.jobs.__len__, queues.profiles.__len__)
     return queues
+
+
+def _ensembles(
+    settings: OperatorSettings,
+    connection: SyncApi,
+    api: JobApi,
+    reports: NodeReports,
+    metrics: OperatorMetrics,
+    threads: ThreadPoolExecutor,
+) -> EnsembleQueue:
+    lists = EnsembleApi(connection, settings.namespace_names, settings.scheduler_name)
+    reconciler = EnsembleReconciler(lists, api, reports, metrics.ensembles, settings.resource)
+    return EnsembleQueue(reconciler, lists, settings.resync_seconds, threads)
 
 
 def _admissions(

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from gputopo_kube.document import ObjectKey
+from gputopo_operator.ensemble_metrics import EnsembleMetrics
 from gputopo_operator.model import FailureKind
 from gputopo_operator.sizing_metrics import SizingMetrics
 
@@ -22,6 +23,7 @@ class OperatorMetrics:
 
     Attributes:
         sizing: the metrics about sizing running pods.
+        ensembles: the metrics about GPUEnsembles.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -89,6 +91,7 @@ class OperatorMetrics:
         for result in ("moved", "reported"):
             self._ended_sharings.labels(result)
         self.sizing = SizingMetrics(self.registry)
+        self.ensembles = EnsembleMetrics(self.registry)
         build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
         build.info({"version": version("gputopo"), "component": "operator"})
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
 from gputopo.api.profile import GPUProfileSpec, GPUProfileStatus
 from gputopo.api.topology import to_spec
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologySpec, GPUTopologyStatus
@@ -16,6 +17,8 @@ from gputopo_topologies.catalogue import named, names
 from support.crd_schemas import broken, instances, of_crd, of_model, root_schema
 
 PARTS: dict[str, tuple[type[BaseModel], str, str]] = {
+    "GPUEnsemble.spec": (GPUEnsembleSpec, "gpuensembles", "spec"),
+    "GPUEnsemble.status": (GPUEnsembleStatus, "gpuensembles", "status"),
     "GPUJob.spec": (GPUJobSpec, "gpujobs", "spec"),
     "GPUJob.status": (GPUJobStatus, "gpujobs", "status"),
     "GPUProfile.spec": (GPUProfileSpec, "gpuprofiles", "spec"),

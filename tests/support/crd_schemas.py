@@ -62,12 +62,13 @@ def _from_crd(schema: Mapping[str, Any]) -> Schema:
         common["type"] = INT_OR_STRING
     if any(rule["rule"] == "self == 1" for rule in schema.get("x-kubernetes-validations", [])):
         common["maximum"] = 1
-    if "properties" in schema:
-        common["properties"] = {
-            name: _from_crd(inner)
-            for name, inner in schema["properties"].items()
-            if not _is_to_come(inner)
-        }
+    properties = {
+        name: _from_crd(inner)
+        for name, inner in schema.get("properties", {}).items()
+        if not _is_to_come(inner)
+    }
+    if properties:
+        common["properties"] = properties
         common["required"] = sorted(schema.get("required", []))
         common.pop("default", None)
     if "items" in schema:

@@ -18,7 +18,11 @@ from gputopo_operator.model import ObjectEvent
 _GPUTOPO: Final = ("apis", GROUP, VERSION)
 _JOBS: Final = ("apis", "batch", "v1")
 _EVENTS: Final = ("apis", "events.k8s.io", "v1")
-_PLURALS: Final = {"GPUJob": "gpujobs", "GPUProfile": "gpuprofiles"}
+_PLURALS: Final = {
+    "GPUJob": "gpujobs",
+    "GPUProfile": "gpuprofiles",
+    "GPUEnsemble": "gpuensembles",
+}
 _NOTE_BYTES: Final = 1024
 """Longest note of an event that the API server accepts, in bytes and not in characters."""
 
@@ -97,8 +101,8 @@ class JobApi:
         """Change annotations of a pod through ``pods/status``, which needs no right on ``pods``."""
         self._patch(("api", "v1", "namespaces", key.namespace, "pods", key.name, "status"), patch)
 
-    def write_status(self, raw: Document, before: Document, after: Document) -> None:
-        """Change the status of a GPUJob or GPUProfile that has not changed since it was read.
+    def write_status(self, raw: Document, before: Document, after: Document) -> Document:
+        """Change the status of an object that has not changed since it was read; return it.
 
         Args:
             raw: the object that was read.
@@ -106,12 +110,12 @@ class JobApi:
             after: all fields of the new status.
         """
         change = merge_patch(before if raw.get("status") else {}, after)
-        self.patch_status(raw, identity(raw), change)
+        return self.patch_status(raw, identity(raw), change)
 
-    def patch_status(self, raw: Document, preconditions: Document, change: Document) -> None:
-        """Change the status of a GPUJob or GPUProfile by a merge patch."""
+    def patch_status(self, raw: Document, preconditions: Document, change: Document) -> Document:
+        """Change the status of a GPUJob, GPUProfile or GPUEnsemble by a merge patch; return it."""
         path = (*_objects(ObjectKey.of(raw), _PLURALS[raw["kind"]]), raw["metadata"]["name"])
-        self._patch((*path, "status"), {"metadata": preconditions, "status": change})
+        return self._patch((*path, "status"), {"metadata": preconditions, "status": change})
 
     def create_profile(self, key: ObjectKey) -> None:
         """Create an empty GPUProfile. Do nothing if a GPUProfile with this name exists."""
@@ -163,9 +167,9 @@ class JobApi:
             found = {"kind": regarding["kind"], "object": ObjectKey(namespace, name)}
             _log.warning("event not created %s", fields(event=event.reason, **found, reason=error))
 
-    def _patch(self, path: tuple[str, ...], patch: Document) -> None:
+    def _patch(self, path: tuple[str, ...], patch: Document) -> Document:
         try:
-            self._api.request("PATCH", path, patch)
+            return self._api.request("PATCH", path, patch)
         except NotFoundError as error:
             # The object of a patch was deleted since it was read. If the response to a POST is 404,
             # the kind or the namespace is missing, and a retry does not help.

@@ -3,7 +3,7 @@
 from typing import Final
 
 from gputopo.api.link_runs import LinksResult
-from gputopo.api.names import API_VERSION, JOB_LABEL, LINK_RESULT_ANNOTATION
+from gputopo.api.names import API_VERSION, ENSEMBLE_LABEL, JOB_LABEL, LINK_RESULT_ANNOTATION
 from gputopo.api.profile import GPUProfile
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_kube.document import Document
@@ -38,6 +38,9 @@ def child_job(
         SpecError: the template contradicts the spec of the GPUJob.
     """
     queue_labels = {k: v for k, v in job.labels.items() if k.startswith(_KUEUE_PREFIX)}
+    template = pod_template(job.key.name, spec, profile, defaults)
+    ensemble = {k: v for k, v in job.labels.items() if k == ENSEMBLE_LABEL}
+    template["metadata"]["labels"] |= ensemble
     child_spec: Document = {
         "parallelism": 1,
         "completions": 1,
@@ -47,7 +50,7 @@ def child_job(
         "podFailurePolicy": _failure_policy(),
         # With a queue label, the queue starts the Job.
         "suspend": spec.suspend or queued or QUEUE_LABEL in queue_labels,
-        "template": pod_template(job.key.name, spec, profile, defaults),
+        "template": template,
     }
     if spec.limits.active_deadline_seconds is not None:
         child_spec["activeDeadlineSeconds"] = spec.limits.active_deadline_seconds
@@ -57,7 +60,7 @@ def child_job(
         "metadata": {
             "name": job.key.name,
             "namespace": job.key.namespace,
-            "labels": {**queue_labels, JOB_LABEL: job.key.name},
+            "labels": {**queue_labels, **ensemble, JOB_LABEL: job.key.name},
             **({"annotations": {LINK_RESULT_ANNOTATION: links.dump()}} if links else {}),
             "ownerReferences": [_owner_reference(job)],
         },

@@ -44,10 +44,19 @@ def without_nodes(affinity: Document | None, nodes: Sequence[str]) -> Document:
     The API server accepts only one name in each requirement, so each node has its own requirement.
     A term without requirements matches no node, so it must not get any.
     """
+    fields = [{"key": _NODE_NAME_FIELD, "operator": "NotIn", "values": [name]} for name in nodes]
+    return _required(affinity, fields)
+
+
+def only_node(affinity: Document | None, node: str) -> Document:
+    """Return a node affinity that permits only this node, and that only if it did so before."""
+    return _required(affinity, [{"key": _NODE_NAME_FIELD, "operator": "In", "values": [node]}])
+
+
+def _required(affinity: Document | None, fields: Sequence[Document]) -> Document:
     changed = copy.deepcopy(affinity or {})
     node_affinity = changed.get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    fields = [{"key": _NODE_NAME_FIELD, "operator": "NotIn", "values": [name]} for name in nodes]
     terms = [_with_fields(term, fields) for term in required.get("nodeSelectorTerms") or ()]
     node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {
         "nodeSelectorTerms": terms or [{"matchFields": fields}]

@@ -14,6 +14,15 @@ SCHEDULER_NAME: Final = "gputopo"
 JOB_LABEL: Final = "gputopo.io/job"
 """Label of a child Job and its Pods: the name of their GPUJob."""
 
+ENSEMBLE_LABEL: Final = "gputopo.io/ensemble"
+"""Label of the objects that the operator creates for a GPUEnsemble, and of their pods: its name."""
+
+ENSEMBLE_MEMBER_LABEL: Final = "gputopo.io/ensemble-member"
+"""Label of the GPUJob of a member: the name of the member."""
+
+ENSEMBLE_NODE_ANNOTATION: Final = "gputopo.io/ensemble-node"
+"""Annotation of the GPUJob of a member: the node that the operator has planned for it."""
+
 # Set on a pod by the user, or by the operator for a GPUJob.
 PATTERN_ANNOTATION: Final = "gputopo.io/pattern"
 EDGES_ANNOTATION: Final = "gputopo.io/edges"

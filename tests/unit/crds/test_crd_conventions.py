@@ -7,7 +7,7 @@ import pytest
 
 from support.crd_schemas import crd, root_schema
 
-PLURALS = ("gpujobs", "gpuprofiles", "gputopologies")
+PLURALS = ("gpuensembles", "gpujobs", "gpuprofiles", "gputopologies")
 AS_KUBELET_WRITES = {".status.alignment.policy", ".status.alignment.scope"}
 """Fields with the words of a KubeletConfiguration, so that people can compare the two."""
 

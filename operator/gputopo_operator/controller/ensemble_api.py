@@ -1,0 +1,59 @@
+"""The operator's requests to the API server for GPUEnsembles."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from gputopo.api.names import ENSEMBLE_LABEL, GROUP, VERSION
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_operator.controller.admission_api import AdmissionApi
+from gputopo_operator.ensembles import JobDeletion
+
+_GPUTOPO: Final = ("apis", GROUP, VERSION)
+
+
+class EnsembleApi(AdmissionApi):
+    """Reads GPUEnsembles and the GPUJobs of their members, and creates and deletes these GPUJobs.
+
+    Any thread may call the methods. Errors are those of ``JobApi``.
+    """
+
+    def ensemble(self, key: ObjectKey) -> Document | None:
+        """Return the GPUEnsemble; None if it does not exist."""
+        return self._api.find(*_path(key.namespace, "gpuensembles"), key.name)
+
+    def ensemble_keys(self) -> Iterator[ObjectKey]:
+        """Yield the keys of all GPUEnsembles."""
+        return (ObjectKey.of(each) for each in self._each(_GPUTOPO, "gpuensembles"))
+
+    def member_jobs(self) -> list[Document]:
+        """Return the GPUJobs of the members of all ensembles."""
+        return [*self._each(_GPUTOPO, "gpujobs", ENSEMBLE_LABEL)]
+
+    def member_children(self) -> list[Document]:
+        """Return the batch/v1 Jobs of the GPUJobs of all members."""
+        return [*self._each(("apis", "batch", "v1"), "jobs", ENSEMBLE_LABEL)]
+
+    def create_gpu_job(self, manifest: Document) -> None:
+        """Create a GPUJob. The API server rejects unknown and duplicate fields."""
+        path = _path(manifest["metadata"]["namespace"], "gpujobs")
+        self._api.request("POST", path, manifest, {"fieldValidation": "Strict"})
+
+    def delete_gpu_job(self, deletion: JobDeletion) -> None:
+        """Delete a GPUJob if it still has this UID; Kubernetes then deletes its Job and pod.
+
+        Raises:
+            NotFoundError: it does not exist.
+            ConflictError: it has another UID.
+        """
+        path = (*_path(deletion.key.namespace, "gpujobs"), deletion.key.name)
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": deletion.uid},
+            "propagationPolicy": "Background",
+        }
+        self._api.request("DELETE", path, options)
+
+
+def _path(namespace: str, plural: str) -> tuple[str, ...]:
+    return (*_GPUTOPO, "namespaces", namespace, plural)

@@ -1,0 +1,76 @@
+"""The work queue of the GPUEnsembles."""
+
+import asyncio
+import logging
+from concurrent.futures import Executor
+from typing import Final
+
+import kopf
+
+from gputopo.api.names import ENSEMBLE_LABEL, GROUP, VERSION
+from gputopo.runtime.log import fields
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.errors import ApiError
+from gputopo_operator.controller.ensemble_api import EnsembleApi
+from gputopo_operator.controller.ensemble_reconciler import EnsembleReconciler
+from gputopo_operator.controller.work_queue import queue_in_threads
+
+WORKERS: Final = 1
+"""One worker, so that no two ensembles plan with the same free GPUs."""
+
+GATHER_SECONDS: Final = 0.5
+"""Time between an event and the decision. The pods of a flotilla start at the same time."""
+
+_log = logging.getLogger(__name__)
+
+
+class EnsembleQueue:
+    """Calls the reconciler for GPUEnsembles whose objects have changed, and periodically."""
+
+    def __init__(
+        self,
+        reconciler: EnsembleReconciler,
+        api: EnsembleApi,
+        resync_seconds: float,
+        threads: Executor,
+    ) -> None:
+        self._queue = queue_in_threads(reconciler.reconcile, threads)
+        self._api = api
+        self._resync_seconds = resync_seconds
+
+    def watch(self, registry: kopf.OperatorRegistry) -> None:
+        """Register the watches of GPUEnsembles and of the GPUJobs of their members."""
+
+        @kopf.on.event(GROUP, VERSION, "gpuensembles", registry=registry)
+        async def ensemble_changed(
+            event: kopf.RawEvent, namespace: str | None, name: str, **_: object
+        ) -> None:
+            key = ObjectKey(namespace or "", name)
+            if event["type"] == "MODIFIED":  # most often by the operator's own status
+                self._queue.add_later(key, GATHER_SECONDS)
+            else:
+                self._queue.add(key)
+
+        @kopf.on.event(
+            GROUP, VERSION, "gpujobs", labels={ENSEMBLE_LABEL: kopf.PRESENT}, registry=registry
+        )
+        async def member_changed(namespace: str | None, labels: kopf.Labels, **_: object) -> None:
+            self._queue.add_later(
+                ObjectKey(namespace or "", labels[ENSEMBLE_LABEL]), GATHER_SECONDS
+            )
+
+    async def run(self) -> None:
+        """Reconcile GPUEnsembles until cancelled."""
+        await self._queue.run(WORKERS)
+
+    async def resync(self) -> None:
+        """Add all GPUEnsembles, periodically until cancelled."""
+        while True:
+            await asyncio.sleep(self._resync_seconds)
+            try:
+                keys = await asyncio.to_thread(lambda: [*self._api.ensemble_keys()])
+            except ApiError as error:
+                _log.warning("ensembles not listed %s", fields(reason=error))
+                continue
+            for key in keys:
+                self._queue.add(key)

@@ -1,0 +1,194 @@
+"""Reconciles one GPUEnsemble: reads its state, calls the decision and carries out the writes.
+
+One worker calls this module for all ensembles of the installation, so no two ensembles plan with
+the same free GPUs at the same time.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Final
+
+from gputopo.api.profile import Measurement, ScalingFact
+from gputopo.runtime.log import fields
+from gputopo.runtime.times import utc_now
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.errors import ConflictError, DeniedError, NotFoundError
+from gputopo_operator.controller.ensemble_api import EnsembleApi
+from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.queue_nodes import QueueNodes
+from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.decision.ensemble.decide import decide_ensemble
+from gputopo_operator.decision.ensemble.inputs import EnsembleObjects, ensemble_input
+from gputopo_operator.decision.ensemble.members import name_taken
+from gputopo_operator.ensemble_metrics import EnsembleMetrics
+from gputopo_operator.ensembles import Ensemble, EnsembleInput, EnsembleWrites
+from gputopo_operator.parse_ensembles import (
+    parse_ensemble,
+    parse_member_jobs,
+    parse_remains,
+    parse_scaling,
+)
+from gputopo_operator.parse_queue import parse_gpu_pods
+
+NODES_SECONDS: Final = 5.0
+"""For how long the operator uses what it has read of all nodes. A GPUTopology has 25 kB."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rejections:
+    errors: Mapping[str, str]
+    for_good: frozenset[str]
+
+
+class EnsembleReconciler:
+    """Reconciles GPUEnsembles. Its methods block; call ``reconcile`` in one thread only."""
+
+    def __init__(
+        self,
+        api: EnsembleApi,
+        objects: JobApi,
+        reports: NodeReports,
+        metrics: EnsembleMetrics,
+        resource: str,
+        clock: Callable[[], str] = utc_now,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Read rates from ``reports``; ``resource`` is the extended resource that counts GPUs."""
+        self._api = api
+        self._objects = objects
+        self._reports = reports
+        self._metrics = metrics
+        self._resource = resource
+        self._clock = clock
+        self._monotonic = monotonic
+        self._nodes = QueueNodes()
+        self._nodes_until = 0.0
+
+    def reconcile(self, key: ObjectKey) -> float | None:
+        """Reconcile one GPUEnsemble. Return the seconds until the next one is due, or None.
+
+        Raises:
+            ApiError: a request failed; the caller tries again later.
+        """
+        raw = self._api.ensemble(key)
+        if raw is None:
+            self._metrics.drop(key)
+            return None
+        try:
+            return self._reconcile(raw)
+        except (ConflictError, NotFoundError) as error:
+            _log.debug("write conflict, trying again %s", fields(gpuensemble=key, reason=error))
+            return CONFLICT_DELAY_SECONDS
+
+    def _reconcile(self, raw: Document) -> float | None:
+        ensemble = parse_ensemble(raw)
+        if ensemble.deleting or ensemble.status.phase in {"Succeeded", "Failed"}:
+            self._metrics.show(ensemble.key, ensemble.status)
+            return None
+        found = self._read(ensemble)
+        writes = decide_ensemble(found)
+        raw = self._write_status(raw, ensemble, writes)
+        rejections = self._carry_out(writes)
+        self._report(raw, writes, found.now)
+        status = writes.status or ensemble.status
+        if rejections.errors:
+            rejected = replace(
+                found,
+                ensemble=replace(ensemble, status=status),
+                errors=rejections.errors,
+                rejected=rejections.for_good,
+            )
+            writes = decide_ensemble(rejected)
+            self._report(self._write_status(raw, rejected.ensemble, writes), writes, found.now)
+            status = writes.status or status
+        self._metrics.show(ensemble.key, status)
+        return writes.recheck_after_seconds
+
+    def _read(self, ensemble: Ensemble) -> EnsembleInput:
+        # Pods are read first, then Jobs, then GPUJobs: a pod never lacks its owners because of a
+        # member that started meanwhile.
+        pods = self._api.pods()
+        children = self._api.member_children()
+        jobs = self._api.member_jobs()
+        by_ensemble = parse_member_jobs(jobs, pods)
+        uids = {
+            ObjectKey.of(job): str(job["metadata"]["uid"])
+            for job in jobs
+            if "deletionTimestamp" not in job["metadata"]
+        }
+        self._read_nodes()
+        objects = EnsembleObjects(
+            jobs=by_ensemble,
+            remains=parse_remains(children, pods, uids),
+            pods=parse_gpu_pods(pods, self._resource),
+            nodes=self._nodes.gpus.values(),
+            rules=self._nodes.rules.values(),
+            facts=self._read_facts(ensemble),
+            measured=self._measured(),
+        )
+        return ensemble_input(ensemble, objects, self._clock())
+
+    def _read_nodes(self) -> None:
+        if self._monotonic() < self._nodes_until:
+            return
+        self._nodes.gpus.replace_all(self._objects.topologies())
+        self._nodes.rules.replace_all(self._objects.nodes())
+        self._nodes_until = self._monotonic() + NODES_SECONDS
+
+    def _read_facts(self, ensemble: Ensemble) -> dict[str, tuple[ScalingFact, ...]]:
+        members = ensemble.spec.members if ensemble.spec else []
+        facts = {}
+        for name in sorted({each.profile for each in members if each.profile}):
+            raw = self._objects.profile(ObjectKey(ensemble.key.namespace, name))
+            facts[name] = parse_scaling(raw) if raw is not None else ()
+        return facts
+
+    def _measured(self) -> dict[str, Measurement]:
+        measured: dict[str, Measurement] = {}
+        for node in self._reports.nodes():
+            measured |= self._reports.measured(node)
+        return measured
+
+    def _write_status(self, raw: Document, ensemble: Ensemble, writes: EnsembleWrites) -> Document:
+        """Write the status; return the object with its new resource version."""
+        if writes.status is None:
+            return raw
+        before = ensemble.status.to_json() if raw.get("status") else {}
+        after = self._objects.write_status(raw, before, writes.status.to_json())
+        _log.info("status written %s", fields(gpuensemble=ensemble.key, phase=writes.status.phase))
+        return after
+
+    def _carry_out(self, writes: EnsembleWrites) -> _Rejections:
+        """Delete and create the GPUJobs; return the messages about rejected ones, by member."""
+        for deletion in writes.delete:
+            self._api.delete_gpu_job(deletion)
+            _log.info("member stopped %s", fields(gpujob=deletion.key))
+        errors: dict[str, str] = {}
+        for_good = set[str]()
+        for member, manifest in writes.create.items():
+            name = manifest["metadata"]["name"]
+            try:
+                self._api.create_gpu_job(manifest)
+            except ConflictError:
+                errors[member] = name_taken(name)
+            except DeniedError as error:
+                errors[member] = f"GPUJob {name} was rejected: {error.message}"
+                if error.status != HTTPStatus.FORBIDDEN:
+                    for_good.add(member)
+            else:
+                gpus = manifest["spec"]["gpusPerReplica"]
+                _log.info("member started %s", fields(gpujob=name, gpus=gpus))
+        return _Rejections(errors, frozenset(for_good))
+
+    def _report(self, raw: Document, writes: EnsembleWrites, now: str) -> None:
+        for event in writes.events:
+            self._objects.create_event(raw, event, now)
+        plan = writes.status.plan if writes.status else None
+        if plan is not None and plan.time == now:
+            self._metrics.count_plan()

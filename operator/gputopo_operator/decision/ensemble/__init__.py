@@ -1,0 +1,1 @@
+"""Decides about GPUEnsembles: which members train now, with how many GPUs, on which nodes."""

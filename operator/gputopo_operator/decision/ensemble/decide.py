@@ -1,0 +1,97 @@
+"""Decides which writes one GPUEnsemble needs; the pure function ``decide_ensemble``.
+
+The decision is level-triggered: it depends on the objects, not on the event that caused it. The
+only thing it remembers is the plan, in the status.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
+from gputopo_kube.document import ObjectKey
+from gputopo_operator.decision.conditions import updated_conditions
+from gputopo_operator.decision.ensemble.conditions import phase_of, refused
+from gputopo_operator.decision.ensemble.job import member_job
+from gputopo_operator.decision.ensemble.members import MemberState, member_states
+from gputopo_operator.decision.ensemble.plans import EnsembleChanges, changes_of
+from gputopo_operator.decision.ensemble.status import ensemble_events, ensemble_status
+from gputopo_operator.ensembles import EnsembleInput, EnsembleWrites, JobDeletion
+
+RECHECK_SECONDS: Final = 10.0
+"""Interval while members have not ended: other pods and measured rates cause no event."""
+
+REJECTED_RECHECK_SECONDS: Final = 60.0
+
+
+def decide_ensemble(found: EnsembleInput) -> EnsembleWrites:
+    """Return the writes that a GPUEnsemble needs now."""
+    ensemble = found.ensemble
+    if ensemble.deleting or ensemble.status.phase in {"Succeeded", "Failed"}:
+        return EnsembleWrites()
+    if ensemble.spec is None:
+        return _refused(found)
+    members = member_states(found, ensemble.spec)
+    changes = _changes(found, ensemble.spec, members)
+    status = ensemble_status(found, ensemble.spec, members, changes)
+    specs = {member.name: member.spec for member in members}
+    return EnsembleWrites(
+        status=None if status == ensemble.status else status,
+        delete=_deletions(found, members, changes),
+        create={
+            each.member: member_job(ensemble, specs[each.member], each.gpus, each.nodes[0].name)
+            for each in changes.start
+        },
+        events=ensemble_events(found, status, changes),
+        recheck_after_seconds=_recheck_after_seconds(found, status, changes),
+    )
+
+
+def _changes(
+    found: EnsembleInput, spec: GPUEnsembleSpec, members: Sequence[MemberState]
+) -> EnsembleChanges:
+    if not spec.suspend:
+        return changes_of(found, spec, members)
+    live = [each for each in members if each.phase in {"Starting", "Running"}]
+    return EnsembleChanges(stop={each.name: "the ensemble was suspended" for each in live})
+
+
+def _deletions(
+    found: EnsembleInput, members: Sequence[MemberState], changes: EnsembleChanges
+) -> tuple[JobDeletion, ...]:
+    namespace = found.ensemble.key.namespace
+    return tuple(
+        JobDeletion(ObjectKey(namespace, each.job.name), each.job.uid)
+        for each in members
+        if each.name in changes.stop and each.job is not None
+    )
+
+
+def _refused(found: EnsembleInput) -> EnsembleWrites:
+    """Return the status of an ensemble whose spec is not valid. Its members go on."""
+    ensemble, before = found.ensemble, found.ensemble.status
+    conditions = updated_conditions(
+        before.conditions,
+        refused(ensemble.spec_error),
+        generation=ensemble.generation,
+        now=found.now,
+    )
+    after = before.model_copy(
+        update={
+            "observed_generation": ensemble.generation,
+            "phase": phase_of(conditions),
+            "conditions": conditions,
+        }
+    )
+    events = ensemble_events(found, after, EnsembleChanges())
+    return EnsembleWrites(status=None if after == before else after, events=events)
+
+
+def _recheck_after_seconds(
+    found: EnsembleInput, status: GPUEnsembleStatus, changes: EnsembleChanges
+) -> float | None:
+    if status.phase in {"Succeeded", "Failed"}:
+        return None
+    if found.errors:
+        return REJECTED_RECHECK_SECONDS
+    wait = changes.waits_seconds
+    return RECHECK_SECONDS if wait is None else min(RECHECK_SECONDS, max(1.0, wait))

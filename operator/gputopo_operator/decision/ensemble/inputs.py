@@ -1,0 +1,75 @@
+"""Builds the input of a decision about one GPUEnsemble from the objects of the cluster."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gputopo.api.profile import Measurement, ScalingFact
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_operator.decision.ensemble.job import member_job_name
+from gputopo_operator.decision.ensemble.nodes import own_pods, usable_nodes
+from gputopo_operator.ensembles import ClusterGpus, Ensemble, EnsembleInput, MemberJob
+from gputopo_operator.queued import GpuPod, NodeGpus
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleObjects:
+    """The parsed objects of the cluster.
+
+    Attributes:
+        jobs: the GPUJobs of all ensembles, by ensemble and name of the member.
+        remains: what still exists of earlier GPUJobs, by their namespace and name.
+        pods: the pods of all namespaces that request GPUs and have not ended.
+        nodes: GPUs by name of the node.
+        rules: name, labels and taints of each Node.
+        facts: measured rates by GPUProfile of the ensemble.
+        measured: newest measurements of all nodes, by UID of the pod.
+    """
+
+    jobs: Mapping[ObjectKey, Mapping[str, MemberJob]]
+    remains: Mapping[ObjectKey, str]
+    pods: Sequence[GpuPod]
+    nodes: Mapping[str, NodeGpus]
+    rules: Mapping[str, Document]
+    facts: Mapping[str, Sequence[ScalingFact]]
+    measured: Mapping[str, Measurement]
+
+
+def ensemble_input(ensemble: Ensemble, objects: EnsembleObjects, now: str) -> EnsembleInput:
+    """Return the input of the decision; ``now`` is an RFC 3339 time."""
+    jobs, spec = objects.jobs.get(ensemble.key, {}), ensemble.spec
+    reserved = _reserved(objects.jobs, ensemble.key)
+    cluster = ClusterGpus(objects.nodes, objects.rules, objects.pods, reserved)
+    names = {
+        member.name: ObjectKey(
+            ensemble.key.namespace, member_job_name(ensemble.key.name, member.name)
+        )
+        for member in (spec.members if spec else ())
+    }
+    own = own_pods(ensemble, jobs)
+    return EnsembleInput(
+        ensemble=ensemble,
+        jobs=jobs,
+        remains={
+            name: objects.remains[key] for name, key in names.items() if key in objects.remains
+        },
+        facts=objects.facts,
+        measured=objects.measured,
+        nodes=usable_nodes(cluster, spec, own) if spec else (),
+        now=now,
+    )
+
+
+def _reserved(
+    jobs: Mapping[ObjectKey, Mapping[str, MemberJob]], ensemble: ObjectKey
+) -> dict[str, int]:
+    """Return the GPUs of each node that are planned for members of other ensembles.
+
+    Only members whose pods are not bound count here; bound pods use their GPUs.
+    """
+    reserved: dict[str, int] = {}
+    for key, members in jobs.items():
+        for job in members.values() if key != ensemble else ():
+            bound = job.pod is not None and job.pod.node is not None
+            if job.node and not bound and not job.deleting and job.result is None:
+                reserved[job.node] = reserved.get(job.node, 0) + job.gpus
+    return reserved

@@ -1,0 +1,194 @@
+"""Derives the state of each member from its GPUJob, its pod and the former status."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gputopo.api.ensemble import (
+    EnsembleMemberSpec,
+    EnsembleMemberStatus,
+    GPUEnsembleSpec,
+    MemberPhase,
+)
+from gputopo.ensemble.model import EnsembleMember, MemberPlacement, NodeGpuCount
+from gputopo.ensemble.rates import MemberRates
+from gputopo.runtime.times import unix_seconds
+from gputopo_operator.decision.ensemble.rates import (
+    MICRO,
+    known_rates,
+    measured_items,
+    total_items,
+    with_measured,
+)
+from gputopo_operator.ensembles import EnsembleInput, MemberJob
+
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+_LARGEST: Final = 2**53 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class MemberState:
+    """A member of an ensemble.
+
+    Attributes:
+        before: its status before this decision.
+        job: its GPUJob; None if there is none that the ensemble owns.
+        message: what it waits for, or why it has failed.
+        free_to_start: whether its GPUJob can be created now.
+        rates: known rates, corrected by the measured one.
+        measured: measured items per second of its pod; None if unknown.
+        items_done: items of all its pods.
+        earlier_items: those of its earlier pods.
+        total: items until it ends; None if unknown.
+    """
+
+    spec: EnsembleMemberSpec
+    before: EnsembleMemberStatus
+    job: MemberJob | None
+    phase: MemberPhase
+    message: str
+    free_to_start: bool
+    rates: MemberRates | None
+    measured: float | None
+    items_done: int
+    earlier_items: int
+    total: int | None
+
+    @property
+    def name(self) -> str:
+        """Name of the member."""
+        return self.spec.name
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has succeeded, or failed for good."""
+        return self.phase in ENDED
+
+    @property
+    def bound(self) -> bool:
+        """Whether its pod is on a node, and is not being deleted."""
+        pod = self.job.pod if self.job else None
+        return pod is not None and pod.node is not None and not pod.deleting
+
+    @property
+    def node(self) -> str | None:
+        """Node of its pod, or the planned one."""
+        if self.job is None:
+            return None
+        return (self.job.pod.node if self.job.pod else None) or self.job.node
+
+    @property
+    def placement(self) -> MemberPlacement:
+        """The GPUs of its GPUJob; on no node if the node is unknown."""
+        gpus = self.job.gpus if self.job else 0
+        nodes = (NodeGpuCount(self.node, gpus),) if self.node else ()
+        return MemberPlacement(self.name, nodes)
+
+    @property
+    def planned(self) -> EnsembleMember:
+        """The member as the planner needs it."""
+        left = None if self.total is None else float(max(0, self.total - self.items_done))
+        rates, gpus = self.rates, self.placement.gpus
+        if self.job is not None and rates and not rates.least <= gpus <= rates.most:
+            rates = None
+        return EnsembleMember(self.name, rates, left, self.spec.max_gpus)
+
+
+def member_states(found: EnsembleInput, spec: GPUEnsembleSpec) -> tuple[MemberState, ...]:
+    """Return all members in the order of the spec."""
+    before = {each.name: each for each in found.ensemble.status.members}
+    return tuple(_member(found, spec, member, before) for member in spec.members)
+
+
+def _member(
+    found: EnsembleInput,
+    spec: GPUEnsembleSpec,
+    member: EnsembleMemberSpec,
+    known: Mapping[str, EnsembleMemberStatus],
+) -> MemberState:
+    before = known.get(member.name) or EnsembleMemberStatus(name=member.name, phase="Waiting")
+    job = found.jobs.get(member.name)
+    phase, message, free = _phase(found, member.name, before, job)
+    if job is not None and job.owner_uid != found.ensemble.uid:
+        job = None
+    pod = job.pod if job else None
+    measured = measured_items(member, found.measured.get(pod.uid)) if pod and job else None
+    earlier, done = _items(spec, before, job, measured, found.now)
+    rates = known_rates(member, found.facts.get(member.profile or "", ()))
+    if job is not None:
+        most, planned = spec.rate_difference_percent / 100, (before.planned or 0) / MICRO
+        # While the rate is not steady, that of the plan stays right.
+        last = measured or (planned if before.gpus == job.gpus and planned else None)
+        rates = with_measured(rates, job.gpus, last, most)
+    return MemberState(
+        spec=member,
+        before=before,
+        job=job,
+        phase=phase,
+        message=message,
+        free_to_start=free,
+        rates=rates,
+        measured=measured,
+        items_done=done,
+        earlier_items=earlier,
+        total=total_items(member, spec),
+    )
+
+
+def _phase(
+    found: EnsembleInput, name: str, before: EnsembleMemberStatus, job: MemberJob | None
+) -> tuple[MemberPhase, str, bool]:
+    """Return phase and message, and whether the GPUJob can be created now."""
+    if before.phase in ENDED:
+        return before.phase, before.message, False
+    if name in found.rejected:
+        return "Failed", found.errors[name], False
+    remains = found.remains.get(name, "")
+    if job is None:
+        error = found.errors.get(name, "")
+        return ("Stopping", remains, False) if remains else ("Waiting", error, not error)
+    if job.owner_uid != found.ensemble.uid:
+        return "Waiting", name_taken(job.name), False
+    return *_phase_of_job(job, remains), False
+
+
+def name_taken(job: str) -> str:
+    """Return the message about a GPUJob of another owner with the name of a member's GPUJob."""
+    return (
+        f"GPUJob {job} exists, but this GPUEnsemble does not own it; delete that GPUJob, or create "
+        "the GPUEnsemble with another name"
+    )
+
+
+def _phase_of_job(job: MemberJob, remains: str) -> tuple[MemberPhase, str]:
+    if job.result is not None:
+        failure = f"{job.result.reason}: {job.result.message}"
+        return ("Succeeded", "") if job.result.succeeded else ("Failed", failure)
+    if job.deleting:
+        return "Stopping", remains or f"GPUJob {job.name} is being deleted"
+    running = job.pod is not None and job.pod.running and not job.pod.deleting
+    return ("Running", "") if running else ("Starting", job.message)
+
+
+def _items(
+    spec: GPUEnsembleSpec,
+    before: EnsembleMemberStatus,
+    job: MemberJob | None,
+    measured: float | None,
+    now: str,
+) -> tuple[int, int]:
+    """Return the items of earlier pods, and those of all pods.
+
+    The items of a pod are its measured rate times its running time. A new pod continues where the
+    former one was if the template restarts from a checkpoint; otherwise, it begins again.
+    """
+    pod = job.pod if job else None
+    earlier, done = before.earlier_items, before.items_done
+    if pod is None:
+        return earlier, done
+    if before.pod_uid not in {None, pod.uid}:
+        earlier = done = before.items_done if spec.restarts == "FromCheckpoint" else 0
+    started, at = unix_seconds(pod.started), unix_seconds(now)
+    if measured is None or started is None or at is None:
+        return earlier, done
+    return earlier, min(_LARGEST, earlier + round(measured * max(0.0, at - started)))

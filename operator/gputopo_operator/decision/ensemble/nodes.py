@@ -1,0 +1,80 @@
+"""Computes which GPUs an ensemble can use: those that are free, and those of its own members."""
+
+from collections.abc import Collection, Mapping
+
+from gputopo.api.ensemble import GPUEnsembleSpec
+from gputopo.ensemble.model import NodeGpuCount
+from gputopo_kube.node_match import is_permitted, pod_rules
+from gputopo_operator.ensembles import ClusterGpus, Ensemble, MemberJob
+
+LONGEST_TEXT = 4096
+
+
+def usable_nodes(
+    cluster: ClusterGpus, spec: GPUEnsembleSpec, own_pods: Collection[str]
+) -> tuple[NodeGpuCount, ...]:
+    """Return the nodes that all members may use, each with the GPUs that the ensemble can use.
+
+    A pod uses GPUs from its Binding until the agent reports that its GPUs are free. GPUs that are
+    planned for members of other ensembles count as used.
+
+    Args:
+        cluster: the GPUs and pods of all nodes.
+        spec: spec of the ensemble; node selectors, node affinities and tolerations of its members
+            decide which nodes they may use.
+        own_pods: UIDs of the pods of the members that keep their GPUs.
+    """
+    listed = {pod.uid for pod in cluster.pods}
+    used = dict(cluster.reserved)
+    for pod in cluster.pods:
+        if pod.node is not None and pod.uid not in own_pods:
+            used[pod.node] = used.get(pod.node, 0) + pod.gpus
+    found = []
+    for name in _permitted(cluster, spec):
+        node = cluster.nodes[name]
+        unlisted = sum(gpus for uid, gpus in node.used.items() if uid not in listed | {*own_pods})
+        free = node.healthy - used.get(name, 0) - unlisted
+        found.append(NodeGpuCount(name, max(0, free)))
+    return tuple(found)
+
+
+def own_pods(ensemble: Ensemble, jobs: Mapping[str, MemberJob]) -> frozenset[str]:
+    """Return the UIDs of the pods whose GPUs the ensemble can use.
+
+    These are the pods of its members, also those that have just ended: the agent reports their GPUs
+    as free a few seconds later. A pod that is being deleted is not among them, because this can
+    take any time.
+    """
+    owned = {name: job for name, job in jobs.items() if job.owner_uid == ensemble.uid}
+    live = {job.pod.uid for job in owned.values() if job.pod and not job.deleting}
+    ended = {
+        each.pod_uid
+        for each in ensemble.status.members
+        if each.pod_uid and (job := owned.get(each.name)) and job.result and not job.deleting
+    }
+    return frozenset(live | ended)
+
+
+def _permitted(cluster: ClusterGpus, spec: GPUEnsembleSpec) -> list[str]:
+    """Return the names of the nodes that all members may use, sorted."""
+    rules = []
+    for member in spec.members:
+        pod = (member.job_template.spec.get("template") or {}).get("spec")
+        wanted = pod_rules(pod if isinstance(pod, dict) else {})
+        if wanted not in rules:
+            rules.append(wanted)
+    return [
+        name
+        for name in sorted(cluster.nodes)
+        if name in cluster.rules and all(is_permitted(each, cluster.rules[name]) for each in rules)
+    ]
+
+
+def nodes_text(nodes: Collection[NodeGpuCount]) -> str:
+    """Return the GPUs of the nodes as text, for comparison and for people.
+
+    >>> nodes_text([NodeGpuCount("n1", 8), NodeGpuCount("n2", 0)])
+    'n1: 8, n2: 0'
+    """
+    text = ", ".join(f"{node.name}: {node.gpus}" for node in nodes)
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."

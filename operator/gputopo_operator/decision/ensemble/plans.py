@@ -1,0 +1,320 @@
+"""Decides when the members of an ensemble are planned again, and which of them start and stop.
+
+The plan is stored in the status before it is carried out. So an operator that is killed continues
+with the same plan.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import isfinite
+from typing import Final
+
+from gputopo.api.ensemble import EnsemblePlanStatus, GPUEnsembleSpec
+from gputopo.ensemble.flotilla import Flotilla, FlotillaMember
+from gputopo.ensemble.model import (
+    EnsembleSettings,
+    MemberPlacement,
+    NodeGpuCount,
+    PaceMeasure,
+)
+from gputopo.ensemble.replan import NewPlan, WrongRate
+from gputopo.ensemble.starts import members_to_start
+from gputopo_operator.decision.conditions import truncated
+from gputopo_operator.decision.ensemble.fill import new_plan
+from gputopo_operator.decision.ensemble.members import MemberState
+from gputopo_operator.decision.ensemble.nodes import nodes_text
+from gputopo_operator.decision.ensemble.rates import MICRO
+from gputopo_operator.ensembles import EnsembleInput
+
+PATIENCE_SECONDS: Final = 30.0
+"""For how long a member waits for GPUs of its planned node that other pods use.
+
+Without this time, a pod that has just ended would withdraw the member: its GPUs are used until the
+agent reports that they are free."""
+
+_LARGEST: Final = 2**53 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMember:
+    """What the plan says about a member that has not ended.
+
+    Attributes:
+        flotilla: None if the member is in none.
+        rate: planned items per second; None if unknown.
+        reason: why it has not the GPUs that its pace needs, or is in no flotilla; empty otherwise.
+    """
+
+    flotilla: int | None = None
+    gpus: int | None = None
+    rate: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleChanges:
+    """The plan, and what it changes now.
+
+    Attributes:
+        plan: None while the ensemble is suspended.
+        members: members that have not ended.
+        stop: GPUJobs to delete, with the reason.
+        start: GPUJobs to create.
+        wrong: measured rates that differ too much from the planned ones.
+        waits_seconds: time until a member is withdrawn that waits for GPUs; None if none waits.
+    """
+
+    plan: EnsemblePlanStatus | None = None
+    members: Mapping[str, PlannedMember] = field(default_factory=dict)
+    stop: Mapping[str, str] = field(default_factory=dict)
+    start: tuple[MemberPlacement, ...] = ()
+    wrong: tuple[WrongRate, ...] = ()
+    waits_seconds: float | None = None
+
+
+def settings_of(spec: GPUEnsembleSpec) -> EnsembleSettings:
+    """Return the settings of the planner."""
+    default = EnsembleSettings()
+    percent = spec.spread_percent
+    return EnsembleSettings(
+        max_gpus=spec.max_gpus,
+        max_gpus_per_member=spec.max_gpus_per_member,
+        spread=default.spread if percent is None else percent / 100,
+        pace=PaceMeasure(spec.pace),
+        rate_difference=spec.rate_difference_percent / 100,
+        restarts=spec.restarts == "FromCheckpoint",
+        restart_seconds=float(spec.restart_seconds),
+    )
+
+
+def changes_of(
+    found: EnsembleInput, spec: GPUEnsembleSpec, members: Sequence[MemberState]
+) -> EnsembleChanges:
+    """Return the plan, and the members that start and stop now."""
+    settings = settings_of(spec)
+    active = [member for member in members if not member.ended]
+    withdrawn, waits = _withdrawn(found, active)
+    kept = [
+        member
+        for member in active
+        if member.phase in {"Starting", "Running"} and member.name not in withdrawn
+    ]
+    running = {member.name: member.placement for member in kept}
+    nodes = _with_kept(found.nodes, running.values())
+    wrong = _wrong_rates(kept, settings)
+    reason = _reason(found, settings, members, withdrawn, wrong)
+    stored = found.ensemble.status.plan
+    if stored is not None and not reason:
+        planned = {member.name: _stored(member) for member in active}
+        start = _starts(_flotillas(planned, running), active, running, nodes, settings)
+        return EnsembleChanges(stored, planned, withdrawn, start, (), waits)
+    new = new_plan([member.planned for member in active], running, nodes, settings)
+    planned = _planned(new, active, members)
+    text = _with_differences(reason, active, planned)
+    plan = EnsemblePlanStatus(
+        time=found.now,
+        reason=truncated(text),
+        generation=found.ensemble.generation,
+        ended=len(members) - len(active),
+        nodes=nodes_text(found.nodes),
+        flotillas=len(new.plan.flotillas),
+        seconds=_whole_seconds(new.plan.seconds) if active else None,
+    )
+    keeps = {name: each for name, each in running.items() if name not in new.stop}
+    start = _starts(new.plan.flotillas, active, keeps, nodes, settings)
+    return EnsembleChanges(plan, planned, {**withdrawn, **new.stop}, start, wrong, waits)
+
+
+def _withdrawn(
+    found: EnsembleInput, active: Sequence[MemberState]
+) -> tuple[dict[str, str], float | None]:
+    """Return the members that start but get no GPUs, and when the next one is withdrawn.
+
+    Nothing is lost, because no program of these members runs.
+    """
+    free = {node.name: node.gpus for node in found.nodes}
+    starting = []
+    for member in active:
+        if member.phase not in {"Starting", "Running"} or member.job is None:
+            continue
+        if member.bound and member.node is not None:
+            free[member.node] = free.get(member.node, 0) - member.job.gpus
+        else:
+            starting.append((member, member.job.gpus, member.job.created))
+    withdrawn, waits = {}, None
+    for member, gpus, created in starting:
+        node = member.node or ""
+        left = max(0, free.get(node, 0))
+        wait = PATIENCE_SECONDS - _seconds(created, found.now)
+        if left >= gpus or wait > 0:
+            free[node] = left - gpus
+            waits = waits if left >= gpus else min(wait, waits or wait)
+        else:
+            withdrawn[member.name] = f"node {node} has {left} of {gpus} GPUs for it"
+    return withdrawn, waits
+
+
+def _with_kept(
+    nodes: Sequence[NodeGpuCount], kept: Collection[MemberPlacement]
+) -> list[NodeGpuCount]:
+    """Return the nodes with at least the GPUs of the members that keep theirs.
+
+    A member that runs on a node whose agent is not ready, or on a GPU that became unhealthy, is
+    left alone: Kubernetes decides whether its pod ends.
+    """
+    used: dict[str, int] = {}
+    for node in (node for placement in kept for node in placement.nodes):
+        used[node.name] = used.get(node.name, 0) + node.gpus
+    found = {node.name: max(node.gpus, used.pop(node.name, 0)) for node in nodes}
+    return [NodeGpuCount(name, gpus) for name, gpus in sorted({**found, **used}.items())]
+
+
+def _wrong_rates(kept: Sequence[MemberState], settings: EnsembleSettings) -> tuple[WrongRate, ...]:
+    wrong = []
+    for member in kept:
+        planned, job = (member.before.planned or 0) / MICRO, member.job
+        if not planned or member.measured is None or job is None or member.before.gpus != job.gpus:
+            continue
+        if abs(member.measured / planned - 1) > settings.rate_difference:
+            wrong.append(WrongRate(member.name, job.gpus, planned, member.measured))
+    return tuple(wrong)
+
+
+def _reason(
+    found: EnsembleInput,
+    settings: EnsembleSettings,
+    members: Sequence[MemberState],
+    withdrawn: Mapping[str, str],
+    wrong: Sequence[WrongRate],
+) -> str:
+    """Return why the members must be planned now; empty if the stored plan is still right."""
+    status, active = found.ensemble.status, [each for each in members if not each.ended]
+    if status.plan is None:
+        return "the ensemble was resumed" if status.phase == "Suspended" else "first plan"
+    if status.plan.generation != found.ensemble.generation:
+        return "the spec was changed"
+    if withdrawn:
+        return "; ".join(f"{name} does not start: {text}" for name, text in withdrawn.items())
+    if status.plan.ended != len(members) - len(active):
+        names = [each.name for each in members if each.ended and each.phase != each.before.phase]
+        return f"{', '.join(names) or 'a member'} ended"
+    rates = "; ".join(each.text for each in wrong) or _known_now(active, settings)
+    return rates or _other_nodes(found, active, status.plan, settings)
+
+
+def _known_now(active: Sequence[MemberState], settings: EnsembleSettings) -> str:
+    known = [each.name for each in active if _is_known_now(each, settings.rate_difference)]
+    return f"rates of {', '.join(known)} are known now" if known else ""
+
+
+def _other_nodes(
+    found: EnsembleInput,
+    active: Sequence[MemberState],
+    plan: EnsemblePlanStatus,
+    settings: EnsembleSettings,
+) -> str:
+    """Return how the usable GPUs have changed; empty if this changes nothing."""
+    waits = any(member.phase in {"Waiting", "Stopping"} for member in active)
+    text = nodes_text(found.nodes)
+    differs = text != plan.nodes and (waits or settings.restarts)
+    return f"usable GPUs: {text}, before {plan.nodes}" if differs else ""
+
+
+def _is_known_now(member: MemberState, most: float) -> bool:
+    """Return whether the rate of a member is known, and was not planned or planned otherwise."""
+    rate = _rate_of(member, member.before.gpus)
+    if rate is None or member.before.flotilla is None:
+        return False
+    return not member.before.planned or abs(rate * MICRO / member.before.planned - 1) > most
+
+
+def _rate_of(member: MemberState, gpus: int | None) -> float | None:
+    rates = member.rates
+    if rates is None or gpus is None or not rates.least <= gpus <= rates.most:
+        return None
+    return rates.at(gpus)
+
+
+def _stored(member: MemberState) -> PlannedMember:
+    before = member.before
+    rate = None if before.planned is None else before.planned / MICRO
+    return PlannedMember(before.flotilla, before.gpus, rate, before.limited)
+
+
+def _flotillas(
+    planned: Mapping[str, PlannedMember], running: Collection[str]
+) -> tuple[Flotilla, ...]:
+    """Return the flotillas of the stored plan, with the members that do not run yet."""
+    numbers = sorted(
+        {each.flotilla for name, each in planned.items() if each.flotilla and name not in running}
+    )
+    return tuple(
+        Flotilla(
+            tuple(
+                FlotillaMember(name, each.gpus, each.rate)
+                for name, each in planned.items()
+                if each.flotilla == number and each.gpus and name not in running
+            ),
+            reference=0.0,
+            spread=0.0,
+            idle=0,
+        )
+        for number in numbers
+    )
+
+
+def _starts(
+    flotillas: Sequence[Flotilla],
+    active: Sequence[MemberState],
+    running: Mapping[str, MemberPlacement],
+    nodes: Sequence[NodeGpuCount],
+    settings: EnsembleSettings,
+) -> tuple[MemberPlacement, ...]:
+    """Return the members to start. Members whose former pod still ends keep their place."""
+    waiting = {member.name for member in active} - set(running)
+    placed = members_to_start(flotillas, waiting, running, nodes, settings)
+    free = {member.name for member in active if member.free_to_start}
+    return tuple(each for each in placed if each.member in free)
+
+
+def _planned(
+    new: NewPlan, active: Sequence[MemberState], members: Sequence[MemberState]
+) -> dict[str, PlannedMember]:
+    """Return the new plan by member. Members that go on keep the number of their flotilla."""
+    started = [
+        each.before.flotilla or 1
+        for each in members
+        if each.before.flotilla and (each.job is not None or each.ended)
+    ]
+    first = max(started, default=0) + 1
+    found = {each.name: PlannedMember(reason=each.reason) for each in new.plan.unplanned}
+    for number, flotilla in enumerate(new.plan.flotillas, first):
+        for each in flotilla.members:
+            found[each.name] = PlannedMember(number, each.gpus, each.rate, each.reason)
+    for member in active:
+        if member.name in new.keeps and member.job is not None:
+            gpus, number = member.job.gpus, member.before.flotilla or first
+            rate, limited = _rate_of(member, gpus), member.before.limited
+            found[member.name] = PlannedMember(number, gpus, rate, limited)
+    return found
+
+
+def _with_differences(
+    reason: str, active: Sequence[MemberState], planned: Mapping[str, PlannedMember]
+) -> str:
+    """Add to the reason of a new plan which members get other numbers of GPUs than before."""
+    changed = [
+        f"{member.name} gets {gpus} GPUs instead of {member.before.gpus}"
+        for member in active
+        if (gpus := planned[member.name].gpus) and member.before.gpus not in {None, gpus}
+    ]
+    return "; ".join([reason, *changed])
+
+
+def _whole_seconds(seconds: float) -> int | None:
+    return min(_LARGEST, round(seconds)) if isfinite(seconds) else None
+
+
+def _seconds(before: str, now: str) -> float:
+    return (datetime.fromisoformat(now) - datetime.fromisoformat(before)).total_seconds()

@@ -1,0 +1,60 @@
+"""Computes the rates of a member from all sources, and how much of its work is done."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from gputopo.api.ensemble import EnsembleMemberSpec, GPUEnsembleSpec
+from gputopo.api.profile import Measurement, ScalingFact
+from gputopo.ensemble.rates import BatchOf, MemberRates
+
+MICRO: Final = 1_000_000
+
+
+def known_rates(member: EnsembleMemberSpec, facts: Sequence[ScalingFact]) -> MemberRates | None:
+    """Return the rates of a member in items per second; None if none is known.
+
+    Measured rates have priority over those that the user declares. Numbers of GPUs that were not
+    measured keep the declared rate, times the mean ratio of both where both are known.
+    """
+    declared = {each.gpus: float(each.items_per_second) for each in member.rates}
+    declared = {gpus: rate for gpus, rate in declared.items() if rate > 0}
+    found = MemberRates.of_facts(facts, member.batch_size, BatchOf(member.batch_of))
+    if not declared or found is None:
+        return found if found is not None else MemberRates.of(declared) if declared else None
+    measured = dict(found.measured)
+    ratios = [measured[gpus] / declared[gpus] for gpus in measured if gpus in declared]
+    factor = sum(ratios) / len(ratios) if ratios else 1.0
+    return MemberRates.of({**{gpus: factor * rate for gpus, rate in declared.items()}, **measured})
+
+
+def with_measured(
+    rates: MemberRates | None, gpus: int, measured: float | None, most: float
+) -> MemberRates | None:
+    """Return the rates after ``measured`` items per second were measured with ``gpus`` GPUs.
+
+    They are unchanged if the measured rate differs from the known one by at most the part ``most``.
+    """
+    if measured is None:
+        return rates
+    if rates is None:
+        return MemberRates.of({gpus: measured})
+    if not rates.least <= gpus <= rates.most:
+        return MemberRates.of({**dict(rates.measured), gpus: measured})
+    if abs(measured / rates.at(gpus) - 1) <= most:
+        return rates
+    return rates.corrected(gpus, measured)
+
+
+def measured_items(member: EnsembleMemberSpec, found: Measurement | None) -> float | None:
+    """Return the measured items per second of a running pod; None if the rate is not steady."""
+    if found is None or found.state != "Steady" or not found.micro_steps_per_second:
+        return None
+    gpus = found.gpus if member.batch_of == "GPU" else 1
+    return found.micro_steps_per_second / MICRO * member.batch_size * gpus
+
+
+def total_items(member: EnsembleMemberSpec, spec: GPUEnsembleSpec) -> int | None:
+    """Return the items that a member processes until it ends; None if this is unknown."""
+    if member.epochs is not None and spec.items_per_epoch is not None:
+        return member.epochs * spec.items_per_epoch
+    return None if member.steps is None else member.steps * member.batch_size

@@ -1,0 +1,143 @@
+"""The input and the result of a decision about a GPUEnsemble."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
+from gputopo.api.profile import Measurement, ScalingFact
+from gputopo.ensemble.model import NodeGpuCount
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_operator.model import JobResult, ObjectEvent
+from gputopo_operator.queued import GpuPod, NodeGpus
+
+
+@dataclass(frozen=True, slots=True)
+class Ensemble:
+    """A GPUEnsemble.
+
+    Attributes:
+        spec: the parsed spec, or None if the spec is invalid.
+        spec_error: the invalid field and its value; empty if the spec is valid.
+    """
+
+    key: ObjectKey
+    uid: str
+    generation: int
+    deleting: bool
+    spec: GPUEnsembleSpec | None
+    spec_error: str
+    status: GPUEnsembleStatus
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPod:
+    """The newest live pod of a member.
+
+    Attributes:
+        node: None until the pod is bound.
+        started: RFC 3339 time at which kubelet accepted the pod; None before.
+    """
+
+    uid: str
+    node: str | None
+    running: bool
+    deleting: bool
+    started: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberJob:
+    """The GPUJob with the name of a member, even if the GPUEnsemble does not own it.
+
+    Attributes:
+        owner_uid: UID of the object that controls the GPUJob; empty if no object controls it.
+        node: node that the operator has planned for the member; None if it is unknown.
+        created: RFC 3339 time.
+        result: None until the GPUJob has ended or was rejected for good.
+        message: what the GPUJob waits for; empty if it waits for nothing.
+        pod: None if it has no live pod.
+    """
+
+    name: str
+    uid: str
+    owner_uid: str
+    deleting: bool
+    gpus: int
+    node: str | None
+    created: str
+    result: JobResult | None = None
+    message: str = ""
+    pod: MemberPod | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterGpus:
+    """The GPUs of all nodes, and the pods that use them.
+
+    Attributes:
+        nodes: what the GPUTopology of each node reports.
+        rules: name, labels and taints of each Node.
+        pods: the pods of all namespaces that request GPUs and have not ended.
+        reserved: GPUs of each node that are planned for members of other ensembles whose pods are
+            not bound yet.
+    """
+
+    nodes: Mapping[str, NodeGpus]
+    rules: Mapping[str, Document]
+    pods: Sequence[GpuPod]
+    reserved: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleInput:
+    """Everything that one decision about a GPUEnsemble uses.
+
+    Attributes:
+        jobs: the GPUJobs of the members, by name of the member.
+        remains: for members without a GPUJob, or whose GPUJob is being deleted: what still exists
+            of an earlier GPUJob of this name, as text. The next GPUJob is created when nothing is
+            left, so a member never runs twice at the same time.
+        facts: measured rates of each GPUProfile that a member names.
+        measured: maps the UID of each measured pod to the agent's newest measurement.
+        nodes: GPUs that the ensemble can use, free or in use by its members.
+        now: RFC 3339 time in UTC, in whole seconds.
+        errors: for each member whose GPUJob the API server rejected now, the message.
+        rejected: the members of ``errors`` whose GPUJob would be rejected again.
+    """
+
+    ensemble: Ensemble
+    jobs: Mapping[str, MemberJob]
+    remains: Mapping[str, str]
+    facts: Mapping[str, Sequence[ScalingFact]]
+    measured: Mapping[str, Measurement]
+    nodes: tuple[NodeGpuCount, ...]
+    now: str
+    errors: Mapping[str, str] = field(default_factory=dict)
+    rejected: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class JobDeletion:
+    """A GPUJob to delete; the API server deletes it only if it still has this UID."""
+
+    key: ObjectKey
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleWrites:
+    """The writes that a GPUEnsemble needs now, in this order.
+
+    Attributes:
+        status: the complete new status; None if it does not change. It has the plan, so it is
+            written first: an operator that is killed after that follows the same plan.
+        delete: GPUJobs of members that stop.
+        create: GPUJobs of members that start, by name of the member.
+        recheck_after_seconds: time after which to decide again, even without an event.
+    """
+
+    status: GPUEnsembleStatus | None = None
+    delete: tuple[JobDeletion, ...] = ()
+    create: Mapping[str, Document] = field(default_factory=dict)
+    events: tuple[ObjectEvent, ...] = ()
+    recheck_after_seconds: float | None = None

@@ -1,0 +1,207 @@
+"""Parses the objects for a decision about a GPUEnsemble."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
+from gputopo.api.names import (
+    ENSEMBLE_LABEL,
+    ENSEMBLE_MEMBER_LABEL,
+    ENSEMBLE_NODE_ANNOTATION,
+    JOB_LABEL,
+)
+from gputopo.api.profile import GPUProfile, ScalingFact
+from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
+from gputopo.runtime.messages import first_error
+from gputopo_kube.document import Document, ObjectKey
+from gputopo_operator.ensembles import Ensemble, MemberJob, MemberPod
+from gputopo_operator.model import JobResult
+from gputopo_operator.parse import parse_child_job
+
+_REJECTED_FOR_GOOD = frozenset({"JobRefused", "SpecRefused", "SpecInvalid"})
+_WAITS = ("Accepted", "Suspended", "Placed", "Running")
+
+
+class _PodRule(BaseModel):
+    """The parts of a pod spec by which gputopo chooses nodes; the rest of it is not checked."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
+
+
+class _Requirement(_PodRule):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class _NodeTerm(_PodRule):
+    match_expressions: list[_Requirement] | None = None
+    match_fields: list[_Requirement] | None = None
+
+
+class _NodeTerms(_PodRule):
+    node_selector_terms: list[_NodeTerm]
+
+
+class _NodeAffinity(_PodRule):
+    required_during_scheduling_ignored_during_execution: _NodeTerms | None = None
+
+
+class _Affinity(_PodRule):
+    node_affinity: _NodeAffinity | None = None
+
+
+class _PodRules(_PodRule):
+    node_selector: dict[str, str] | None = None
+    affinity: _Affinity | None = None
+    tolerations: list[dict[str, Any]] | None = None
+
+
+class _PodTemplate(_PodRule):
+    spec: _PodRules
+
+
+def parse_ensemble(raw: Document) -> Ensemble:
+    """Return a GPUEnsemble; ``spec_error`` describes an invalid spec."""
+    metadata = raw["metadata"]
+    spec, spec_error = None, ""
+    try:
+        spec = GPUEnsembleSpec.model_validate(raw.get("spec", {}))
+    except ValidationError as error:
+        spec_error = first_error(error, prefix="spec")
+    spec_error = spec_error or (_template_error(spec) if spec else "")
+    return Ensemble(
+        key=ObjectKey(metadata["namespace"], metadata["name"]),
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        deleting="deletionTimestamp" in metadata,
+        spec=None if spec_error else spec,
+        spec_error=spec_error,
+        status=GPUEnsembleStatus.model_validate(raw.get("status", {})),
+    )
+
+
+def _template_error(spec: GPUEnsembleSpec) -> str:
+    """Return what is wrong with the first invalid template of a GPUJob; empty if all are valid."""
+    for member in spec.members:
+        prefix = f"spec.members[{member.name}].jobTemplate.spec"
+        try:
+            job = GPUJobSpec.model_validate({**member.job_template.spec, "gpusPerReplica": 1})
+        except ValidationError as error:
+            return first_error(error, prefix=prefix)
+        try:
+            _PodTemplate.model_validate(job.template)
+        except ValidationError as error:
+            return first_error(error, prefix=f"{prefix}.template")
+    return ""
+
+
+def parse_member_jobs(
+    jobs: Iterable[Document], pods: Iterable[Document]
+) -> dict[ObjectKey, dict[str, MemberJob]]:
+    """Return the GPUJobs of all ensembles: by ensemble, and by name of the member."""
+    by_job: dict[ObjectKey, list[Document]] = {}
+    for pod in pods:
+        name = (pod["metadata"].get("labels") or {}).get(JOB_LABEL, "")
+        by_job.setdefault(ObjectKey(pod["metadata"]["namespace"], name), []).append(pod)
+    found: dict[ObjectKey, dict[str, MemberJob]] = {}
+    for raw in jobs:
+        metadata = raw["metadata"]
+        ensemble = ObjectKey(metadata["namespace"], metadata["labels"][ENSEMBLE_LABEL])
+        member = metadata["labels"].get(ENSEMBLE_MEMBER_LABEL, "")
+        found.setdefault(ensemble, {})[member] = _member_job(raw, by_job.get(ObjectKey.of(raw), ()))
+    return found
+
+
+def _member_job(raw: Document, pods: Sequence[Document]) -> MemberJob:
+    metadata = raw["metadata"]
+    status = GPUJobStatus.model_validate(raw.get("status", {}))
+    owners = metadata.get("ownerReferences", [])
+    return MemberJob(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        owner_uid=next((str(owner["uid"]) for owner in owners if owner.get("controller")), ""),
+        deleting="deletionTimestamp" in metadata,
+        gpus=raw["spec"]["gpusPerReplica"],
+        node=(metadata.get("annotations") or {}).get(ENSEMBLE_NODE_ANNOTATION),
+        created=metadata["creationTimestamp"],
+        result=_result(status),
+        message=_waits_for(status),
+        pod=_newest(pods),
+    )
+
+
+def _result(status: GPUJobStatus) -> JobResult | None:
+    for condition in status.conditions:
+        if condition.type in {"Complete", "Failed"} and condition.status == "True":
+            return JobResult(condition.type == "Complete", condition.reason, condition.message)
+        rejected = condition.type == "Accepted" and condition.status == "False"
+        if rejected and condition.reason in _REJECTED_FOR_GOOD:
+            return JobResult(succeeded=False, reason=condition.reason, message=condition.message)
+    return None
+
+
+def _waits_for(status: GPUJobStatus) -> str:
+    """Return the message of the condition for which a GPUJob waits; empty if it runs."""
+    conditions = {each.type: each for each in status.conditions}
+    for name in _WAITS:
+        condition = conditions.get(name)
+        waits = "True" if name == "Suspended" else "False"
+        if condition is not None and condition.status == waits:
+            return condition.message or condition.reason
+    return ""
+
+
+def _newest(pods: Sequence[Document]) -> MemberPod | None:
+    if not pods:
+        return None
+    pod = max(
+        pods, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["uid"])
+    )
+    status = pod.get("status") or {}
+    return MemberPod(
+        uid=pod["metadata"]["uid"],
+        node=pod["spec"].get("nodeName"),
+        running=status.get("phase") == "Running",
+        deleting="deletionTimestamp" in pod["metadata"],
+        started=status.get("startTime"),
+    )
+
+
+def parse_remains(
+    children: Iterable[Document], pods: Iterable[Document], jobs: Mapping[ObjectKey, str]
+) -> dict[ObjectKey, str]:
+    """Return what still exists of earlier GPUJobs, as text, by their namespace and name.
+
+    Args:
+        children: batch/v1 Jobs of members.
+        pods: live pods.
+        jobs: UIDs of the GPUJobs that exist and are not being deleted.
+    """
+    remains: dict[ObjectKey, str] = {}
+    uids: dict[ObjectKey, str] = {}
+    for raw in children:
+        key, child = ObjectKey.of(raw), parse_child_job(raw)
+        uids[key] = child.uid
+        if child.owner_uid != jobs.get(key):
+            remains[key] = f"Job {key.name} is being deleted"
+    for pod in pods:
+        metadata = pod["metadata"]
+        key = ObjectKey(metadata["namespace"], (metadata.get("labels") or {}).get(JOB_LABEL, ""))
+        owners = {owner["uid"] for owner in metadata.get("ownerReferences") or ()}
+        if key not in jobs or uids.get(key) not in owners:
+            node = pod["spec"].get("nodeName") or "no node"
+            remains[key] = f"pod {metadata['name']} on {node} is ending"
+    return remains
+
+
+def parse_scaling(raw: Document) -> tuple[ScalingFact, ...]:
+    """Return the rates by number of GPUs in a GPUProfile; empty if it is of another version."""
+    try:
+        facts = GPUProfile.model_validate({"status": raw.get("status") or {}}).status.facts
+    except ValidationError:
+        return ()
+    return tuple(facts.scaling) if facts else ()
