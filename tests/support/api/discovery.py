@@ -11,6 +11,7 @@ _KINDS = {
     ("apiextensions.k8s.io", "v1", "customresourcedefinitions"): "CustomResourceDefinition",
     ("batch", "v1", "jobs"): "Job",
     ("events.k8s.io", "v1", "events"): "Event",
+    ("gputopo.io", "v1alpha1", "gpuensembles"): "GPUEnsemble",
     ("gputopo.io", "v1alpha1", "gpujobs"): "GPUJob",
     ("gputopo.io", "v1alpha1", "gpuprofiles"): "GPUProfile",
     ("gputopo.io", "v1alpha1", "gputopologies"): "GPUTopology",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from support.api.store import Document, Store
 
 _MAX_NOTE_BYTES = 1024
-_CUSTOM = {"gpujobs", "gpuprofiles", "gputopologies"}
+_CUSTOM = {"gpuensembles", "gpujobs", "gpuprofiles", "gputopologies"}
 _PATH = re.compile(
     r"/(?:api|apis/[^/]+)/[^/]+(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>status|binding|resize|eviction))?"
@@ -66,11 +66,12 @@ def respond(store: Store, request: Request, page_size: int) -> Reply:
 
 
 def _write(store: Store, request: Request, target: Target, found: Document) -> Reply:
+    part = "preconditions" if request.method == "DELETE" else "metadata"
+    if conflict := _conflict(found, request.body.get(part) or {}):
+        return failure(409, "Conflict", conflict)
     if request.method == "DELETE":
         store.delete(target.plural, target.name, target.namespace)
         return Reply(200, found)
-    if conflict := _conflict(found, request.body.get("metadata") or {}):
-        return failure(409, "Conflict", conflict)
     if target.subresource == "eviction":
         options = request.body.get("deleteOptions") or {}
         if conflict := _conflict(found, options.get("preconditions") or {}):

@@ -171,7 +171,7 @@ def installation() -> StaticApi:
         },
         **{
             f"{DEFINITIONS}/{name}.gputopo.io": _definition(name)
-            for name in ("gpujobs", "gpuprofiles", "gputopologies")
+            for name in ("gpuensembles", "gpujobs", "gpuprofiles", "gputopologies")
         },
     }
     return api

@@ -42,15 +42,15 @@ def member(name: str, rates: Mapping[int, int] | None = None, **fields: Any) -> 
     }
 
 
-def ensemble(*members: Document, name: str = "search", **spec: Any) -> Document:
+def ensemble(*members: Document, **spec: Any) -> Document:
     """Return a GPUEnsemble."""
     return {
         "apiVersion": API_VERSION,
         "kind": "GPUEnsemble",
         "metadata": {
-            "name": name,
+            "name": "search",
             "namespace": "default",
-            "uid": f"uid-{name}",
+            "uid": "uid-search",
             "generation": 1,
             "resourceVersion": "1",
         },
@@ -151,7 +151,8 @@ class EnsembleCluster:
             ended = job.get("status", {}).get("phase") in {"Succeeded", "Failed"}
             if not ended and name not in self.children:
                 self.children[name] = self._child(job)
-            if not ended and not any(self._is_of(pod, name) for pod in self.pods.values()):
+            owner = self.children[name]["metadata"]["uid"] if name in self.children else ""
+            if not ended and not any(self._is_owned(pod, owner) for pod in self.pods.values()):
                 self._create_pod(name, job)
         for pod in self.pods.values():
             self._bind(pod)
@@ -226,6 +227,14 @@ class EnsembleCluster:
             for pod in self.pods.values()
             if pod["spec"].get("nodeName")
         }
+
+    def working(self) -> list[str]:
+        """Return the members whose programs can end: their GPUJobs exist and their nodes are on."""
+        return [
+            name.removeprefix("search-")
+            for name, (node, _) in self.running().items()
+            if name in self.jobs and node not in self.off
+        ]
 
     # Parts ---------------------------------------------------------------------------------------
 
@@ -357,6 +366,10 @@ class EnsembleCluster:
     @staticmethod
     def _is_of(pod: Document, job: str) -> bool:
         return bool(pod["metadata"]["labels"][JOB_LABEL] == job)
+
+    @staticmethod
+    def _is_owned(pod: Document, uid: str) -> bool:
+        return any(owner["uid"] == uid for owner in pod["metadata"]["ownerReferences"])
 
     @staticmethod
     def _on(pod: Document, node: str) -> bool:

@@ -5,11 +5,12 @@ The law of the job is the JSON text in the environment variable LAW:
     {"seed": 1, "noise": 0.05, "seconds": 0.05, "megabytes": 600,
      "links": {"GPU-a GPU-b": 25000}, "workers": 4, "images": 16}
 
-``seconds`` is the time of a step on the GPUs alone. ``megabytes`` pass around the ring of GPUs in
-every step, at the bandwidth of its slowest link (``links``: MB/s of a pair, in CUDA's order). With
-``workers`` above 0, that many processes decode JPEG images, and a step needs ``images`` of them; a
-step starts when its images are decoded and the previous step has ended, as in a training loop that
-prefetches. ``noise`` is the relative standard deviation of a step's time.
+``seconds`` is the time of a step on the GPUs alone. With ``overhead``, the GPUs share the work of a
+step: ``m`` GPUs need ``seconds * (1 + overhead * (m - 1)) / m``. ``megabytes`` pass around the ring
+of GPUs in every step, at the bandwidth of its slowest link (``links``: MB/s of a pair, in CUDA's
+order). With ``workers`` above 0, that many processes decode JPEG images, and a step needs
+``images`` of them; a step starts when its images are decoded and the previous step has ended, as in
+a training loop that prefetches. ``noise`` is the relative standard deviation of a step's time.
 
 ``neighbours`` slows the job down while other jobs are on its sockets; see ``neighbours.py``.
 ``traffic`` is what the counters of the simulated driver show of the job; see ``traffic.py``.
@@ -89,7 +90,7 @@ def main() -> None:
         server = HTTPServer(("", law["port"]), MetricsHandler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
     client = Client() if "CUDA_MPS_PIPE_DIRECTORY" in os.environ else None
-    gpu_seconds = law["seconds"] + communication_seconds(law)
+    gpu_seconds = work_seconds(law) + communication_seconds(law)
     print(f"seconds of a step without noise: {gpu_seconds}", flush=True)
     for step in range(law.get("steps", sys.maxsize)):
         for _ in range(workers):
@@ -126,6 +127,14 @@ def show_traffic(law: dict[str, Any]) -> None:
 def visible_gpus() -> list[str]:
     """Return the UUIDs of the GPUs of the container, in rank order."""
     return [uuid for uuid in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
+
+
+def work_seconds(law: dict[str, Any]) -> float:
+    """Return the seconds that the GPUs of the container need for a step, without communication."""
+    seconds, gpus = float(law["seconds"]), max(1, len(visible_gpus()))
+    if "overhead" not in law:
+        return seconds
+    return seconds * (1 + float(law["overhead"]) * (gpus - 1)) / gpus
 
 
 def communication_seconds(law: dict[str, Any]) -> float:

@@ -18,7 +18,7 @@ from gputopo_cli.cluster.doctor.model import (
 from gputopo_kube.document import Document
 
 DEFINITIONS: Final = tuple(
-    f"{kind}.{GROUP}" for kind in ("gpujobs", "gpuprofiles", "gputopologies")
+    f"{kind}.{GROUP}" for kind in ("gpuensembles", "gpujobs", "gpuprofiles", "gputopologies")
 )
 
 POLICIES: Final = (

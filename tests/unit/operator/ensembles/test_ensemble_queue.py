@@ -1,0 +1,56 @@
+"""The work queue of ensembles gets the keys of changed objects, and all keys periodically."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import kopf
+import pytest
+
+from gputopo.api.names import ENSEMBLE_LABEL
+from gputopo_kube.sync import SyncApi
+from gputopo_operator.controller import ensemble_queue
+from gputopo_operator.controller.ensemble_api import EnsembleApi
+from gputopo_operator.controller.ensemble_queue import EnsembleQueue
+from support.api.faults import Fault
+from support.operator.process import eventually
+from support.operator.served_ensemble import KEY, Served
+
+
+@pytest.fixture
+def queue(served: Served, connection: SyncApi) -> EnsembleQueue:
+    api = EnsembleApi(connection, (), "gputopo")
+    return EnsembleQueue(served.reconciler, api, 0.05, ThreadPoolExecutor(1))
+
+
+async def until_planned(served: Served, queue: EnsembleQueue) -> None:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(queue.run()), group.create_task(queue.resync())]
+        await asyncio.to_thread(eventually, "jobs", lambda: served.api.all("gpujobs"))
+        for task in tasks:
+            task.cancel()
+
+
+async def test_resync_adds_all_ensembles_and_survives_errors(
+    served: Served, queue: EnsembleQueue
+) -> None:
+    served.api.faults.append(Fault("GET", "/gpuensembles", 500))
+    await until_planned(served, queue)
+    assert served.of("a")["phase"] in {"Waiting", "Starting"}
+
+
+@pytest.mark.parametrize("event", ["ADDED", "MODIFIED"])
+async def test_changed_ensembles_and_jobs_of_members_are_added(
+    queue: EnsembleQueue, event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ensemble_queue, "GATHER_SECONDS", 0.0)
+    registry = kopf.OperatorRegistry()
+    queue.watch(registry)
+    ensemble_changed, member_changed = (
+        handler.fn for handler in registry._watching.get_all_handlers()
+    )
+    await ensemble_changed(event={"type": event}, namespace="default", name="search")
+    await asyncio.sleep(0.01)
+    assert len(queue._queue) == 1
+    await member_changed(namespace=KEY.namespace, labels={ENSEMBLE_LABEL: "other"})
+    await asyncio.sleep(0.01)
+    assert len(queue._queue) == 2
