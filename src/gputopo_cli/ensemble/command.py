@@ -6,6 +6,7 @@ import typer
 
 from gputopo_cli.ensemble.options import EnsembleOptions, NodesOption, PlanOptions
 from gputopo_cli.shared.options import (
+    ClusterContext,
     OutputFile,
     PlotsOption,
     TableOrJson,
@@ -48,5 +49,24 @@ def simulate(
     write_comparison(options, plots, form, output_file)
 
 
+def status(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a GPUEnsemble.")],
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the object.")
+    ] = "default",
+    context: ClusterContext = None,
+    form: TableOrJson = "table",
+) -> None:
+    """Show a GPUEnsemble of a cluster: its plan, its members, and what they wait for.
+
+    FLOTILLA: members with the same number train together. GPUS: the planned number. DONE: part of
+    the items that the member has processed, estimated from its measured rate.
+    """
+    from gputopo_cli.ensemble.live import write_status
+
+    write_status(name, namespace, context, form)
+
+
 add_command(app, "plan", plan)
 add_command(app, "simulate", simulate)
+add_command(app, "status", status)

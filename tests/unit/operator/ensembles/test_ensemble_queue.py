@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import kopf
 import pytest
@@ -45,9 +46,8 @@ async def test_changed_ensembles_and_jobs_of_members_are_added(
     monkeypatch.setattr(ensemble_queue, "GATHER_SECONDS", 0.0)
     registry = kopf.OperatorRegistry()
     queue.watch(registry)
-    ensemble_changed, member_changed = (
-        handler.fn for handler in registry._watching.get_all_handlers()
-    )
+    handlers: list[Any] = [handler.fn for handler in registry._watching.get_all_handlers()]
+    ensemble_changed, member_changed = handlers
     await ensemble_changed(event={"type": event}, namespace="default", name="search")
     await asyncio.sleep(0.01)
     assert len(queue._queue) == 1
