@@ -89,6 +89,23 @@ class ClusterGpus:
 
 
 @dataclass(frozen=True, slots=True)
+class PreprocessorJob:
+    """A batch/v1 Job that runs the preprocessor of an ensemble.
+
+    Attributes:
+        flotilla: number of the newest flotilla for which it was created.
+        ready: whether its pod is ready.
+    """
+
+    name: str
+    uid: str
+    flotilla: int
+    cores: int
+    suspended: bool
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True)
 class EnsembleInput:
     """Everything that one decision about a GPUEnsemble uses.
 
@@ -103,6 +120,8 @@ class EnsembleInput:
         now: RFC 3339 time in UTC, in whole seconds.
         errors: for each member whose GPUJob the API server rejected now, the message.
         rejected: the members of ``errors`` whose GPUJob would be rejected again.
+        preprocessors: Jobs of preprocessors that the ensemble owns.
+        preprocessor_error: why the API server rejected the preprocessor now; empty if it did not.
     """
 
     ensemble: Ensemble
@@ -114,6 +133,8 @@ class EnsembleInput:
     now: str
     errors: Mapping[str, str] = field(default_factory=dict)
     rejected: frozenset[str] = frozenset()
+    preprocessors: Sequence[PreprocessorJob] = ()
+    preprocessor_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +146,19 @@ class JobDeletion:
 
 
 @dataclass(frozen=True, slots=True)
+class PreprocessorWrites:
+    """The writes for the preprocessor of an ensemble.
+
+    Attributes:
+        create: the Service and the Job to create; an existing Service is kept.
+        suspend: Jobs to suspend or, with False, to continue, by name.
+    """
+
+    create: tuple[Document, ...] = ()
+    suspend: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class EnsembleWrites:
     """The writes that a GPUEnsemble needs now, in this order.
 
@@ -132,12 +166,14 @@ class EnsembleWrites:
         status: the complete new status; None if it does not change. It has the plan, so it is
             written first: an operator that is killed after that follows the same plan.
         delete: GPUJobs of members that stop.
+        preprocessor: for the members that start and run.
         create: GPUJobs of members that start, by name of the member.
         recheck_after_seconds: time after which to decide again, even without an event.
     """
 
     status: GPUEnsembleStatus | None = None
     delete: tuple[JobDeletion, ...] = ()
+    preprocessor: PreprocessorWrites = PreprocessorWrites()
     create: Mapping[str, Document] = field(default_factory=dict)
     events: tuple[ObjectEvent, ...] = ()
     recheck_after_seconds: float | None = None

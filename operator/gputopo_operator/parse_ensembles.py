@@ -1,9 +1,9 @@
 """Parses the objects for a decision about a GPUEnsemble."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
@@ -11,13 +11,14 @@ from gputopo.api.names import (
     ENSEMBLE_LABEL,
     ENSEMBLE_MEMBER_LABEL,
     ENSEMBLE_NODE_ANNOTATION,
+    ENSEMBLE_PREPROCESSOR_LABEL,
     JOB_LABEL,
 )
 from gputopo.api.profile import GPUProfile, ScalingFact
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_operator.ensembles import Ensemble, MemberJob, MemberPod
+from gputopo_operator.ensembles import Ensemble, MemberJob, MemberPod, PreprocessorJob
 from gputopo_operator.model import JobResult
 from gputopo_operator.parse import parse_child_job
 
@@ -60,6 +61,24 @@ class _PodRules(_PodRule):
     tolerations: list[dict[str, Any]] | None = None
 
 
+class _Container(_PodRule):
+    name: str
+    resources: dict[str, dict[str, Any]] = {}
+
+
+class _PreprocessorPod(_PodRule):
+    containers: Annotated[list[_Container], Field(min_length=1)]
+
+
+class _PodMetadata(_PodRule):
+    labels: dict[str, str] = {}
+
+
+class _PreprocessorTemplate(_PodRule):
+    metadata: _PodMetadata = _PodMetadata()
+    spec: _PreprocessorPod
+
+
 class _PodTemplate(_PodRule):
     spec: _PodRules
 
@@ -73,6 +92,7 @@ def parse_ensemble(raw: Document) -> Ensemble:
     except ValidationError as error:
         spec_error = first_error(error, prefix="spec")
     spec_error = spec_error or (_template_error(spec) if spec else "")
+    spec_error = spec_error or (_preprocessing_error(spec) if spec else "")
     return Ensemble(
         key=ObjectKey(metadata["namespace"], metadata["name"]),
         uid=metadata["uid"],
@@ -96,6 +116,16 @@ def _template_error(spec: GPUEnsembleSpec) -> str:
             _PodTemplate.model_validate(job.template)
         except ValidationError as error:
             return first_error(error, prefix=f"{prefix}.template")
+    return ""
+
+
+def _preprocessing_error(spec: GPUEnsembleSpec) -> str:
+    """Return what is wrong with the pod template of the preprocessing; empty if it is valid."""
+    try:
+        if spec.preprocessing is not None:
+            _PreprocessorTemplate.model_validate(spec.preprocessing.template)
+    except ValidationError as error:
+        return first_error(error, prefix="spec.preprocessing.template")
     return ""
 
 
@@ -196,6 +226,26 @@ def parse_remains(
             node = pod["spec"].get("nodeName") or "no node"
             remains[key] = f"pod {metadata['name']} on {node} is ending"
     return remains
+
+
+def parse_preprocessors(jobs: Iterable[Document]) -> dict[str, list[PreprocessorJob]]:
+    """Return the Jobs of preprocessors, by UID of the ensemble that owns them."""
+    found: dict[str, list[PreprocessorJob]] = {}
+    for raw in jobs:
+        flotilla = raw["metadata"]["labels"].get(ENSEMBLE_PREPROCESSOR_LABEL)
+        if flotilla is None:
+            continue
+        limits = raw["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
+        job = PreprocessorJob(
+            name=raw["metadata"]["name"],
+            uid=raw["metadata"]["uid"],
+            flotilla=int(flotilla),
+            cores=int(limits["cpu"]),
+            suspended=bool(raw["spec"].get("suspend")),
+            ready=bool((raw.get("status") or {}).get("ready")),
+        )
+        found.setdefault(parse_child_job(raw).owner_uid, []).append(job)
+    return found
 
 
 def parse_scaling(raw: Document) -> tuple[ScalingFact, ...]:

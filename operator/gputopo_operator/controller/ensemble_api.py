@@ -38,6 +38,14 @@ class EnsembleApi(AdmissionApi):
         path = _path(manifest["metadata"]["namespace"], "gpujobs")
         self._api.request("POST", path, manifest, {"fieldValidation": "Strict"})
 
+    def create_preprocessor(self, manifest: Document) -> None:
+        """Create the Service or the Job of a preprocessor."""
+        namespace = manifest["metadata"]["namespace"]
+        job = manifest["kind"] == "Job"
+        api = ("apis", "batch", "v1") if job else ("api", "v1")
+        path = (*api, "namespaces", namespace, "jobs" if job else "services")
+        self._api.request("POST", path, manifest, {"fieldValidation": "Strict"})
+
     def delete_gpu_job(self, deletion: JobDeletion) -> None:
         """Delete a GPUJob if it still has this UID; Kubernetes then deletes its Job and pod.
 

@@ -25,10 +25,16 @@ from gputopo_operator.decision.ensemble.decide import decide_ensemble
 from gputopo_operator.decision.ensemble.inputs import EnsembleObjects, ensemble_input
 from gputopo_operator.decision.ensemble.members import name_taken
 from gputopo_operator.ensemble_metrics import EnsembleMetrics
-from gputopo_operator.ensembles import Ensemble, EnsembleInput, EnsembleWrites
+from gputopo_operator.ensembles import (
+    Ensemble,
+    EnsembleInput,
+    EnsembleWrites,
+    PreprocessorWrites,
+)
 from gputopo_operator.parse_ensembles import (
     parse_ensemble,
     parse_member_jobs,
+    parse_preprocessors,
     parse_remains,
     parse_scaling,
 )
@@ -44,6 +50,7 @@ _log = logging.getLogger(__name__)
 class _Rejections:
     errors: Mapping[str, str]
     for_good: frozenset[str]
+    preprocessor: str
 
 
 class EnsembleReconciler:
@@ -90,19 +97,21 @@ class EnsembleReconciler:
         ensemble = parse_ensemble(raw)
         if ensemble.deleting or ensemble.status.phase in {"Succeeded", "Failed"}:
             self._metrics.show(ensemble.key, ensemble.status)
+            self._suspend_preprocessors(ensemble)
             return None
         found = self._read(ensemble)
         writes = decide_ensemble(found)
         raw = self._write_status(raw, ensemble, writes)
-        rejections = self._carry_out(writes)
+        rejections = self._carry_out(ensemble.key.namespace, writes)
         self._report(raw, writes, found.now)
         status = writes.status or ensemble.status
-        if rejections.errors:
+        if rejections.errors or rejections.preprocessor:
             rejected = replace(
                 found,
                 ensemble=replace(ensemble, status=status),
                 errors=rejections.errors,
                 rejected=rejections.for_good,
+                preprocessor_error=rejections.preprocessor,
             )
             writes = decide_ensemble(rejected)
             self._report(self._write_status(raw, rejected.ensemble, writes), writes, found.now)
@@ -131,6 +140,7 @@ class EnsembleReconciler:
             rules=self._nodes.rules.values(),
             facts=self._read_facts(ensemble),
             measured=self._measured(),
+            preprocessors=parse_preprocessors(children),
         )
         return ensemble_input(ensemble, objects, self._clock())
 
@@ -164,8 +174,9 @@ class EnsembleReconciler:
         _log.info("status written %s", fields(gpuensemble=ensemble.key, phase=writes.status.phase))
         return after
 
-    def _carry_out(self, writes: EnsembleWrites) -> _Rejections:
-        """Delete and create the GPUJobs; return the messages about rejected ones, by member."""
+    def _carry_out(self, namespace: str, writes: EnsembleWrites) -> _Rejections:
+        """Write the preprocessor and the GPUJobs; return the messages about rejected ones."""
+        preprocessor_error = self._write_preprocessor(namespace, writes.preprocessor)
         for deletion in writes.delete:
             self._api.delete_gpu_job(deletion)
             _log.info("member stopped %s", fields(gpujob=deletion.key))
@@ -184,7 +195,31 @@ class EnsembleReconciler:
             else:
                 gpus = manifest["spec"]["gpusPerReplica"]
                 _log.info("member started %s", fields(gpujob=name, gpus=gpus))
-        return _Rejections(errors, frozenset(for_good))
+        return _Rejections(errors, frozenset(for_good), preprocessor_error)
+
+    def _suspend_preprocessors(self, ensemble: Ensemble) -> None:
+        """Suspend what still runs of an ensemble that has ended."""
+        if ensemble.spec is None or ensemble.spec.preprocessing is None or ensemble.deleting:
+            return
+        jobs = parse_preprocessors(self._api.member_children()).get(ensemble.uid, ())
+        running = {job.name: True for job in jobs if not job.suspended}
+        self._write_preprocessor(ensemble.key.namespace, PreprocessorWrites(suspend=running))
+
+    def _write_preprocessor(self, namespace: str, writes: PreprocessorWrites) -> str:
+        """Create, suspend and continue Jobs; return the message if one was rejected."""
+        for manifest in writes.create:
+            try:
+                self._api.create_preprocessor(manifest)
+            except ConflictError:  # the Service of an earlier flotilla
+                continue
+            except DeniedError as error:
+                kind, name = manifest["kind"], manifest["metadata"]["name"]
+                return f"{kind} {name} was rejected: {error.message}"
+        for name, suspended in writes.suspend.items():
+            key = ObjectKey(namespace, name)
+            self._objects.patch_job(key, {"spec": {"suspend": suspended}})
+            _log.info("preprocessor %s", fields(job=key, suspended=suspended))
+        return ""
 
     def _report(self, raw: Document, writes: EnsembleWrites, now: str) -> None:
         for event in writes.events:

@@ -20,6 +20,12 @@ ENSEMBLE_LABEL: Final = "gputopo.io/ensemble"
 ENSEMBLE_MEMBER_LABEL: Final = "gputopo.io/ensemble-member"
 """Label of the GPUJob of a member: the name of the member."""
 
+ENSEMBLE_PREPROCESSOR_LABEL: Final = "gputopo.io/ensemble-preprocessor"
+"""Label of the preprocessor of an ensemble and of its pod: the number of its flotilla."""
+
+PREPROCESSOR_VARIABLE: Final = "GPUTOPO_PREPROCESSOR"
+"""Address and port of the preprocessor, in the containers of the members of an ensemble."""
+
 ENSEMBLE_NODE_ANNOTATION: Final = "gputopo.io/ensemble-node"
 """Annotation of the GPUJob of a member: the node that the operator has planned for it."""
 

@@ -31,11 +31,13 @@ class Sink:
         package: package or module in which to look.
         name: called name; a function whose results are the texts if ``argument`` is None.
         argument: position or keyword of the text.
+        without: package of ``package`` in which not to look.
     """
 
     package: str
     name: str
     argument: int | str | None = None
+    without: str = ""
 
 
 @dataclass
@@ -157,7 +159,7 @@ def _part(target: ast.expr, value: ast.expr, name: str) -> Iterator[ast.expr]:
 
 def _expressions(sink: Sink) -> Iterator[tuple[_Scope, ast.expr]]:
     for module, functions in _functions(sink.package).items():
-        for function in functions:
+        for function in functions if not sink.without or sink.without not in module else ():
             scope = _Scope(importlib.import_module(module), function)
             for expression in _in_function(function, sink):
                 yield scope, expression

@@ -19,8 +19,13 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.node_match import node_rules
 from gputopo_operator.decision.ensemble.decide import decide_ensemble
 from gputopo_operator.decision.ensemble.inputs import EnsembleObjects, ensemble_input
-from gputopo_operator.ensembles import EnsembleInput, EnsembleWrites
-from gputopo_operator.parse_ensembles import parse_ensemble, parse_member_jobs, parse_remains
+from gputopo_operator.ensembles import EnsembleInput, EnsembleWrites, PreprocessorWrites
+from gputopo_operator.parse_ensembles import (
+    parse_ensemble,
+    parse_member_jobs,
+    parse_preprocessors,
+    parse_remains,
+)
 from gputopo_operator.parse_queue import parse_gpu_pods, parse_node_gpus
 from support.builders.gpujobs import template
 from support.operator.queue import node as gpu_topology
@@ -69,6 +74,7 @@ class EnsembleCluster:
         others: GPUs of each node that other pods use.
         measured: items per second of the pod of each member, as the agent measures it.
         facts: measured rates of GPUProfiles.
+        preprocessors: Jobs of preprocessors.
         starts: numbers of GPUs of each start of a member's program.
     """
 
@@ -84,6 +90,7 @@ class EnsembleCluster:
     pods: dict[str, Document] = field(default_factory=dict)
     starts: dict[str, list[int]] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
+    preprocessors: dict[str, Document] = field(default_factory=dict)
     foreign: dict[ObjectKey, dict[str, Any]] = field(default_factory=dict)
     _uids: int = 0
 
@@ -109,6 +116,7 @@ class EnsembleCluster:
             rules={name: node_rules(self._node(name)) for name in self.nodes},
             facts=self.facts,
             measured=self._measurements(),
+            preprocessors=parse_preprocessors(self.preprocessors.values()),
         )
         return ensemble_input(parse_ensemble(self.raw), objects, timestamp(self.now))
 
@@ -123,6 +131,8 @@ class EnsembleCluster:
             if left > 0 and self.jobs[deletion.key.name]["metadata"]["uid"] == deletion.uid:
                 self.jobs[deletion.key.name]["metadata"]["deletionTimestamp"] = timestamp(self.now)
                 left -= 1
+        if left > 0:
+            self._write_preprocessor(plan.preprocessor)
         for manifest in plan.create.values():
             if left > 0:
                 assert manifest["metadata"]["name"] not in self.jobs, "the name is unique"
@@ -237,6 +247,15 @@ class EnsembleCluster:
         ]
 
     # Parts ---------------------------------------------------------------------------------------
+
+    def _write_preprocessor(self, writes: PreprocessorWrites) -> None:
+        for manifest in writes.create:
+            if manifest["kind"] == "Job":
+                job = copy.deepcopy(manifest)
+                job["metadata"]["uid"] = self._uid()
+                self.preprocessors[job["metadata"]["name"]] = job
+        for name, suspended in writes.suspend.items():
+            self.preprocessors[name]["spec"]["suspend"] = suspended
 
     def _uid(self) -> str:
         self._uids += 1

@@ -22,16 +22,17 @@ ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/operate/troubleshooting.md").read_text()
 
 OPERATOR, AGENT, EXTENDER = "gputopo_operator", "gputopo_deviceplugin", "gputopo_extender"
+ENSEMBLES = "gputopo_operator.decision.ensemble"
 WRAPPED = {"pod …: …"}
 """Texts that only add a name to another message."""
 
 # For each section: the sinks in the code, the values of types, and the functions that pass on a
 # text of another sink, of such a type, or of Kubernetes.
 JOB_CONDITIONS = (
-    Sink(OPERATOR, "ConditionUpdate", 2),
+    Sink(OPERATOR, "ConditionUpdate", 2, without=ENSEMBLES),
     Sink(f"{OPERATOR}.decision.decide", "_rejected", 1),
     Sink(OPERATOR, "LinksResult", "result"),
-    Sink(OPERATOR, "JobResult", 1),
+    Sink(OPERATOR, "JobResult", 1, without="gputopo_operator.parse_ensembles"),
     Sink("gputopo.tuning.state", "resize_state"),
 )
 JOB_CONDITIONS_PASSED = {
@@ -162,6 +163,7 @@ def of_types(*types: object) -> set[str]:
             set(),
             TOPOLOGY_CONDITIONS_PASSED,
         ),
+        ("Conditions of a GPUEnsemble", (Sink(ENSEMBLES, "ConditionUpdate", 2),), set(), {}),
         ("Conditions of a GPUProfile", (Sink("gputopo.profiles", "_State", 1),), set(), {}),
         (
             "Events",

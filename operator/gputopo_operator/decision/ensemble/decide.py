@@ -14,6 +14,7 @@ from gputopo_operator.decision.ensemble.conditions import phase_of, refused
 from gputopo_operator.decision.ensemble.job import member_job
 from gputopo_operator.decision.ensemble.members import MemberState, member_states
 from gputopo_operator.decision.ensemble.plans import EnsembleChanges, changes_of
+from gputopo_operator.decision.ensemble.preprocessor import preprocessor_plan, with_address
 from gputopo_operator.decision.ensemble.status import ensemble_events, ensemble_status
 from gputopo_operator.ensembles import EnsembleInput, EnsembleWrites, JobDeletion
 
@@ -32,13 +33,19 @@ def decide_ensemble(found: EnsembleInput) -> EnsembleWrites:
         return _refused(found)
     members = member_states(found, ensemble.spec)
     changes = _changes(found, ensemble.spec, members)
-    status = ensemble_status(found, ensemble.spec, members, changes)
+    preprocessor = preprocessor_plan(found, ensemble.spec, members, changes)
+    status = ensemble_status(found, ensemble.spec, members, changes, preprocessor)
     specs = {member.name: member.spec for member in members}
     return EnsembleWrites(
         status=None if status == ensemble.status else status,
         delete=_deletions(found, members, changes),
+        preprocessor=preprocessor.writes,
         create={
-            each.member: member_job(ensemble, specs[each.member], each.gpus, each.nodes[0].name)
+            each.member: with_address(
+                member_job(ensemble, specs[each.member], each.gpus, each.nodes[0].name),
+                ensemble.key.name,
+                ensemble.spec.preprocessing,
+            )
             for each in changes.start
         },
         events=ensemble_events(found, status, changes),
@@ -91,7 +98,7 @@ def _recheck_after_seconds(
 ) -> float | None:
     if status.phase in {"Succeeded", "Failed"}:
         return None
-    if found.errors:
+    if found.errors or found.preprocessor_error:
         return REJECTED_RECHECK_SECONDS
     wait = changes.waits_seconds
     return RECHECK_SECONDS if wait is None else min(RECHECK_SECONDS, max(1.0, wait))

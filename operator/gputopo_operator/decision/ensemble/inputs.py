@@ -7,7 +7,13 @@ from gputopo.api.profile import Measurement, ScalingFact
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.decision.ensemble.job import member_job_name
 from gputopo_operator.decision.ensemble.nodes import own_pods, usable_nodes
-from gputopo_operator.ensembles import ClusterGpus, Ensemble, EnsembleInput, MemberJob
+from gputopo_operator.ensembles import (
+    ClusterGpus,
+    Ensemble,
+    EnsembleInput,
+    MemberJob,
+    PreprocessorJob,
+)
 from gputopo_operator.queued import GpuPod, NodeGpus
 
 
@@ -23,6 +29,7 @@ class EnsembleObjects:
         rules: name, labels and taints of each Node.
         facts: measured rates by GPUProfile of the ensemble.
         measured: newest measurements of all nodes, by UID of the pod.
+        preprocessors: Jobs of preprocessors, by UID of the ensemble that owns them.
     """
 
     jobs: Mapping[ObjectKey, Mapping[str, MemberJob]]
@@ -32,6 +39,7 @@ class EnsembleObjects:
     rules: Mapping[str, Document]
     facts: Mapping[str, Sequence[ScalingFact]]
     measured: Mapping[str, Measurement]
+    preprocessors: Mapping[str, Sequence[PreprocessorJob]]
 
 
 def ensemble_input(ensemble: Ensemble, objects: EnsembleObjects, now: str) -> EnsembleInput:
@@ -56,6 +64,7 @@ def ensemble_input(ensemble: Ensemble, objects: EnsembleObjects, now: str) -> En
         measured=objects.measured,
         nodes=usable_nodes(cluster, spec, own) if spec else (),
         now=now,
+        preprocessors=objects.preprocessors.get(ensemble.uid, ()),
     )
 
 

@@ -21,6 +21,7 @@ from gputopo_operator.decision.conditions import (
 from gputopo_operator.decision.ensemble.conditions import condition_updates, phase_of
 from gputopo_operator.decision.ensemble.members import MemberState
 from gputopo_operator.decision.ensemble.plans import EnsembleChanges, PlannedMember
+from gputopo_operator.decision.ensemble.preprocessor import PREPROCESSED, PreprocessorPlan
 from gputopo_operator.decision.ensemble.rates import MICRO
 from gputopo_operator.ensembles import EnsembleInput
 from gputopo_operator.model import ObjectEvent
@@ -33,10 +34,12 @@ def ensemble_status(
     spec: GPUEnsembleSpec,
     members: Sequence[MemberState],
     changes: EnsembleChanges,
+    preprocessor: PreprocessorPlan,
 ) -> GPUEnsembleStatus:
     """Return the complete new status."""
     before, generation = found.ensemble.status, found.ensemble.generation
     updates = condition_updates(spec, members, changes.members, changes.plan)
+    updates += preprocessor.updates
     conditions = updated_conditions(
         before.conditions, updates, generation=generation, now=found.now
     )
@@ -52,6 +55,7 @@ def ensemble_status(
         spread_percent=_spread(running),
         plan=changes.plan,
         members=[_member(each, changes.members.get(each.name)) for each in members],
+        preprocessor=preprocessor.status,
     )
 
 
@@ -162,6 +166,9 @@ def _conditions(before: GPUEnsembleStatus, after: GPUEnsembleStatus) -> Iterator
     refused = new is not None and new.status == "False"
     if refused and new is not None and (old is None or old.message != new.message):
         yield ObjectEvent("Warning", "Refused", new.message)
+    old, new = find(before.conditions, PREPROCESSED), find(after.conditions, PREPROCESSED)
+    if new is not None and new.reason == "PreprocessorRejected" and new != old:
+        yield ObjectEvent("Warning", "PreprocessorRejected", truncated(new.message))
     for type_, kind, reason in (
         (COMPLETE, "Normal", "Completed"),
         (FAILED, "Warning", "Failed"),
