@@ -72,7 +72,7 @@ def test_packaged_chart_contains_the_crds(helm: Helm, tmp_path: Any) -> None:
     (package,) = tmp_path.iterdir()
     cluster = ("--namespace", "gputopo-system", "--kube-version", "v1.36.2")
     rendered = helm.run("template", "gputopo", str(package), *cluster)
-    assert rendered.count("kind: CustomResourceDefinition\n") == 3
+    assert rendered.count("kind: CustomResourceDefinition\n") == 4
 
 
 def test_two_operators_never_run_at_the_same_time(objects: list[Object]) -> None:

@@ -1,4 +1,4 @@
-"""The objects of the three kinds that the API server accepts, and its messages for the others."""
+"""The objects of three kinds that the API server accepts, and its messages for the others."""
 
 import itertools
 from collections.abc import Mapping
@@ -370,6 +370,7 @@ def test_short_names_and_the_category_find_the_kinds(server: ApiServer) -> None:
     resources = server.get("/apis/gputopo.io/v1alpha1").body["resources"]
     found = {each["name"]: each for each in resources if "/" not in each["name"]}
     assert {name: each["shortNames"] for name, each in found.items()} == {
+        "gpuensembles": ["gens"],
         "gpujobs": ["gj"],
         "gpuprofiles": ["gprof"],
         "gputopologies": ["gtopo"],

@@ -123,7 +123,7 @@ def test_every_member_ends_and_none_runs_twice(
         cluster.others[node] = 0
     cluster.suspend(suspended=False)
     for _ in range(4 * len(NAMES)):
-        cluster.settle(60)
+        cluster.run_on(60)
         check(cluster)
         if cluster.status["phase"] in {"Succeeded", "Failed"}:
             break

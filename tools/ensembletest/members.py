@@ -49,8 +49,8 @@ def five(seconds: float) -> tuple[TrueMember, ...]:
     """Return five members, of which the fastest trains for ``seconds`` with one GPU.
 
     All process the same number of images, but ``early`` converges after half of them. The rates
-    differ by the factor 8.4, as those of FLEET's experiment do. The user believes that ``wrong`` is
-    twice as fast as it is.
+    differ by the factor 8.4, as those of FLEET's experiment do. The user declares rates of
+    ``wrong`` that are twice too high.
     """
     steps = round(8 * seconds)
     return (

@@ -27,7 +27,7 @@ MemberName = Annotated[
     str, Field(min_length=1, max_length=40, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 ]
 MemberPhase = Literal["Waiting", "Starting", "Running", "Stopping", "Succeeded", "Failed"]
-EnsemblePhase = Literal["Pending", "Running", "Suspended", "Succeeded", "Failed", "Refused"]
+EnsemblePhase = Literal["Pending", "Running", "Suspended", "Succeeded", "Failed", "Rejected"]
 
 _Gpus = Annotated[int, Field(ge=1, le=MAX_GPUS_PER_POD)]
 _LabelName = Annotated[

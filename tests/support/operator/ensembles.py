@@ -91,7 +91,7 @@ class EnsembleCluster:
     starts: dict[str, list[int]] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
     preprocessors: dict[str, Document] = field(default_factory=dict)
-    foreign: dict[ObjectKey, dict[str, Any]] = field(default_factory=dict)
+    other_ensembles: dict[ObjectKey, dict[str, Any]] = field(default_factory=dict)
     _uids: int = 0
 
     # The decision ------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class EnsembleCluster:
         }
         by_ensemble: dict[ObjectKey, Any] = dict(parse_member_jobs(jobs, self.pods.values()))
         objects = EnsembleObjects(
-            jobs={**by_ensemble, **self.foreign},
+            jobs={**by_ensemble, **self.other_ensembles},
             remains=parse_remains(self.children.values(), pods, uids),
             pods=parse_gpu_pods(pods, RESOURCE),
             nodes={
@@ -142,7 +142,7 @@ class EnsembleCluster:
             self.events += [f"{event.reason}: {event.note}" for event in plan.events]
         return plan
 
-    def settle(self, rounds: int = 12) -> None:
+    def run_on(self, rounds: int = 12) -> None:
         """Let operator and cluster work until nothing changes, at most this number of rounds."""
         for _ in range(rounds):
             plan = self.decide()

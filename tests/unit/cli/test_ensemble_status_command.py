@@ -16,9 +16,9 @@ def running() -> dict[str, Any]:
     """Return an ensemble of which one member runs and another one waits."""
     fast, slow = member("fast", {1: 100}, steps=90_000), member("slow", {4: 80})
     cluster = EnsembleCluster({"n1": 4}, ensemble(fast, slow))
-    cluster.settle()
+    cluster.run_on()
     cluster.measured["fast"] = 102.5
-    cluster.settle()
+    cluster.run_on()
     return cluster.raw
 
 

@@ -29,7 +29,7 @@ _PHASES: Final[tuple[tuple[str, EnsemblePhase], ...]] = (
 )
 
 
-def refused(message: str) -> list[ConditionUpdate]:
+def rejected(message: str) -> list[ConditionUpdate]:
     """Return the conditions of an ensemble whose spec is not valid."""
     others = (PLANNED, RUNNING, COMPLETE, FAILED, SUSPENDED)
     return [
@@ -64,7 +64,7 @@ def condition_updates(
 
 def phase_of(conditions: Sequence[Condition]) -> EnsemblePhase:
     """Return the phase of an ensemble with these conditions."""
-    otherwise: EnsemblePhase = "Pending" if holds(conditions, ACCEPTED) else "Refused"
+    otherwise: EnsemblePhase = "Pending" if holds(conditions, ACCEPTED) else "Rejected"
     return next((phase for type_, phase in _PHASES if holds(conditions, type_)), otherwise)
 
 

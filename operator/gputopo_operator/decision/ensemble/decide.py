@@ -10,7 +10,7 @@ from typing import Final
 from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.conditions import updated_conditions
-from gputopo_operator.decision.ensemble.conditions import phase_of, refused
+from gputopo_operator.decision.ensemble.conditions import phase_of, rejected
 from gputopo_operator.decision.ensemble.job import member_job
 from gputopo_operator.decision.ensemble.members import MemberState, member_states
 from gputopo_operator.decision.ensemble.plans import EnsembleChanges, changes_of
@@ -30,7 +30,7 @@ def decide_ensemble(found: EnsembleInput) -> EnsembleWrites:
     if ensemble.deleting or ensemble.status.phase in {"Succeeded", "Failed"}:
         return EnsembleWrites()
     if ensemble.spec is None:
-        return _refused(found)
+        return _rejected(found)
     members = member_states(found, ensemble.spec)
     changes = _changes(found, ensemble.spec, members)
     preprocessor = preprocessor_plan(found, ensemble.spec, members, changes)
@@ -73,12 +73,12 @@ def _deletions(
     )
 
 
-def _refused(found: EnsembleInput) -> EnsembleWrites:
+def _rejected(found: EnsembleInput) -> EnsembleWrites:
     """Return the status of an ensemble whose spec is not valid. Its members go on."""
     ensemble, before = found.ensemble, found.ensemble.status
     conditions = updated_conditions(
         before.conditions,
-        refused(ensemble.spec_error),
+        rejected(ensemble.spec_error),
         generation=ensemble.generation,
         now=found.now,
     )

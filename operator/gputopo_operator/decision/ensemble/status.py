@@ -163,9 +163,9 @@ def _members(before: GPUEnsembleStatus, after: GPUEnsembleStatus) -> Iterator[Ob
 
 def _conditions(before: GPUEnsembleStatus, after: GPUEnsembleStatus) -> Iterator[ObjectEvent]:
     old, new = find(before.conditions, ACCEPTED), find(after.conditions, ACCEPTED)
-    refused = new is not None and new.status == "False"
-    if refused and new is not None and (old is None or old.message != new.message):
-        yield ObjectEvent("Warning", "Refused", new.message)
+    rejected = new is not None and new.status == "False"
+    if rejected and new is not None and (old is None or old.message != new.message):
+        yield ObjectEvent("Warning", "EnsembleRejected", new.message)
     old, new = find(before.conditions, PREPROCESSED), find(after.conditions, PREPROCESSED)
     if new is not None and new.reason == "PreprocessorRejected" and new != old:
         yield ObjectEvent("Warning", "PreprocessorRejected", truncated(new.message))

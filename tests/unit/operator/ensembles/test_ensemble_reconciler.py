@@ -106,11 +106,11 @@ def test_rejected_job_is_the_message_of_the_member(
 
 
 def test_job_of_another_owner_is_left_alone(served: Served) -> None:
-    foreign = {
+    unowned = {
         "metadata": {"name": "search-a", "namespace": "default"},
         "spec": {"gpusPerReplica": 1},
     }
-    served.api.create("gpujobs", foreign)
+    served.api.create("gpujobs", unowned)
     served.reconcile()
     assert "this GPUEnsemble does not own it" in served.of("a")["message"]
     job = served.api.get("gpujobs", "search-a")
@@ -188,8 +188,8 @@ def test_invalid_spec_is_a_condition(served: Served) -> None:
     accepted = served.status["conditions"][0]
     text = "spec.members[a].jobTemplate.spec.template: is required"
     assert (accepted["reason"], accepted["message"]) == ("SpecInvalid", text)
-    assert served.status["phase"] == "Refused"
-    assert served.reasons() == ["Refused"]
+    assert served.status["phase"] == "Rejected"
+    assert served.reasons() == ["EnsembleRejected"]
 
 
 def test_nodes_are_read_again_after_some_seconds(served: Served) -> None:

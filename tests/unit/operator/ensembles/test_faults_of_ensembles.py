@@ -14,12 +14,12 @@ def pair(**spec: Any) -> EnsembleCluster:
 
 def wait(cluster: EnsembleCluster, seconds: int = 60) -> None:
     cluster.now += timedelta(seconds=seconds)
-    cluster.settle()
+    cluster.run_on()
 
 
 def test_member_of_a_lost_node_does_not_run_twice_and_runs_when_its_pod_has_ended() -> None:
     cluster = pair(maxGPUsPerMember=2)
-    cluster.settle()
+    cluster.run_on()
     lost = cluster.of("a")["node"]
     cluster.switch_off(lost)
     wait(cluster)
@@ -36,7 +36,7 @@ def test_member_of_a_lost_node_does_not_run_twice_and_runs_when_its_pod_has_ende
 
 def test_members_on_other_nodes_go_on_when_a_node_is_lost() -> None:
     cluster = pair()
-    cluster.settle()
+    cluster.run_on()
     assert {node for node, _ in cluster.running().values()} == {"n1", "n2"}
     cluster.switch_off("n2")
     wait(cluster)
@@ -54,7 +54,7 @@ def test_members_on_other_nodes_go_on_when_a_node_is_lost() -> None:
 def test_plan_shrinks_if_other_pods_have_gpus_and_states_which() -> None:
     cluster = EnsembleCluster({"n1": 8}, ensemble(member("a", {2: 60, 4: 100, 8: 180})))
     cluster.others["n1"] = 3
-    cluster.settle()
+    cluster.run_on()
     assert cluster.gpus() == {"a": 5}
     assert cluster.of("a")["phase"] == "Running"
 
@@ -62,14 +62,14 @@ def test_plan_shrinks_if_other_pods_have_gpus_and_states_which() -> None:
 def test_member_waits_if_other_pods_have_its_gpus_and_starts_when_they_end() -> None:
     cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {4: 100})))
     cluster.others["n1"] = 1
-    cluster.settle()
+    cluster.run_on()
     assert cluster.phases() == {"a": "Waiting"}
     planned = cluster.condition("Planned")
     assert planned["reason"] == "MembersDoNotFit"
     text = "a: needs at least 4 GPUs; limited to 3 GPUs, those of the largest node: a member has"
     assert planned["message"] == f"{text} one pod; usable GPUs: n1: 3"
     cluster.others["n1"] = 0
-    cluster.settle()
+    cluster.run_on()
     assert cluster.phases() == {"a": "Running"}
     assert cluster.condition("Planned")["status"] == "True"
 
@@ -78,7 +78,7 @@ def test_member_whose_gpus_were_taken_before_it_started_is_planned_again() -> No
     cluster = EnsembleCluster({"n1": 4, "n2": 2}, ensemble(member("a", {2: 60, 4: 100})))
     cluster.decide()
     cluster.others["n1"] = 3
-    cluster.settle()
+    cluster.run_on()
     assert cluster.phases() == {"a": "Starting"}
     assert cluster.running() == {}
     wait(cluster)
@@ -91,7 +91,7 @@ def test_member_whose_gpus_were_taken_before_it_started_is_planned_again() -> No
 def test_member_larger_than_any_node_is_capped_and_the_condition_says_so() -> None:
     members = (member("a", {1: 100}), member("b", {1: 10, 2: 20, 4: 40, 8: 80}))
     cluster = EnsembleCluster({"n1": 4, "n2": 4}, ensemble(*members))
-    cluster.settle()
+    cluster.run_on()
     assert cluster.gpus() == {"a": 1, "b": 4}
     limited = cluster.condition("Limited")
     text = "b: limited to 4 GPUs, those of the largest node: a member has one pod"
@@ -101,19 +101,19 @@ def test_member_larger_than_any_node_is_capped_and_the_condition_says_so() -> No
 def test_wrong_rate_is_planned_again_and_reported() -> None:
     members = [member(name, {1: 100, 2: 200, 4: 400}, steps=100_000) for name in "abcd"]
     cluster = EnsembleCluster({"n1": 4}, ensemble(*members))
-    cluster.settle()
+    cluster.run_on()
     cluster.measured["a"] = 95
-    cluster.settle()
+    cluster.run_on()
     assert cluster.of("a")["measuredMicroItemsPerSecond"] == 95_000_000
     assert not any(event.startswith("RateDiffers") for event in cluster.events)
     cluster.measured["a"] = 50
-    cluster.settle()
+    cluster.run_on()
     text = "RateDiffers: a makes 50 items per second with 1 GPUs, planned 100 (-50 %)"
     assert cluster.events.count(text) == 1
     assert cluster.of("a")["plannedMicroItemsPerSecond"] == 50_000_000
     assert cluster.status["spreadPercent"] == 50
     del cluster.measured["a"]
-    cluster.settle()
+    cluster.run_on()
     assert cluster.of("a")["plannedMicroItemsPerSecond"] == 50_000_000
 
 
@@ -121,14 +121,14 @@ def test_member_restarts_with_more_gpus_if_the_template_allows_it() -> None:
     members = [member(name, {1: 100, 2: 190, 4: 370}, steps=4_000_000) for name in "ab"]
     spec = ensemble(*members, restarts="FromCheckpoint", restartSeconds=60)
     cluster = EnsembleCluster({"n1": 4}, spec)
-    cluster.settle()
+    cluster.run_on()
     assert cluster.gpus() == {"a": 2, "b": 2}
     cluster.measured |= {"a": 190, "b": 190}
     wait(cluster, 100)
     done = cluster.of("b")["itemsDone"]
     assert 190 * 100 <= done <= 190 * 130
     cluster.end("a")
-    cluster.settle(20)
+    cluster.run_on(20)
     assert cluster.running() == {"search-b": ("n1", 4)}
     assert cluster.starts["search-b"] == [2, 4]
     assert cluster.of("b")["earlierItems"] >= done
@@ -138,47 +138,47 @@ def test_member_restarts_with_more_gpus_if_the_template_allows_it() -> None:
 def test_member_keeps_its_gpus_without_checkpoints() -> None:
     members = [member(name, {1: 100, 2: 190, 4: 370}, steps=4_000_000) for name in "ab"]
     cluster = EnsembleCluster({"n1": 4}, ensemble(*members))
-    cluster.settle()
+    cluster.run_on()
     cluster.end("a")
-    cluster.settle()
+    cluster.run_on()
     assert cluster.starts["search-b"] == [2]
 
 
 def test_pod_of_a_new_node_begins_again_without_checkpoints() -> None:
     cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {4: 100}, steps=10_000)))
-    cluster.settle()
+    cluster.run_on()
     cluster.measured["a"] = 100
     wait(cluster, 50)
     assert cluster.of("a")["progressPercent"] >= 50
     cluster.pods.clear()
-    cluster.settle()
+    cluster.run_on()
     assert cluster.of("a")["itemsDone"] < 2000
 
 
 def test_suspended_ensemble_has_no_jobs_and_goes_on_when_it_is_resumed() -> None:
     cluster = pair()
-    cluster.settle()
+    cluster.run_on()
     cluster.suspend(suspended=True)
-    cluster.settle()
+    cluster.run_on()
     assert cluster.jobs == {}
     assert cluster.status["phase"] == "Suspended"
     assert cluster.phases() == {"a": "Waiting", "b": "Waiting"}
     assert "MemberStopped: a: the ensemble was suspended" in cluster.events
     cluster.suspend(suspended=False)
-    cluster.settle()
+    cluster.run_on()
     assert cluster.status["plan"]["reason"] == "the ensemble was resumed"
     assert cluster.phases() == {"a": "Running", "b": "Running"}
 
 
 def test_unknown_rates_get_one_gpu_until_they_are_measured() -> None:
     cluster = EnsembleCluster({"n1": 4}, ensemble(member("a"), member("b", {1: 10, 2: 20})))
-    cluster.settle()
+    cluster.run_on()
     assert cluster.gpus() == {"a": 1, "b": 2}
     known = cluster.condition("RatesKnown")
     assert (known["status"], known["reason"]) == ("False", "RatesUnknown")
     assert known["message"].startswith("a: no rates are known, so each gets one GPU")
     cluster.measured["a"] = 12
-    cluster.settle()
+    cluster.run_on()
     assert cluster.condition("RatesKnown")["status"] == "True"
     assert cluster.of("a")["plannedMicroItemsPerSecond"] == 12_000_000
     assert cluster.status["plan"]["reason"] == "rates of a are known now"
@@ -210,8 +210,8 @@ def test_member_whose_job_is_rejected_for_good_has_failed() -> None:
 
 def test_changed_limits_are_planned_again() -> None:
     cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {1: 10}), maxGPUs=1))
-    cluster.settle()
+    cluster.run_on()
     cluster.change(maxGPUs=2)
-    cluster.settle()
+    cluster.run_on()
     assert cluster.status["plan"]["reason"] == "the spec was changed"
     assert cluster.status["observedGeneration"] == 2

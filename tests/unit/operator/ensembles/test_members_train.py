@@ -19,7 +19,7 @@ def five(**spec: object) -> EnsembleCluster:
 
 def test_all_members_train_at_the_pace_of_the_fastest_one() -> None:
     cluster = five()
-    cluster.settle()
+    cluster.run_on()
     assert cluster.phases() == dict.fromkeys("abcde", "Running")
     assert sum(gpus for _, gpus in cluster.running().values()) <= 12
     assert cluster.status["phase"] == "Running"
@@ -31,7 +31,7 @@ def test_all_members_train_at_the_pace_of_the_fastest_one() -> None:
 
 def test_jobs_are_pinned_to_the_planned_nodes_and_owned_by_the_ensemble() -> None:
     cluster = five()
-    cluster.settle()
+    cluster.run_on()
     job = cluster.jobs["search-a"]
     node = job["metadata"]["annotations"]["gputopo.io/ensemble-node"]
     assert cluster.of("a")["node"] == node == cluster.running()["search-a"][0]
@@ -45,7 +45,7 @@ def test_jobs_are_pinned_to_the_planned_nodes_and_owned_by_the_ensemble() -> Non
 
 def test_next_decision_writes_nothing() -> None:
     cluster = five()
-    cluster.settle()
+    cluster.run_on()
     writes = cluster.decide()
     assert writes.status is None
     assert (writes.create, writes.delete, writes.events) == ({}, (), ())
@@ -55,11 +55,11 @@ def test_next_decision_writes_nothing() -> None:
 def test_a_member_that_ends_early_frees_its_gpus_for_the_next_flotilla() -> None:
     members = [member(name, {2: 190}, steps=1000) for name in "abc"]
     cluster = EnsembleCluster({"n1": 4}, ensemble(*members))
-    cluster.settle()
+    cluster.run_on()
     assert cluster.phases() == {"a": "Running", "b": "Running", "c": "Waiting"}
     assert cluster.of("c")["message"] == "waits in flotilla 2 for 2 free GPUs on one node"
     cluster.end("a")
-    cluster.settle()
+    cluster.run_on()
     assert cluster.phases() == {"a": "Succeeded", "b": "Running", "c": "Running"}
     assert cluster.of("a")["progressPercent"] == 100
     assert cluster.status["plan"]["reason"] == "a ended"
@@ -68,10 +68,10 @@ def test_a_member_that_ends_early_frees_its_gpus_for_the_next_flotilla() -> None
 
 def test_ensemble_succeeds_when_all_members_have() -> None:
     cluster = five()
-    cluster.settle()
+    cluster.run_on()
     for name in "abcde":
         cluster.end(name)
-    cluster.settle()
+    cluster.run_on()
     assert cluster.status["phase"] == "Succeeded"
     assert cluster.condition("Complete")["message"] == "5 members succeeded"
     assert cluster.events.count("Completed: 5 members succeeded") == 1
@@ -81,16 +81,16 @@ def test_ensemble_succeeds_when_all_members_have() -> None:
 
 def test_a_member_fails_for_good_and_the_others_go_on() -> None:
     cluster = five()
-    cluster.settle()
+    cluster.run_on()
     cluster.end("b", succeeded=False)
-    cluster.settle()
+    cluster.run_on()
     assert cluster.phases() == {**dict.fromkeys("acde", "Running"), "b": "Failed"}
     assert cluster.condition("Failed")["status"] == "False"
     text = "1 of 5 members failed: b: BackoffLimitExceeded: limit exceeded; the others go on"
     assert cluster.condition("Failed")["message"] == text
     for name in "acde":
         cluster.end(name)
-    cluster.settle()
+    cluster.run_on()
     assert cluster.status["phase"] == "Failed"
     assert cluster.condition("Failed")["reason"] == "MembersFailed"
     assert "MemberFailed: b: BackoffLimitExceeded: limit exceeded" in cluster.events
@@ -98,22 +98,22 @@ def test_a_member_fails_for_good_and_the_others_go_on() -> None:
 
 def test_ended_member_does_not_run_again_if_its_job_is_deleted() -> None:
     cluster = five()
-    cluster.settle()
+    cluster.run_on()
     cluster.end("a")
-    cluster.settle()
+    cluster.run_on()
     del cluster.jobs["search-a"]
-    cluster.settle()
+    cluster.run_on()
     assert cluster.phases()["a"] == "Succeeded"
     assert "search-a" not in cluster.jobs
 
 
 def test_running_member_whose_job_a_user_deletes_runs_again_after_its_pod_has_ended() -> None:
     cluster = five()
-    cluster.settle()
+    cluster.run_on()
     cluster.jobs["search-a"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     cluster.decide()
     assert cluster.phases()["a"] == "Stopping"
-    cluster.settle()
+    cluster.run_on()
     assert cluster.phases()["a"] == "Running"
     assert len(cluster.starts["search-a"]) == 2
 
@@ -121,9 +121,9 @@ def test_running_member_whose_job_a_user_deletes_runs_again_after_its_pod_has_en
 @pytest.mark.parametrize("writes", range(7))
 def test_operator_killed_at_any_write_follows_the_same_plan(writes: int) -> None:
     expected, cluster = five(), five()
-    expected.settle()
+    expected.run_on()
     cluster.decide(writes)
-    cluster.settle()
+    cluster.run_on()
     assert cluster.gpus() == expected.gpus()
     assert cluster.running() == expected.running()
     assert all(len(starts) == 1 for starts in cluster.starts.values())
@@ -131,7 +131,7 @@ def test_operator_killed_at_any_write_follows_the_same_plan(writes: int) -> None
 
 def test_ensemble_uses_no_more_than_its_limit() -> None:
     cluster = five(maxGPUs=3, maxGPUsPerMember=2)
-    cluster.settle()
+    cluster.run_on()
     assert sum(gpus for _, gpus in cluster.running().values()) <= 3
     assert max(gpus for _, gpus in cluster.running().values()) <= 2
 

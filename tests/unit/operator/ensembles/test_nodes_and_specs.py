@@ -31,7 +31,7 @@ def other_job(*, bound: bool = False, **fields: Any) -> MemberJob:
 )
 def test_gpus_planned_for_another_ensemble_are_not_planned_twice(job: MemberJob, free: int) -> None:
     cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {1: 10})))
-    cluster.foreign[ObjectKey("default", "other")] = {"a": job}
+    cluster.other_ensembles[ObjectKey("default", "other")] = {"a": job}
     assert cluster.found().nodes == (NodeGpuCount("n1", free),)
 
 
@@ -40,14 +40,14 @@ def test_only_nodes_that_all_members_may_use_are_planned() -> None:
     second = member("b", {1: 10}, jobTemplate=job())
     cluster = EnsembleCluster({"n1": 4, "n2": 4}, ensemble(first, second))
     assert [node.name for node in cluster.found().nodes] == ["n1"]
-    cluster.settle()
+    cluster.run_on()
     assert {node for node, _ in cluster.running().values()} == {"n1"}
 
 
 def test_ensemble_without_usable_nodes_waits() -> None:
     wanted = member("a", {1: 10}, jobTemplate=job(nodeSelector={"zone": "x"}))
     cluster = EnsembleCluster({"n1": 4}, ensemble(wanted))
-    cluster.settle()
+    cluster.run_on()
     assert cluster.status["phase"] == "Pending"
     assert cluster.condition("Planned")["message"].endswith("usable GPUs: no node with GPUs")
 
@@ -58,13 +58,13 @@ def job(**pod: Any) -> dict[str, Any]:
 
 def test_labels_of_the_template_are_those_of_the_job() -> None:
     cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {1: 10}, jobTemplate=job())))
-    cluster.settle()
+    cluster.run_on()
     assert cluster.jobs["search-a"]["metadata"]["labels"]["team"] == "x"
 
 
 def test_profile_of_the_member_is_that_of_the_job() -> None:
     cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {1: 10}, profile="resnet")))
-    cluster.settle()
+    cluster.run_on()
     assert cluster.jobs["search-a"]["spec"]["workload"] == {"profile": "resnet"}
 
 

@@ -35,7 +35,7 @@ def ready(cluster: EnsembleCluster, name: str) -> None:
 
 def test_preprocessor_has_the_fewest_cpus_that_are_enough() -> None:
     cluster = two()
-    cluster.settle()
+    cluster.run_on()
     job = cluster.preprocessors["search-preprocessor-1"]
     pod = job["spec"]["template"]
     assert pod["spec"]["containers"][0]["resources"] == {
@@ -51,7 +51,7 @@ def test_preprocessor_has_the_fewest_cpus_that_are_enough() -> None:
 
 def test_members_know_the_address() -> None:
     cluster = two()
-    cluster.settle()
+    cluster.run_on()
     containers = cluster.jobs["search-fast"]["spec"]["template"]["spec"]["containers"]
     value = "$(SEARCH_PREPROCESSOR_SERVICE_HOST):9000"
     assert containers[0]["env"] == [{"name": PREPROCESSOR_VARIABLE, "value": value}]
@@ -59,31 +59,31 @@ def test_members_know_the_address() -> None:
 
 def test_former_preprocessor_ends_when_that_of_the_next_flotilla_is_ready() -> None:
     cluster = two()
-    cluster.settle()
+    cluster.run_on()
     assert cluster.condition("Preprocessed")["reason"] == "PreprocessorNotReady"
     ready(cluster, "search-preprocessor-1")
-    cluster.settle()
+    cluster.run_on()
     assert cluster.condition("Preprocessed")["reason"] == "PreprocessorReady"
     cluster.end("fast")
-    cluster.settle()
+    cluster.run_on()
     assert set(cluster.preprocessors) == {"search-preprocessor-1", "search-preprocessor-2"}
     limits = cluster.preprocessors["search-preprocessor-2"]["spec"]["template"]["spec"]
     assert limits["containers"][0]["resources"]["limits"]["cpu"] == "1"
     assert "suspend" not in cluster.preprocessors["search-preprocessor-1"]["spec"]
     ready(cluster, "search-preprocessor-2")
-    cluster.settle()
+    cluster.run_on()
     assert cluster.preprocessors["search-preprocessor-1"]["spec"]["suspend"] is True
 
 
 def test_no_preprocessor_runs_while_no_member_does() -> None:
     cluster = two()
-    cluster.settle()
+    cluster.run_on()
     cluster.suspend(suspended=True)
-    cluster.settle()
+    cluster.run_on()
     assert cluster.preprocessors["search-preprocessor-1"]["spec"]["suspend"] is True
     assert cluster.condition("Preprocessed")["reason"] == "NoMemberRuns"
     cluster.suspend(suspended=False)
-    cluster.settle()
+    cluster.run_on()
     assert cluster.preprocessors["search-preprocessor-1"]["spec"]["suspend"] is False
 
 
@@ -91,9 +91,9 @@ def test_members_that_share_nothing_need_the_sum_and_too_little_is_reported() ->
     members = [member(name, {2: 150}, steps=1000) for name in "ab"]
     spec = ensemble(*members, preprocessing=preprocessing(shared=False))
     cluster = EnsembleCluster({"n1": 4}, spec)
-    cluster.settle()
+    cluster.run_on()
     ready(cluster, "search-preprocessor-1")
-    cluster.settle()
+    cluster.run_on()
     text = "4 cores deliver 230 of 300 items per second"
     condition = cluster.condition("Preprocessed")
     assert (condition["reason"], condition["message"]) == ("DemandNotMet", text)
@@ -109,7 +109,7 @@ def test_members_that_share_nothing_need_the_sum_and_too_little_is_reported() ->
 )
 def test_invalid_template_is_rejected(template: dict[str, Any], message: str) -> None:
     cluster = two(template=template)
-    cluster.settle()
+    cluster.run_on()
     assert cluster.condition("Accepted")["message"].startswith(message)
 
 
