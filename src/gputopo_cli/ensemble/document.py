@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from gputopo.api.profile import GPUProfile
@@ -18,6 +18,21 @@ from gputopo_simulate.gpuprofiles import parse_gpuprofiles, repeated_name
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=1)]
+
+
+def _by_number(value: object, key: str) -> object:
+    """Return rates as a dictionary; in a GPUEnsemble of a cluster they are a list."""
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        return value
+    return {each.get(key): each.get("itemsPerSecond") for each in value}
+
+
+_GpuRates = Annotated[
+    dict[_Count, _Positive], BeforeValidator(lambda value: _by_number(value, "gpus"))
+]
+_CoreRates = Annotated[
+    dict[_Count, _Positive], BeforeValidator(lambda value: _by_number(value, "cores"))
+]
 _FIELD: Final = "file"
 
 
@@ -35,11 +50,11 @@ class EnsembleFileMember(_FileModel):
         profile: name of a GPUProfile with measured rates.
         batch_size: items of a step of one GPU, or of the whole job.
         steps: steps that are left of a job with one GPU.
-        template: pod template; planning ignores it.
+        template: pod template; planning ignores it, and ``job_template``.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
-    rates: dict[_Count, _Positive] | None = None
+    rates: _GpuRates | None = None
     profile: str | None = None
     batch_size: _Positive | None = None
     batch_of: BatchOf = BatchOf.GPU
@@ -47,17 +62,23 @@ class EnsembleFileMember(_FileModel):
     steps: _Positive | None = None
     max_gpus: Annotated[int | None, Field(alias="maxGPUs", ge=1)] = None
     template: Any = None
+    job_template: Any = None
 
 
 class EnsembleFilePreprocessing(_FileModel):
     """``spec.preprocessing``: measured items per second by number of CPU cores."""
 
-    throughput: Annotated[dict[_Count, _Positive], Field(min_length=1)]
+    throughput: Annotated[_CoreRates, Field(min_length=1)]
     shared: bool = True
+    port: Any = None
+    template: Any = None
 
 
 class EnsembleFileSpec(_FileModel):
-    """``spec``: members and limits. ``items_per_epoch`` is required if a member has epochs."""
+    """``spec``: members and limits. ``items_per_epoch`` is required if a member has epochs.
+
+    Planning ignores the fields of type ``Any``, which matter on a cluster.
+    """
 
     members: Annotated[list[EnsembleFileMember], Field(min_length=1, max_length=1000)]
     items_per_epoch: _Positive | None = None
@@ -66,6 +87,11 @@ class EnsembleFileSpec(_FileModel):
     pace: PaceMeasure = PaceMeasure.RATE
     unknown_rates: UnknownRates = UnknownRates.ONE_GPU
     preprocessing: EnsembleFilePreprocessing | None = None
+    suspend: Any = None
+    restarts: Any = None
+    restart_seconds: Any = None
+    spread_percent: Any = None
+    rate_difference_percent: Any = None
 
 
 class _EnsembleFile(BaseModel):

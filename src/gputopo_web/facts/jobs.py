@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from gputopo.api.annotations import PlacementAnnotation
-from gputopo.api.names import JOB_LABEL
+from gputopo.api.names import ENSEMBLE_LABEL, JOB_LABEL
 from gputopo.api.shares import gpu_of
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo.runtime.messages import first_error
@@ -30,6 +30,7 @@ class JobRow:
         since: RFC 3339 time since which it runs or waits.
         reason: why it waits, or what is wrong with it; empty if nothing is known.
         shares: whether it shares its GPU with other jobs.
+        ensemble: name of the GPUEnsemble of which it trains a member; empty if there is none.
     """
 
     pod: ObjectKey | None
@@ -43,6 +44,7 @@ class JobRow:
     placement: PlacementAnnotation | None = None
     reason: str = ""
     shares: bool = False
+    ensemble: str = ""
 
     @property
     def key(self) -> ObjectKey:
@@ -88,13 +90,13 @@ def job_rows(
 
 
 def search_rows(rows: Iterable[JobRow], text: str) -> Sequence[JobRow]:
-    """Return the rows whose pod, GPUJob, node or state contain all words of a text."""
+    """Return the rows whose pod, GPUJob, ensemble, node or state contain all words of a text."""
     words = text.casefold().split()
     return [row for row in rows if _contains(row, words)]
 
 
 def _contains(row: JobRow, words: Sequence[str]) -> bool:
-    own = " ".join((str(row.key), str(row.job or ""), row.node, row.state)).casefold()
+    own = " ".join((str(row.key), str(row.job or ""), row.node, row.state, row.ensemble)).casefold()
     return all(word in own for word in words)
 
 
@@ -119,6 +121,7 @@ def pod_row(
         placement=placement_of(pod),
         reason=pod.fault or view.rejected or (_why_waiting(document) if waiting else ""),
         shares=view.shares,
+        ensemble=_ensemble(metadata),
     )
 
 
@@ -151,7 +154,12 @@ def gpu_job_row(key: ObjectKey, document: Document) -> JobRow:
         since=str((queue and queue.waiting_since) or metadata.get("creationTimestamp") or ""),
         reason=reason,
         shares=(spec.get("sharing") or {}).get("mode") == "Allowed",
+        ensemble=_ensemble(metadata),
     )
+
+
+def _ensemble(metadata: Document) -> str:
+    return str((metadata.get("labels") or {}).get(ENSEMBLE_LABEL) or "")
 
 
 def gpu_job_status(document: Document) -> tuple[GPUJobStatus, str]:

@@ -284,3 +284,17 @@ def test_the_history_shows_the_end_of_a_pod_whose_name_another_pod_has_now() -> 
     kinds = sorted(entry.kind for entry in state.history.newest_first())
     assert kinds == [DecisionKind.ENDED, DecisionKind.PLACED, DecisionKind.PLACED]
     assert list(state.history.seen) == ["second"]
+
+
+def test_members_of_an_ensemble_have_its_name_and_are_found_by_it() -> None:
+    running = placed_pod("train", "n1", uuids("n1", 0))
+    running["metadata"]["labels"] = {"gputopo.io/ensemble": "search"}
+    found = rows(cluster(topologies=[topology("n1")], pods=[running]))
+    assert found["default/train"].ensemble == "search"
+    assert [row.key.name for row in search_rows(found.values(), "search")] == ["train"]
+    waiting = gpu_job("search-b")
+    waiting["metadata"]["labels"] = {"gputopo.io/ensemble": "search"}
+    state = two_nodes()
+    set_gpu_job(state, waiting)
+    assert rows(state)["ml/search-b"].ensemble == "search"
+    assert rows(state)["default/train"].ensemble == ""
