@@ -10,9 +10,11 @@ Replace ``load`` by your decoder, and ``train`` by your training loop.
 """
 
 import itertools
+import multiprocessing
 import os
 import queue
 import random
+import signal
 import socket
 import struct
 import sys
@@ -122,7 +124,13 @@ def serve(port: int, workers: int) -> None:
             feeds.append(Feed(server.accept()[0]))
             connected.set()
 
+    def end(*_: object) -> None:
+        for child in multiprocessing.active_children():
+            child.kill()
+        os._exit(0)  # the pool would wait for the thread that waits for members
+
     with Pool(workers) as pool:
+        signal.signal(signal.SIGTERM, end)
         threading.Thread(target=accept, daemon=True).start()
         print(f"serving at port {server.getsockname()[1]}", flush=True)
         connected.wait()
