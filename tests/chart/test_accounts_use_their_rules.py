@@ -23,6 +23,7 @@ from support.control_plane.component_work import (
     schedule,
 )
 from support.control_plane.components import running_operator
+from support.control_plane.ensemble_work import run_ensemble
 from support.control_plane.measured_pods import measure_pod
 from support.control_plane.scheduler_pairs import put_nodes, running_pairs
 from support.helm_chart import Helm, Object
@@ -148,6 +149,7 @@ def run(helm: Helm, kubernetes_binaries: Path, tmp_path_factory: pytest.TempPath
             schedule(server, pairs[0], work)
         with running_operator(server, work, resync_seconds=1.0):
             run_gpu_job(server)
+            run_ensemble(server)
             measure_pod(server)
         asyncio.run(call_as_extender(work / "kubeconfig"))
         asyncio.run(run_agent(server, work))

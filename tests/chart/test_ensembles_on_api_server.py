@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from support.control_plane.api_server import ApiServer
+from support.control_plane.ensemble_work import ENSEMBLES
 from support.operator.ensembles import ensemble, member
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-ENSEMBLES = "/apis/gputopo.io/v1alpha1/namespaces/default/gpuensembles"
 JOB: dict[str, Any] = {"template": {"spec": {"containers": [{"name": "main"}]}}}
 _number = itertools.count()
 
