@@ -58,5 +58,6 @@ def test_package_contains_no_files_of_editors(helm: Helm, tmp_path: Path) -> Non
 def test_notes_name_the_next_command_and_the_order_of_removal(helm: Helm, *, tested: bool) -> None:
     notes = helm.notes({"helmTest": {"enabled": tested}})
     assert ("helm test gputopo --namespace gputopo-system --logs" in notes) == tested
-    order = [notes.index(each) for each in ("delete gpujobs", "helm uninstall", "delete crd")]
+    steps = ("delete gpuensembles", "delete gpujobs", "helm uninstall", "delete crd")
+    order = [notes.index(each) for each in steps]
     assert order == sorted(order)

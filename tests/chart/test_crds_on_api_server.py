@@ -1,4 +1,4 @@
-"""The objects of three kinds that the API server accepts, and its messages for the others."""
+"""The GPUJobs, GPUProfiles and GPUTopologies that the API server accepts, and its messages."""
 
 import itertools
 from collections.abc import Mapping

@@ -146,10 +146,13 @@ def test_removal_leaves_nothing_and_default_values_are_enough_afterwards(
     kubectl, helm = installation.kubectl, installation.helm
     assert "clusterroles gputopo-extender" in cleanup.leftovers(kubectl)
     # Nothing deletes the objects of a namespace here, so the namespace stays.
-    kubectl.run("delete", "gpujobs", "--all", "--all-namespaces")
+    for kind in ("gpuensembles", "gpujobs"):
+        kubectl.run("delete", kind, "--all", "--all-namespaces")
     helm.uninstall()
     definitions = [each for each in cleanup.leftovers(kubectl) if "CRD" in each]
-    assert len(definitions) == 3, "helm uninstall keeps the objects of users"
+    assert len(definitions) == len(installation.new.definitions) == 4, (
+        "helm uninstall keeps the objects of users"
+    )
     kubectl.run("delete", "customresourcedefinition", *cleanup.DEFINITIONS)
     assert cleanup.leftovers(kubectl) == []
     assert not helm.exists()

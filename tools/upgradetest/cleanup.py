@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
+from gputopo.api.names import GROUP
 from showcase.install import NAMESPACE
 from showcase.kubectl import Kubectl
 from upgradetest.helm import Helm
 
-DEFINITIONS = ("gpujobs.gputopo.io", "gpuprofiles.gputopo.io", "gputopologies.gputopo.io")
+_WORKLOADS = ("gpuensembles", "gpujobs")
+"""In this order, because the operator creates GPUJobs of existing GPUEnsembles."""
+
+DEFINITIONS = tuple(f"{kind}.{GROUP}" for kind in (*_WORKLOADS, "gpuprofiles", "gputopologies"))
 _CLUSTER_KINDS = (
     *("customresourcedefinitions", "clusterroles", "clusterrolebindings"),
     *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
@@ -16,8 +20,10 @@ _OURS = "app.kubernetes.io/part-of=gputopo"
 
 
 def remove(kubectl: Kubectl, helm: Helm) -> None:
-    """Remove GPUJobs, the release, the CRDs and the namespace."""
-    kubectl.run("delete", "gpujobs", "--all", "--all-namespaces", "--ignore-not-found")
+    """Remove GPUEnsembles and GPUJobs, the release, the CRDs and the namespace."""
+    for kind in _WORKLOADS:
+        if f"{kind}.{GROUP}" in _definitions(kubectl):  # an earlier version has fewer kinds
+            kubectl.run("delete", kind, "--all", "--all-namespaces", "--ignore-not-found")
     helm.uninstall()
     kubectl.run("delete", "customresourcedefinition", *DEFINITIONS, "--ignore-not-found")
     waiting = f"--wait={str(helm.waits).lower()}"
@@ -31,9 +37,10 @@ def leftovers(kubectl: Kubectl) -> Sequence[str]:
         for kind in (*_CLUSTER_KINDS, "rolebindings")
         for each in kubectl.list(kind, selector=_OURS)
     ]
-    definitions = [
-        f"CRD {each['metadata']['name']}"
-        for each in kubectl.list("customresourcedefinitions")
-        if each["metadata"]["name"] in DEFINITIONS
-    ]
-    return [*labelled, *definitions]
+    return [*labelled, *(f"CRD {name}" for name in _definitions(kubectl))]
+
+
+def _definitions(kubectl: Kubectl) -> Sequence[str]:
+    """Return the names of gputopo's CRDs that are in the cluster."""
+    names = [each["metadata"]["name"] for each in kubectl.list("customresourcedefinitions")]
+    return [name for name in names if name in DEFINITIONS]

@@ -134,7 +134,8 @@ def test_missing_parts_of_gputopo_are_reported(api: StaticApi, gputopo: Command)
     api.objects = {VERSION: api.objects[VERSION]}
     done = gputopo("doctor --settle 0")
     assert done.status == 3
-    names = "gpujobs.gputopo.io, gpuprofiles.gputopo.io, gputopologies.gputopo.io"
+    kinds = ("gpuensembles", "gpujobs", "gpuprofiles", "gputopologies")
+    names = ", ".join(f"{kind}.gputopo.io" for kind in kinds)
     assert f"error: CustomResourceDefinition {names}\n  is missing\n" in done.out
     assert done.out.count("  to do: ") == 4
     assert done.out.count("  to do: install the chart: docs/start/install.md\n") == 4

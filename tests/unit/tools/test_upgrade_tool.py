@@ -171,7 +171,7 @@ def test_real_chart_can_be_mixed_with_itself(tmp_path: Path) -> None:
     current = Version(CLONE, NEW)
     mixed = mixed_version(current, current, {AGENT, SCHEDULER}, tmp_path / "mixed")
     assert [path.name for path in mixed.definitions] == [path.name for path in current.definitions]
-    assert len(mixed.definitions) == 3
+    assert len(mixed.definitions) == 4
 
 
 def component_pod(name: str = "a", *, ready: str = "True", **images_: str) -> Object:
