@@ -73,6 +73,23 @@ def test_plan_as_a_table(gputopo: Command, file: Path) -> None:
     assert lines[7].split() == ["1", "2", "3", "0", "2", "2", "cores"]
 
 
+def test_plan_of_a_gpuensemble_whose_rates_are_lists(gputopo: Command, tmp_path: Path) -> None:
+    def listed(rates: dict[int, int], key: str) -> list[dict[str, object]]:
+        return [{key: number, "itemsPerSecond": str(rate)} for number, rate in rates.items()]
+
+    file = write(
+        tmp_path / "listed.yaml",
+        members=[
+            {"name": "a", "epochs": 36, "rates": listed({1: 100, 2: 190, 3: 270}, "gpus")},
+            {"name": "b", "epochs": 36, "rates": listed({1: 50, 2: 98, 3: 140}, "gpus")},
+        ],
+        preprocessing={"throughput": listed({1: 60, 2: 118}, "cores")},
+    )
+    line = "ensemble plan {} --nodes 1x3"
+    plan = gputopo(line.format(file)).out
+    assert plan == gputopo(line.format(write(tmp_path / "ensemble.yaml"))).out
+
+
 def test_plan_as_json(gputopo: Command, file: Path) -> None:
     found = gputopo(f"ensemble plan {file} --nodes 1x3 -o json").document
     assert found["seconds"] == pytest.approx(36000 / 98)

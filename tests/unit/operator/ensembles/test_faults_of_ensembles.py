@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from gputopo.api.profile import ScalingFact
 from support.operator.ensembles import EnsembleCluster, condition, ensemble, member
 
 
@@ -182,6 +183,32 @@ def test_unknown_rates_get_one_gpu_until_they_are_measured() -> None:
     assert cluster.condition("RatesKnown")["status"] == "True"
     assert cluster.of("a")["plannedMicroItemsPerSecond"] == 12_000_000
     assert cluster.status["plan"]["reason"] == "rates of a are known now"
+
+
+def test_rates_without_that_of_the_running_member_are_completed_when_it_is_measured() -> None:
+    cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", profile="resnet")))
+    cluster.run_on()
+    assert cluster.gpus() == {"a": 1}
+    cluster.facts["resnet"] = [
+        ScalingFact(gpus=gpus, micro_steps_per_second=rate, ci_permille=20, extrapolated=False)
+        for gpus, rate in ((2, 20_000_000), (4, 36_000_000))
+    ]
+    cluster.run_on()
+    assert cluster.gpus() == {"a": 1}
+    assert "plannedMicroItemsPerSecond" not in cluster.of("a")
+    cluster.measured["a"] = 11
+    cluster.run_on()
+    assert cluster.of("a")["plannedMicroItemsPerSecond"] == 11_000_000
+
+
+def test_progress_of_a_member_with_epochs() -> None:
+    trained = member("a", {4: 100}, epochs=4)
+    cluster = EnsembleCluster({"n1": 4}, ensemble(trained, itemsPerEpoch=2500))
+    cluster.run_on()
+    cluster.measured["a"] = 100
+    wait(cluster, 50)
+    assert cluster.of("a")["itemsDone"] >= 5000
+    assert cluster.of("a")["progressPercent"] == cluster.of("a")["itemsDone"] // 100
 
 
 def test_member_whose_job_the_scheduler_cannot_place_states_why() -> None:
