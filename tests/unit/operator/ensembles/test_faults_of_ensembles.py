@@ -196,6 +196,11 @@ def test_rates_without_that_of_the_running_member_are_completed_when_it_is_measu
     cluster.run_on()
     assert cluster.gpus() == {"a": 1}
     assert "plannedMicroItemsPerSecond" not in cluster.of("a")
+    cluster.change(maxGPUs=3)
+    cluster.run_on()
+    assert cluster.status["plan"]["reason"] == "the spec was changed"
+    assert cluster.starts["search-a"] == [1]
+    assert "plannedMicroItemsPerSecond" not in cluster.of("a")
     cluster.measured["a"] = 11
     cluster.run_on()
     assert cluster.of("a")["plannedMicroItemsPerSecond"] == 11_000_000
