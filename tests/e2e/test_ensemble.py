@@ -1,5 +1,6 @@
 """Five models with different rates train as an ensemble, while parts of the cluster fail."""
 
+import os
 import time
 
 import pytest
@@ -15,7 +16,10 @@ from sandbox import Sandbox
 from showcase.install import Installed
 from showcase.kubectl import Object, wait_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif("GPUTOPO_LONG" not in os.environ, reason="takes 6 minutes"),
+]
 
 OPERATOR = "gputopo-operator"
 SECONDS = 120.0
