@@ -153,10 +153,10 @@ class MpsDaemon:
             await asyncio.sleep(_POLL_SECONDS)
 
     def _last_line(self) -> str:
-        """Return the last line of the newest log."""
-        newest = ""
+        """Return the newest last line of both logs. Each line begins with its time."""
+        last: list[str] = []
         for name in ("control.log", "server.log"):
             with suppress(OSError):
                 lines = (self._folders.log / name).read_text(errors="replace").splitlines()
-                newest = max(newest, *lines[-1:])
-        return newest or "it wrote no log"
+                last += lines[-1:]
+        return max(last, default="it wrote no log")

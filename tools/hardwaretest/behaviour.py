@@ -27,6 +27,7 @@ class Behaviour:
     def __init__(self, node: SharedNode, report: Report) -> None:
         self._node = node
         self._report = report
+        self._read_lines = 0
 
     async def run(self) -> None:
         """Run all checks. A check that fails with an exception does not end the others."""
@@ -312,8 +313,6 @@ class Behaviour:
         lines = path.read_text(errors="replace").splitlines() if path.exists() else []
         new, self._read_lines = lines[self._read_lines :], len(lines)
         return new
-
-    _read_lines = 0
 
 
 async def _end(programs: Iterable[GpuProgram]) -> None:

@@ -127,6 +127,17 @@ async def test_a_control_program_that_does_not_end_is_killed(
         await daemon(folders, program("exec sleep 600")).start()
 
 
+async def test_an_empty_log_has_no_last_line(
+    folders: GpuFolders, program: Callable[[str], str]
+) -> None:
+    (folders.log / "control.log").write_text("")
+    with pytest.raises(DaemonError, match="ended at once: it wrote no log"):
+        await daemon(folders, program("exit 1"), start_seconds=60).start()
+    (folders.log / "server.log").write_text("[2026-11-26 15:00:01.000 Server 2] no memory\n")
+    with pytest.raises(DaemonError, match="no memory"):
+        await daemon(folders, program("exit 1"), start_seconds=60).start()
+
+
 DAEMON = """
 [ "$1" = -f ] && while :; do sleep 0.05; done
 if [ "$1" = -d ]; then
