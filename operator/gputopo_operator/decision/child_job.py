@@ -3,10 +3,11 @@
 from typing import Final
 
 from gputopo.api.link_runs import LinksResult
-from gputopo.api.names import API_VERSION, ENSEMBLE_LABEL, JOB_LABEL, LINK_RESULT_ANNOTATION
+from gputopo.api.names import ENSEMBLE_LABEL, JOB_LABEL, LINK_RESULT_ANNOTATION
 from gputopo.api.profile import GPUProfile
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_kube.document import Document
+from gputopo_operator.decision.owner import owner_reference
 from gputopo_operator.decision.pod_template import pod_template
 from gputopo_operator.model import GpuJob, PodDefaults
 from gputopo_operator.parse import QUEUE_LABEL
@@ -62,7 +63,7 @@ def child_job(
             "namespace": job.key.namespace,
             "labels": {**queue_labels, **ensemble, JOB_LABEL: job.key.name},
             **({"annotations": {LINK_RESULT_ANNOTATION: links.dump()}} if links else {}),
-            "ownerReferences": [_owner_reference(job)],
+            "ownerReferences": [owner_reference("GPUJob", job)],
         },
         "spec": child_spec,
     }
@@ -77,16 +78,3 @@ def _failure_policy() -> Document:
     """Return the policy by which pods with the condition DisruptionTarget do not fail the Job."""
     disrupted = {"type": "DisruptionTarget", "status": "True"}
     return {"rules": [{"action": "Ignore", "onPodConditions": [disrupted]}]}
-
-
-def _owner_reference(job: GpuJob) -> Document:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "GPUJob",
-        "name": job.key.name,
-        "uid": job.uid,
-        "controller": True,
-        # If this were true, the admission plugin OwnerReferencesPermissionEnforcement would require
-        # rights on gpujobs/finalizers. The value affects foreground deletion only.
-        "blockOwnerDeletion": False,
-    }

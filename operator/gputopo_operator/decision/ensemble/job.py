@@ -11,6 +11,7 @@ from gputopo.api.names import (
 )
 from gputopo_kube.document import Document
 from gputopo_operator.decision.node_affinity import only_node
+from gputopo_operator.decision.owner import owner_reference
 from gputopo_operator.ensembles import Ensemble
 
 
@@ -41,20 +42,7 @@ def member_job(ensemble: Ensemble, member: EnsembleMemberSpec, gpus: int, node: 
             "namespace": ensemble.key.namespace,
             "labels": labels,
             "annotations": {ENSEMBLE_NODE_ANNOTATION: node},
-            "ownerReferences": [owner_reference(ensemble)],
+            "ownerReferences": [owner_reference("GPUEnsemble", ensemble)],
         },
         "spec": {**spec, **workload, "gpusPerReplica": gpus},
-    }
-
-
-def owner_reference(ensemble: Ensemble) -> Document:
-    """Return the owner reference with which Kubernetes deletes an object with its ensemble."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "GPUEnsemble",
-        "name": ensemble.key.name,
-        "uid": ensemble.uid,
-        "controller": True,
-        # As in child Jobs of GPUJobs: true would require rights on gpuensembles/finalizers.
-        "blockOwnerDeletion": False,
     }

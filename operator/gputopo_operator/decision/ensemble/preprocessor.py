@@ -19,10 +19,10 @@ from gputopo.api.names import (
 from gputopo.ensemble.preprocessing import PreprocessorChoice, preprocessor_cores
 from gputopo_kube.document import Document
 from gputopo_operator.decision.conditions import ConditionUpdate, truncated
-from gputopo_operator.decision.ensemble.job import owner_reference
 from gputopo_operator.decision.ensemble.members import MemberState
 from gputopo_operator.decision.ensemble.plans import EnsembleChanges
 from gputopo_operator.decision.ensemble.rates import MICRO
+from gputopo_operator.decision.owner import owner_reference
 from gputopo_operator.ensembles import (
     Ensemble,
     EnsembleInput,
@@ -160,7 +160,7 @@ def _service(ensemble: Ensemble, wanted: Preprocessing) -> Document:
             "name": name,
             "namespace": ensemble.key.namespace,
             "labels": {ENSEMBLE_LABEL: ensemble.key.name},
-            "ownerReferences": [owner_reference(ensemble)],
+            "ownerReferences": [owner_reference("GPUEnsemble", ensemble)],
         },
         "spec": {
             "selector": {ENSEMBLE_LABEL: ensemble.key.name, "app": name},
@@ -192,7 +192,7 @@ def _job(
             "name": name,
             "namespace": ensemble.key.namespace,
             "labels": labels,
-            "ownerReferences": [owner_reference(ensemble)],
+            "ownerReferences": [owner_reference("GPUEnsemble", ensemble)],
         },
         "spec": {"backoffLimit": _RETRIES, "template": template},
     }
