@@ -193,7 +193,7 @@ async def test_a_daemon_that_cannot_be_started_again_leaves_the_gpu_as_found(
 
 
 async def test_a_server_that_does_not_recover_is_replaced(world: MpsWorld) -> None:
-    world.configure(recovery_seconds=0.01)
+    world.configure(recovery_seconds=1.0)
     async with world.running():
         await world.share(0)
         (world.folder(0) / "pipe" / STUCK).touch()

@@ -74,6 +74,11 @@ class FakeMps:
     async def end(self) -> None:
         """End the component as a kill does: its daemons go on."""
         if self._runner is not None:
+            for site in [*self._runner.sites]:
+                await site.stop()
+            # A connection that was just accepted reaches the runner, which closes it, only in one
+            # of the next turns of the loop.
+            await asyncio.sleep(0.01)
             await self._runner.cleanup()
             self._runner = None
 
