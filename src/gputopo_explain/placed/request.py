@@ -7,6 +7,7 @@ from typing import Final
 from gputopo.api.annotations import PlacementAnnotation
 from gputopo.api.names import (
     EDGES_ANNOTATION,
+    ENSEMBLE_LABEL,
     MIN_UTILITY_ANNOTATION,
     PATTERN_ANNOTATION,
     POLICY_ANNOTATION,
@@ -21,6 +22,7 @@ from gputopo_kube.pods import PodView
 from gputopo_scheduling.record import FROM_ANNOTATION, FROM_INSTALLATION
 
 UNKNOWN_SOURCE: Final = "unknown: an older version of gputopo did not record the source"
+_BY_ENSEMBLE: Final = "the plan of this GPUEnsemble chose the node and the number of GPUs"
 _NO_FACT: Final = "nothing is known of the workload"
 
 
@@ -50,6 +52,9 @@ def request_parts(pod: PodView, recorded: RecordedPlacement, job: str) -> tuple[
     """
     figures, record = recorded.figures, recorded.record
     parts = [RequestPart("GPUs", *_gpus(recorded))] if recorded.gpus else []
+    ensemble = dict(pod.labels).get(ENSEMBLE_LABEL)
+    if ensemble:
+        parts.append(RequestPart("ensemble", ensemble, _BY_ENSEMBLE))
     if figures is None:
         return tuple(parts)
     set_by = f" (set by GPUJob {job})" if job else ""

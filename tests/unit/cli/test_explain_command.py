@@ -1,6 +1,7 @@
 """``gputopo explain`` shows why a placed pod has its GPUs, and repeats the decision."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from support.explain.placed import DGX1, altered, of_an_older_version, placed_po
 
 PODS = "/api/v1/namespaces/default/pods"
 JOBS = "/apis/gputopo.io/v1alpha1/namespaces/default/gpujobs"
+ENSEMBLE = "/apis/gputopo.io/v1alpha1/namespaces/default/gpuensembles/search"
 TOPOLOGIES = "/apis/gputopo.io/v1alpha1/gputopologies"
 TRAIN = placed_pod(3, busy=[0, 3])
 CHOSEN = [4, 6, 7]
@@ -125,6 +127,26 @@ def test_newest_pod_of_a_gpujob_is_explained(api: StaticApi, gputopo: Command) -
     for name in ("bert", "gpujob/bert", "gj/bert"):
         found = gputopo(f"explain {name} -o json").document
         assert (found["pod"]["name"], found["gpuJob"]) == ("bert-new", "bert")
+
+
+def test_placed_pod_of_an_ensemble_names_it(api: StaticApi, gputopo: Command) -> None:
+    document = placed_pod(2, name="search-slow")
+    document["metadata"]["labels"] = {"gputopo.io/ensemble": "search"}
+    api.objects[f"{PODS}/search-slow"] = document
+    assert re.search(
+        r"\nensemble +search +the plan of this GPUEnsemble chose the node and the number of GPUs\n",
+        gputopo("explain search-slow").out,
+    )
+
+
+def test_name_of_an_ensemble_gets_the_command_for_it(api: StaticApi, gputopo: Command) -> None:
+    api.objects[ENSEMBLE] = {"metadata": {}}
+    wrong = "gputopo: name: 'search' is not the name of a pod or a GPUJob in namespace default; "
+    done = gputopo("explain search")
+    remedy = "it is a GPUEnsemble: use gputopo ensemble status search\n"
+    assert done == Done(2, "", wrong + remedy)
+    api.forbid(ENSEMBLE, "forbidden")
+    assert gputopo("explain search").err == wrong + "use --namespace for another namespace\n"
 
 
 def test_replay_that_differs_has_exit_status_3(api: StaticApi, gputopo: Command) -> None:

@@ -96,6 +96,15 @@ def test_gpujob_whose_pod_waits_shows_the_pod(api: StaticApi, gputopo: Command) 
     )
 
 
+def test_pending_gpujob_of_an_ensemble_names_it(api: StaticApi, gputopo: Command) -> None:
+    job = cluster.queued_job()
+    job["metadata"]["labels"] = {"gputopo.io/ensemble": "search"}
+    api.objects[GPU_JOB] = job
+    title = "gpujob default/finetune: its GPUEnsemble search chose node and GPUs\n"
+    assert gputopo("explain finetune").out.startswith(title)
+    assert gputopo("explain finetune -o json").document["ensemble"] == "search"
+
+
 @pytest.mark.parametrize(("type_", "header"), [("Ready", "gpujob"), ("Failed", "pod")])
 def test_after_a_failed_pod_the_gpujob_is_explained_until_it_has_failed(
     api: StaticApi, gputopo: Command, type_: str, header: str

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 from rich.text import Text
 
+from gputopo.api.names import ENSEMBLE_LABEL
 from gputopo_cli.cluster.explain.target import POD
 from gputopo_cli.shared import output
 from gputopo_cli.shared.errors import InputError
@@ -47,9 +48,10 @@ def write_pending(target: PendingTarget, form: str) -> None:
         job = explain_gpu_job(found, objects)
         document, lines = _job_document(job), _job_lines(job)
     if form == "json":
-        output.write_json({**document, "notes": [*objects.notes]})
+        ensemble = _ensemble(found) or None
+        output.write_json({**document, "ensemble": ensemble, "notes": [*objects.notes]})
     else:
-        output.show([Text(f"{target.kind} {_name(found)}"), *lines, *note_lines(objects)])
+        output.show([Text(_title(target)), *lines, *note_lines(objects)])
 
 
 def _explain_pod(pod: Document, objects: ClusterObjects) -> PodExplanation:
@@ -59,8 +61,16 @@ def _explain_pod(pod: Document, objects: ClusterObjects) -> PodExplanation:
         raise InputError(str(error)) from None
 
 
-def _name(found: Document) -> str:
-    return f"{found['metadata']['namespace']}/{found['metadata']['name']}"
+def _title(target: PendingTarget) -> str:
+    metadata = target.document["metadata"]
+    title = f"{target.kind} {metadata['namespace']}/{metadata['name']}"
+    ensemble = _ensemble(target.document)
+    return f"{title}: its GPUEnsemble {ensemble} chose node and GPUs" if ensemble else title
+
+
+def _ensemble(found: Document) -> str:
+    """Return the name of the GPUEnsemble of a pod or GPUJob; empty if it is in none."""
+    return str((found["metadata"].get("labels") or {}).get(ENSEMBLE_LABEL) or "")
 
 
 def _job_document(found: GpuJobExplanation) -> dict[str, object]:

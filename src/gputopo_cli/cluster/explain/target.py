@@ -6,6 +6,7 @@ from gputopo.api.names import GROUP, JOB_LABEL, VERSION
 from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
 from gputopo_kube.document import Document
+from gputopo_kube.errors import DeniedError
 from gputopo_kube.podstatus import ENDED_PHASES
 from gputopo_kube.sync import SyncApi
 
@@ -60,15 +61,24 @@ def find_object(cluster: SyncApi, target: ExplainTarget, namespace: str) -> tupl
             if pod is None or (_has_ended(pod) and not _is_finished(job)):
                 return GPUJOB, job
             return POD, pod
-    raise InputError(
-        f"name: {quoted(target.name)} is not the name of {_DESCRIBED[target.kind]} in namespace "
-        f"{namespace}; use --namespace for another namespace"
-    )
+    wrong = f"name: {quoted(target.name)} is not the name of {_DESCRIBED[target.kind]}"
+    remedy = "use --namespace for another namespace"
+    if _is_ensemble(cluster, target.name, namespace):
+        remedy = f"it is a GPUEnsemble: use gputopo ensemble status {target.name}"
+    raise InputError(f"{wrong} in namespace {namespace}; {remedy}")
 
 
 def find_topology(cluster: SyncApi, node: str) -> Document | None:
     """Return the GPUTopology of a node, or None if there is none."""
     return cluster.find("apis", GROUP, VERSION, "gputopologies", node)
+
+
+def _is_ensemble(cluster: SyncApi, name: str, namespace: str) -> bool:
+    path = ("apis", GROUP, VERSION, "namespaces", namespace, "gpuensembles")
+    try:
+        return cluster.find(*path, name) is not None
+    except DeniedError:  # without the permission, the message is only less precise
+        return False
 
 
 def _newest_pod(cluster: SyncApi, job: str, namespace: str) -> Document | None:
