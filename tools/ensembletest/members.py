@@ -72,6 +72,19 @@ def manifest(name: str, members: Sequence[TrueMember], image: str, **spec: objec
     }
 
 
+def gpu_job(member: TrueMember, image: str, gpus: int) -> Object:
+    """Return a GPUJob that trains a member with ``gpus`` GPUs, without an ensemble."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GPUJob",
+        "metadata": {"name": member.name},
+        "spec": {
+            "gpusPerReplica": gpus,
+            "template": {"spec": _pod_spec(member.law, image)},
+        },
+    }
+
+
 def _member(member: TrueMember, image: str) -> Object:
     rates = [
         {"gpus": gpus, "itemsPerSecond": f"{member.declared * member.rate(gpus):.2f}"}

@@ -42,7 +42,7 @@ class Observer:
         ]
         counts = Counter(pod["metadata"]["labels"][JOB_LABEL] for pod in bound)
         self.twice |= {job for job, count in counts.items() if count > 1}
-        self.most_gpus = max(self.most_gpus, sum(_gpus(pod) for pod in bound))
+        self.most_gpus = max(self.most_gpus, sum(gpus_of_pod(pod) for pod in bound))
         status: Object = self.raw().get("status") or {}
         return status
 
@@ -93,7 +93,8 @@ def _rate(member: Object, field_name: str) -> str:
     return "-" if value is None else f"{value / _MICRO:.1f}"
 
 
-def _gpus(pod: Object) -> int:
+def gpus_of_pod(pod: Object) -> int:
+    """Return the GPUs that a pod requests."""
     containers = pod["spec"]["containers"]
     limits = (each.get("resources", {}).get("limits", {}) for each in containers)
     return sum(int(each.get("gputopo.io/gpu", 0)) for each in limits)
