@@ -67,7 +67,7 @@ def test_job_whose_profile_a_quota_forbids_runs_and_reports_it(server: ApiServer
         create_job(server, "no-profiles", **PROFILED)
         wait_until(
             lambda: reason_of(server, "no-profiles", "ProfileReady") == "ProfileNotCreated",
-            seconds=90,
+            seconds=30,
         )
         message = conditions(server, "no-profiles")["ProfileReady"]["message"]
         assert "GPUProfile resnet50 was not created" in message
@@ -76,7 +76,7 @@ def test_job_whose_profile_a_quota_forbids_runs_and_reports_it(server: ApiServer
         assert server.get("/apis/batch/v1/namespaces/no-profiles/jobs/train").accepted
         wait_until(lambda: bool(notes(server, "no-profiles", "ProfileNotCreated")), seconds=10)
     wait_until(
-        lambda: reason_of(server, "no-profiles", "ProfileReady") == "ProfileCreated", seconds=90
+        lambda: reason_of(server, "no-profiles", "ProfileReady") == "ProfileCreated", seconds=30
     )
     assert server.get(f"{profiles}/resnet50").accepted
 
@@ -84,15 +84,15 @@ def test_job_whose_profile_a_quota_forbids_runs_and_reports_it(server: ApiServer
 def test_job_that_a_quota_forbids_reports_it_until_it_is_allowed(server: ApiServer) -> None:
     with quota(server, "no-jobs", jobs_batch="0"):
         create_job(server, "no-jobs")
-        wait_until(lambda: reason_of(server, "no-jobs", "Accepted") == "JobForbidden", seconds=90)
+        wait_until(lambda: reason_of(server, "no-jobs", "Accepted") == "JobForbidden", seconds=30)
         message = conditions(server, "no-jobs")["Accepted"]["message"]
         assert "exceeded quota: none" in message
         wait_until(lambda: bool(notes(server, "no-jobs", "Refused")), seconds=10)
-    wait_until(lambda: reason_of(server, "no-jobs", "Accepted") == "JobCreated", seconds=90)
+    wait_until(lambda: reason_of(server, "no-jobs", "Accepted") == "JobCreated", seconds=30)
 
 
 def test_job_runs_where_a_quota_forbids_events(server: ApiServer) -> None:
     with quota(server, "no-events", events_events_k8s_io="0"):
         create_job(server, "no-events", **PROFILED)
-        wait_until(lambda: reason_of(server, "no-events", "Accepted") == "JobCreated", seconds=90)
+        wait_until(lambda: reason_of(server, "no-events", "Accepted") == "JobCreated", seconds=30)
         assert reason_of(server, "no-events", "ProfileReady") == "ProfileCreated"

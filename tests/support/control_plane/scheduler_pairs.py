@@ -36,6 +36,7 @@ from support.extender.service import uuids_of
 from support.helm_chart import Helm, find
 from support.ports import free_ports
 
+_PATIENCE = 3
 _BOUND = re.compile(r'^gputopo_extender_binds_total\{outcome="bound"\} (\S+)$', re.MULTILINE)
 
 
@@ -202,8 +203,8 @@ def running_pairs(
 
 
 def wait_until(holds: Callable[[], bool], seconds: float) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + seconds
+    """Wait until a condition holds: for these seconds, and longer on a machine with other work."""
+    deadline = time.monotonic() + _PATIENCE * seconds
     while not holds():
         assert time.monotonic() < deadline, "it did not come to hold in time"
         time.sleep(0.05)
