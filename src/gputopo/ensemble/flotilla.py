@@ -110,6 +110,8 @@ def create_flotilla(
     builder.add_unknown([member for member in members if member.rates is None])
     builder.add_candidates(candidates(members, nodes, settings))
     builder.add_left_over()
+    if settings.lockstep:
+        builder.give_back()
     return builder.flotilla()
 
 
@@ -166,6 +168,18 @@ class _Builder:
                 continue
             self.chosen[place] = candidate, more
             heapq.heappush(slowest, (candidate.pace(more), place))
+
+    def give_back(self) -> None:
+        """Leave each member the fewest GPUs with which it is not slower than the slowest one."""
+        lowest = min((candidate.pace(gpus) for candidate, gpus in self.chosen), default=0.0)
+        fewest = [
+            (candidate, next(fewer for fewer in candidate.gpus if candidate.pace(fewer) >= lowest))
+            for candidate, _ in self.chosen
+        ]
+        sizes = [*[1] * len(self.unknown), *(gpus for _, gpus in fewest)]
+        # Best-fit decreasing need not fit smaller members where it fits larger ones.
+        still_fit = fits(sizes, self.free, one_node=self.settings.one_node)
+        self.chosen = fewest if still_fit else self.chosen
 
     def _fits(self, more: Sequence[int], without: int | None = None) -> bool:
         sizes = [gpus for place, (_, gpus) in enumerate(self.chosen) if place != without]

@@ -100,6 +100,9 @@ class EnsembleSettings:
         pace: what is about equal for the members of a flotilla.
         reference_parts: a plan is made with each of these parts of the reference, and that which
             ends first is chosen, the first one if none has a known end. The paper has only 1.
+        lockstep: whether members that train together wait for each other, as with a preprocessor
+            that prepares each item once for all of them. Members then get the fewest GPUs with
+            which none is slower than the slowest one.
         unknown: what happens to members without rates.
         rate_difference: a measured rate that differs from the planned one by more than this part
             of it is wrong.
@@ -115,6 +118,7 @@ class EnsembleSettings:
     spread: float = 1 / 3
     pace: PaceMeasure = PaceMeasure.RATE
     reference_parts: tuple[float, ...] = (1.0, 0.5, 0.25)
+    lockstep: bool = False
     unknown: UnknownRates = UnknownRates.ONE_GPU
     rate_difference: float = 0.2
     restarts: bool = False

@@ -75,6 +75,22 @@ class MemberRates:
         return cls(anchors, tuple(_values(anchors, most)))
 
     @classmethod
+    def combined(
+        cls, declared: Mapping[int, float], measured: "MemberRates | None"
+    ) -> "MemberRates | None":
+        """Return the rates from what a user declares and what was measured; None without both.
+
+        Measured rates have priority. Numbers of GPUs that were not measured keep the declared rate,
+        times the mean ratio of both where both are known.
+        """
+        if measured is None or not declared:
+            return cls.of(declared) if declared else measured
+        known = dict(measured.measured)
+        ratios = [known[gpus] / declared[gpus] for gpus in known if gpus in declared]
+        factor = sum(ratios) / len(ratios) if ratios else 1.0
+        return cls.of({**{gpus: factor * rate for gpus, rate in declared.items()}, **known})
+
+    @classmethod
     def of_facts(
         cls,
         facts: Iterable[ScalingFact],

@@ -24,7 +24,13 @@ def _by_number(value: object, key: str) -> object:
     """Return rates as a dictionary; in a GPUEnsemble of a cluster they are a list."""
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         return value
-    return {each.get(key): each.get("itemsPerSecond") for each in value}
+    found: dict[object, object] = {}
+    for each in value:
+        number = each.get(key)
+        if number in found:
+            raise ValueError(f"{key} {number} is listed twice")
+        found[number] = each.get("itemsPerSecond")
+    return found
 
 
 _GpuRates = Annotated[
@@ -90,7 +96,7 @@ class EnsembleFileSpec(_FileModel):
     suspend: Any = None
     restarts: Any = None
     restart_seconds: Any = None
-    spread_percent: Any = None
+    spread_percent: Annotated[int | None, Field(ge=0, le=100)] = None
     rate_difference_percent: Any = None
 
 
@@ -156,13 +162,11 @@ def _parse_profiles(text: str) -> dict[str, GPUProfile]:
 def _member(
     member: EnsembleFileMember, spec: EnsembleFileSpec, profiles: Mapping[str, GPUProfile]
 ) -> EnsembleMember:
-    if member.rates is not None and member.profile is not None:
-        raise _rejected(member, "profile", "has rates too; state one of them")
-    rates = None
-    if member.rates is not None:
-        rates = MemberRates.of(member.rates)
-    elif member.profile is not None:
-        rates = _profile_rates(member, member.profile, profiles)
+    declared = member.rates or {}
+    measured = None
+    if member.profile is not None and (member.profile in profiles or not declared):
+        measured = _profile_rates(member, member.profile, profiles)
+    rates = MemberRates.combined(declared, measured)
     return EnsembleMember(member.name, rates, _items(member, spec), member.max_gpus)
 
 

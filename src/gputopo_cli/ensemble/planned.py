@@ -44,13 +44,15 @@ def write_plan(
 
 def _settings(spec: EnsembleFileSpec, options: PlanOptions) -> EnsembleSettings:
     default = EnsembleSettings()
+    percent = spec.spread_percent if options.spread is None else options.spread
     return EnsembleSettings(
         max_gpus=spec.max_gpus,
         max_gpus_per_member=spec.max_gpus_per_member,
         one_node=not options.several_nodes,
-        spread=default.spread if options.spread is None else options.spread / 100,
+        spread=default.spread if percent is None else percent / 100,
         pace=spec.pace,
         reference_parts=(1.0,) if options.paper else default.reference_parts,
+        lockstep=spec.preprocessing is not None and spec.preprocessing.shared,
         unknown=spec.unknown_rates,
     )
 

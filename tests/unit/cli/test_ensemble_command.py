@@ -112,7 +112,7 @@ def test_plan_as_json(gputopo: Command, file: Path) -> None:
 
 
 def test_demand_of_preprocessing_that_is_not_met_is_stated(gputopo: Command, file: Path) -> None:
-    assert "2 cores deliver 118 of 270 items" in gputopo(f"ensemble plan {file} --nodes 2x3").out
+    assert "2 cores deliver 118 of 190 items" in gputopo(f"ensemble plan {file} --nodes 2x3").out
 
 
 def test_limits_of_file_and_options_reach_the_plan(gputopo: Command, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_limits_of_file_and_options_reach_the_plan(gputopo: Command, tmp_path: P
         found = gputopo(f"ensemble plan {path} {line} -o json").document
         return [each["gpus"] for each in members_of(found).values()]
 
-    assert gpus("--nodes 2x2") == [2, 2]
+    assert gpus("--nodes 2x2") == [1, 2]  # with a second GPU, `a` would wait for `b`
     assert gpus("--nodes 2x2", preprocessing=None) == [2, 2]
     assert gpus("--nodes 2x2", maxGPUsPerMember=1) == [1, 1]
     assert gpus("--nodes 2x2", maxGPUs=3) == [1, 2]
@@ -204,9 +204,10 @@ def test_file_can_be_standard_input(gputopo: Command, file: Path) -> None:
             "file.spec.members[a].batchSize: is required for steps",
         ),
         (
-            {"members": [{"name": "a", "rates": {1: 1}, "profile": "b"}]},
-            "file.spec.members[a].profile: has rates too; state one of them",
+            {"members": [{"name": "a", "rates": [{"gpus": 1, "itemsPerSecond": 1}] * 2}]},
+            "file.spec.members[0].rates: ",
         ),
+        ({"spreadPercent": 101}, "file.spec.spreadPercent: 101"),
         (
             {"members": [{"name": "a", "profile": "resnet"}]},
             "file.spec.members[a].profile: 'resnet' is not in --profiles; export it with `kubectl",
@@ -257,6 +258,26 @@ def test_invalid_profile_is_rejected(
     done = gputopo(f"ensemble plan {path} --nodes 1x4 --profiles {profiles}")
     assert done.status == 2
     assert message in done.err
+
+
+def test_declared_rates_count_where_the_profile_knows_none(
+    gputopo: Command, tmp_path: Path, profiles: Path
+) -> None:
+    rates = {1: 5, 2: 8, 4: 16}
+    member = {"name": "a", "profile": "resnet", "batchSize": 1, "rates": rates, "steps": 1}
+    path = write(tmp_path / "both.yaml", members=[member])
+    line = f"ensemble plan {path} --nodes 1x4"
+    assert members_of(gputopo(f"{line} -o json").document)["a"]["itemsPerSecond"] == 16
+    measured = gputopo(f"{line} --profiles {profiles} -o json").document
+    # 10 and 18 items/s are measured: 2 and 2.25 times the declared rates.
+    assert members_of(measured)["a"]["itemsPerSecond"] == pytest.approx(16 * 2.125)
+
+
+def test_spread_of_the_file_counts_without_the_option(gputopo: Command, tmp_path: Path) -> None:
+    path = write(tmp_path / "narrow.yaml", spreadPercent=0)
+    line = f"ensemble plan {path} --nodes 1x3 --paper"
+    assert len(gputopo(f"{line} -o json").document["flotillas"]) == 2
+    assert len(gputopo(f"{line} --spread 40 -o json").document["flotillas"]) == 1
 
 
 def test_profiles_of_two_namespaces_are_rejected(

@@ -117,6 +117,20 @@ def test_left_over_gpus_go_to_the_slowest_member() -> None:
     assert gpus_of(create_flotilla(members, nodes(5), ANYWHERE)) == {"a": 1, "b": 2, "c": 2}
 
 
+def test_in_lockstep_members_get_the_fewest_gpus_for_the_pace_of_the_slowest() -> None:
+    slow = EnsembleMember("slow", MemberRates.of({1: 50.0, 2: 100.0, 3: 100.0}), 1)
+    fast = EnsembleMember("fast", MemberRates.of({1: 100.0, 2: 140.0, 3: 200.0}), 1)
+    alone, together = (replace(ANYWHERE, lockstep=lockstep) for lockstep in (False, True))
+    assert gpus_of(create_flotilla([slow, fast], nodes(5), alone)) == {"fast": 3, "slow": 2}
+    flotilla = create_flotilla([slow, fast], nodes(5), together)
+    assert flotilla is not None
+    assert (gpus_of(flotilla), flotilla.idle, flotilla.spread) == ({"fast": 1, "slow": 2}, 2, 0)
+    unknown = EnsembleMember("new", None, 1)
+    assert gpus_of(create_flotilla([unknown], nodes(5), together)) == {"new": 1}
+    equal = [replace(fast, name=name) for name in "ab"]
+    assert gpus_of(create_flotilla(equal, nodes(4), together)) == {"a": 2, "b": 2}
+
+
 def test_gpus_that_make_no_member_faster_stay_idle() -> None:
     known = EnsembleMember("a", MemberRates.of({1: 100.0, 2: 120.0, 3: 110.0}), 1)
     flotilla = create_flotilla([known], nodes(8), ANYWHERE)

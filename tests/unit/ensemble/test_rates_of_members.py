@@ -120,6 +120,19 @@ def test_facts_count_the_items_of_a_step() -> None:
     assert MemberRates.of_facts([fact(2, 9, extrapolated=True)], 32, BatchOf.JOB) is None
 
 
+def test_measured_rates_come_before_declared_ones_and_scale_the_others() -> None:
+    measured = MemberRates.of({1: 90.0, 2: 171.0})
+    found = MemberRates.combined({1: 100.0, 4: 300.0}, measured)
+    assert found is not None
+    assert found.measured == ((1, 90.0), (2, 171.0), (4, 270.0))
+    assert MemberRates.combined({4: 300.0}, measured) == MemberRates.of(
+        {**dict(measured.measured), 4: 300.0}
+    )
+    assert MemberRates.combined({}, measured) == measured
+    assert MemberRates.combined({4: 300.0}, None) == MemberRates.of({4: 300.0})
+    assert MemberRates.combined({}, None) is None
+
+
 @pytest.mark.parametrize("measured", [{}, {0: 5.0}, {1: 0.0}, {1: -1.0}, {1: math.nan}])
 def test_impossible_rates_are_rejected(measured: dict[int, float]) -> None:
     with pytest.raises(EnsembleError, match="rates: "):
