@@ -28,6 +28,7 @@ from pathlib import Path
 SIDE = 224
 IMAGES = 64
 PREFETCHED = 16
+PATIENCE = float(os.environ.get("PATIENCE", "20"))
 LENGTH = struct.Struct("!I")
 FOLDER = Path(os.environ.get("IMAGES", "/tmp/images"))
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -87,11 +88,16 @@ def load(number: int) -> bytes:
 
 
 class Feed:
-    """Sends items to one member in a thread of its own."""
+    """Sends items to one member in a thread of its own.
+
+    A member that takes nothing for ``PATIENCE`` seconds is dropped, for instance because its node
+    is lost: all others wait for it. It connects again if it still runs.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self.ended = False
         self._connection = connection
+        connection.settimeout(PATIENCE)
         self._items: queue.Queue[bytes] = queue.Queue(PREFETCHED)
         threading.Thread(target=self._send, daemon=True).start()
 
@@ -111,6 +117,7 @@ class Feed:
                 self._connection.sendall(LENGTH.pack(len(item)) + item)
         except OSError:
             self.ended = True
+            self._connection.close()
 
 
 def serve(port: int, workers: int) -> None:
@@ -157,8 +164,12 @@ def items(address: str) -> Iterator[bytes]:
         try:
             with socket.create_connection((host, int(port)), timeout=30) as connection:
                 stream = connection.makefile("rb")
-                while head := stream.read(LENGTH.size):
-                    yield stream.read(LENGTH.unpack(head)[0])
+                while len(head := stream.read(LENGTH.size)) == LENGTH.size:
+                    size = LENGTH.unpack(head)[0]
+                    item = stream.read(size)
+                    if len(item) < size:  # the preprocessor has ended in the middle
+                        break
+                    yield item
         except OSError as error:
             print(f"not connected, trying again: {error}", flush=True)
         time.sleep(0.2)
