@@ -59,7 +59,7 @@ def pod_template(
     _set_priority_class(pod, spec)
     chosen = _request_gpus(pod, spec, defaults.resource)
     if spec.sharing.mode == "Allowed":
-        end_clients_first(chosen, spec.sharing)
+        end_clients_first(chosen, spec.sharing, pod.get("terminationGracePeriodSeconds"))
     return template
 
 

@@ -15,15 +15,22 @@ def sharing_annotations(sharing: SharingSpec) -> dict[str, str]:
     return {} if sharing.mode == "Exclusive" else format_sharing(sharing.limits)
 
 
-def end_clients_first(container: Document, sharing: SharingSpec) -> None:
+def end_clients_first(container: Document, sharing: SharingSpec, grace_seconds: object) -> None:
     """Delay SIGTERM, so that the node can end the container's work on the GPU before.
 
     A process that dies with work in flight can end the other clients of the GPU too. A hook of the
     user stays.
+
+    Args:
+        container: is changed.
+        sharing: of the job.
+        grace_seconds: the pod's ``terminationGracePeriodSeconds``; None for Kubernetes' default.
+            The API server rejects a hook that takes longer.
     """
     lifecycle = container.pop("lifecycle", None) or {}
     ends_here = sharing.termination != "Program" and isinstance(lifecycle, dict)
-    if ends_here and not lifecycle.get("preStop"):
+    has_time = not isinstance(grace_seconds, int) or grace_seconds > END_SECONDS
+    if ends_here and has_time and not lifecycle.get("preStop"):
         lifecycle = {**lifecycle, "preStop": {"sleep": {"seconds": END_SECONDS}}}
     if lifecycle:
         container["lifecycle"] = lifecycle
