@@ -165,6 +165,7 @@ class Agent:
             self._kubelet,
             plugin_dir=settings.plugin_dir,
             resource=settings.resource,
+            before_start=bool(settings.shares_per_gpu),
         )
         if not settings.shares_per_gpu:
             return [gpus]
@@ -175,7 +176,6 @@ class Agent:
         daemons = MpsDaemons(
             MpsConnection(settings.mps_socket, timeout_seconds=settings.mps_timeout_seconds),
             MpsPresence(settings.mps_socket),
-            restart_seconds=settings.mps_restart_seconds,
         )
         self._coordinator = SharingCoordinator(
             daemons,
@@ -197,6 +197,7 @@ class Agent:
             plugin_dir=settings.plugin_dir,
             resource=share_resource(settings.resource),
             with_numa=False,
+            before_start=True,
         )
 
     def _create_reporter(self, lock: AdmissionLock) -> StatusReporter:

@@ -34,13 +34,6 @@ class AgentSettings(ProgramSettings):
     mps_timeout_seconds: Annotated[
         Seconds, Field(description="time limit for one request to that component")
     ] = 15.0
-    mps_restart_seconds: Annotated[
-        Seconds,
-        Field(
-            description="how long admitted pods wait for that component after its end; all pods "
-            "of the node wait meanwhile"
-        ),
-    ] = 15.0
     competing_resources: Annotated[
         str,
         Field(

@@ -25,7 +25,7 @@ from gputopo_deviceplugin.admit.response import (
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_deviceplugin.gpus.numa import numa_nodes_of, read_local_cpus
 from gputopo_deviceplugin.gpus.state import GpuState
-from gputopo_deviceplugin.kubelet.registration import OPTIONS
+from gputopo_deviceplugin.kubelet.registration import plugin_options
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import DevicePluginServicer
@@ -65,8 +65,8 @@ class GpuDevicePlugin(DevicePluginServicer):
         request: api.Empty,  # noqa: ARG002
         context: grpc.aio.ServicerContext[api.Empty, api.DevicePluginOptions],  # noqa: ARG002
     ) -> api.DevicePluginOptions:
-        """Announce that the plugin serves GetPreferredAllocation."""
-        return OPTIONS
+        """Announce GetPreferredAllocation and, on nodes that share GPUs, PreStartContainer."""
+        return plugin_options(before_start=bool(self._settings.shares_per_gpu))
 
     async def ListAndWatch(  # noqa: N802
         self,
@@ -124,6 +124,24 @@ class GpuDevicePlugin(DevicePluginServicer):
                 add_steps_socket(injected, folder)
             response.container_responses.append(injected)
         return response
+
+    async def PreStartContainer(  # noqa: N802
+        self,
+        request: api.PreStartContainerRequest,
+        context: grpc.aio.ServicerContext[
+            api.PreStartContainerRequest, api.PreStartContainerResponse
+        ],
+    ) -> api.PreStartContainerResponse:
+        """Wait until MPS serves the container's devices as it must; or fail.
+
+        kubelet then tries to start the container again. Other pods do not wait: kubelet calls this
+        from the worker of the pod, whereas Allocate stops kubelet's main loop, which also restarts
+        the component that runs MPS.
+        """
+        reason = await self._admission.sharing.before_start([*map(GpuUuid, request.devices_ids)])
+        if reason:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
+        return api.PreStartContainerResponse()
 
     def _offered(self) -> tuple[Health, Mapping[GpuUuid, int]]:
         """Return the health of the devices, and the NUMA nodes to report."""

@@ -29,7 +29,6 @@ from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
 )
 
 API_VERSION: Final = "v1beta1"
-OPTIONS: Final = api.DevicePluginOptions(get_preferred_allocation_available=True)
 
 _CHECK_SECONDS: Final = 0.2
 _REGISTER_SECONDS: Final = 5.0
@@ -40,6 +39,13 @@ _UNWATCHED_CHECKS: Final = 50
 """After this many checks without a call of ListAndWatch, the agent registers again."""
 
 _log = logging.getLogger(__name__)
+
+
+def plugin_options(*, before_start: bool) -> api.DevicePluginOptions:
+    """Return what kubelet calls; ``before_start`` adds PreStartContainer."""
+    return api.DevicePluginOptions(
+        get_preferred_allocation_available=True, pre_start_required=before_start
+    )
 
 
 def is_socket_of(name: str, file: str) -> bool:
@@ -62,8 +68,20 @@ class Registrar:
         plugin_dir: Path,
         resource: str,
         with_numa: bool = True,
+        before_start: bool = False,
     ) -> None:
-        """Register ``resource``; ``with_numa`` is whether kubelet may get NUMA nodes of it."""
+        """Register ``resource``.
+
+        Args:
+            plugin: serves it.
+            gpus: whether and why the agent must not be registered.
+            kubelet: records registrations.
+            plugin_dir: folder of kubelet's socket and of the agent's.
+            resource: name of the resource.
+            with_numa: whether kubelet may get NUMA nodes of it.
+            before_start: whether kubelet calls the plugin before each start of a container.
+        """
+        self._before_start = before_start
         self._with_numa = with_numa
         self._plugin = plugin
         self._gpus = gpus
@@ -128,7 +146,7 @@ class Registrar:
             version=API_VERSION,
             endpoint=self._socket.name,
             resource_name=self._resource,
-            options=OPTIONS,
+            options=plugin_options(before_start=self._before_start),
         )
         sockets = self._identify_sockets()
         # A kubelet that has just started may have another topologyManagerPolicy. While it is not

@@ -1,6 +1,6 @@
 """Starts an MPS daemon for each shared GPU, ends it when no pod shares the GPU, reports faults."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,7 +17,12 @@ from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.state import GpuState, MpsFaults
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_deviceplugin.sharing.client import MpsError, MpsGpu, SharedGpuFault
+from gputopo_deviceplugin.sharing.client import (
+    MpsError,
+    MpsGpu,
+    MpsUnavailableError,
+    SharedGpuFault,
+)
 from gputopo_deviceplugin.sharing.daemons import MpsDaemons
 from gputopo_deviceplugin.sharing.memory import MemoryLimitError, check_memory
 from gputopo_kube.pods import PodView
@@ -74,29 +79,49 @@ class SharingCoordinator:
         self._reported: set[str] = set()
         state.mps_faults = MpsFaults(outage="the agent has not read the state of MPS yet")
 
-    def daemon(self, gpu: GpuUuid) -> MpsGpu:
-        """Return the daemon of a GPU for which :meth:`prepare` has returned an allocation."""
-        return self._daemons.known[gpu]
+    def folders(self, gpu: GpuUuid) -> MpsGpu:
+        """Return the folders of the daemon of a GPU, which may start later."""
+        return self._daemons.folders(gpu)
 
     async def prepare(self, allocation: ContainerAllocation) -> AdmissionResult:
         """Start MPS on the GPU of a sharing container; end MPS on GPUs that are used as a whole.
 
-        Return the allocation, or a rejection. While MPS serves a GPU, no process can use the GPU
-        without MPS.
+        Return the allocation, or a rejection. While the component does not respond, the allocation
+        is right too: the container waits for it before it starts.
         """
-        pod, gpu = allocation.pod, gpu_of(allocation.gpus[0])
+        pod, devices = allocation.pod, allocation.gpus
         try:
-            if is_share(allocation.gpus[0]):
-                purpose = "be shared"
-                self._check_memory(pod, gpu)
-                await self._daemons.patiently(partial(self._begin, gpu))
-            else:
-                purpose = "be used as a whole"
-                for gpu in sorted(self._daemons.serving() & {*allocation.gpus}):
-                    await self._daemons.patiently(partial(self._daemons.end, gpu))
+            if is_share(devices[0]):
+                self._check_memory(pod, gpu_of(devices[0]))
+            await self._prepare(devices)
+        except MpsUnavailableError:
+            return allocation
         except (MpsError, MemoryLimitError) as error:
-            return AdmissionRejection(f"pod {pod.key}: {gpu} cannot {purpose}: {error}", pod)
+            return AdmissionRejection(f"pod {pod.key}: {error}", pod)
         return allocation
+
+    async def before_start(self, devices: Sequence[GpuUuid]) -> str:
+        """Prepare the devices of a container that starts, or return why this is not possible.
+
+        While MPS serves a GPU, no process can use the GPU without MPS.
+        """
+        try:
+            await self._daemons.patiently(partial(self._prepare, devices))
+        except MpsError as error:
+            return str(error)
+        return ""
+
+    async def _prepare(self, devices: Sequence[GpuUuid]) -> None:
+        if is_share(devices[0]):
+            purpose, gpus, change = "be shared", {gpu_of(devices[0])}, self._begin
+        else:
+            served = self._daemons.serving() & {*devices}
+            purpose, gpus, change = "be used as a whole", {*served}, self._daemons.end
+        for gpu in sorted(gpus):
+            try:
+                await change(gpu)
+            except MpsError as error:
+                raise type(error)(f"{gpu} cannot {purpose}: {error}") from None
 
     def _check_memory(self, pod: PodView, gpu: GpuUuid) -> None:
         """Check the memory again: a user can change the annotation of a pod that is bound."""
@@ -106,7 +131,10 @@ class SharingCoordinator:
         others = [each for each in present if each is not None and each.uid != pod.uid]
         hardware = self._state.hardware
         size = hardware.gpus[gpu].memory_bytes if hardware else 0
-        check_memory(pod, others, gpu_bytes=size, most_pods=most)
+        try:
+            check_memory(pod, others, gpu_bytes=size, most_pods=most)
+        except MemoryLimitError as error:
+            raise MemoryLimitError(f"{gpu} cannot be shared: {error}") from None
 
     async def run(self) -> None:
         """Start, end and check daemons until cancelled."""

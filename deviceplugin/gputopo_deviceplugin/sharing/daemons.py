@@ -18,6 +18,8 @@ from gputopo_deviceplugin.sharing.client import (
 from gputopo_deviceplugin.sharing.presence import MpsPresence
 
 _RETRY_SECONDS: Final = 0.2
+_PATIENCE_SECONDS: Final = 20.0
+"""How long a container waits for the component before its start; kubelet waits 30 s."""
 
 _log = logging.getLogger(__name__)
 
@@ -32,19 +34,12 @@ class MpsDaemons:
         outage: why the component does not respond; None if it has responded to the last request.
     """
 
-    def __init__(
-        self, connection: MpsConnection, presence: MpsPresence, *, restart_seconds: float
-    ) -> None:
-        """Send requests over ``connection``.
-
-        A container waits for the component until ``restart_seconds`` after its last response.
-        """
+    def __init__(self, connection: MpsConnection, presence: MpsPresence) -> None:
+        """Send requests over ``connection``; look at daemons by ``presence``."""
         self.known: dict[GpuUuid, MpsGpu] = {}
         self.outage: str | None = None
         self._connection = connection
         self._presence = presence
-        self._restart_seconds = restart_seconds
-        self._outage_since = 0.0
         self._lock = asyncio.Lock()
 
     async def read(self) -> MpsState:
@@ -94,22 +89,23 @@ class MpsDaemons:
         await self._request(lambda: self._connection.acknowledge(fault))
 
     async def patiently(self, operation: Callable[[], Awaitable[None]]) -> None:
-        """Repeat an operation while the component may be restarting.
-
-        kubelet admits one pod after the other, so all pods of the node wait meanwhile. The limit
-        counts from the end of the component and not from each call: however many pods were bound,
-        together they wait at most ``restart_seconds`` for one restart.
+        """Repeat an operation while the component does not respond, for 20 s.
 
         Raises:
             MpsError: the operation is not possible, or the component has not come back in time.
         """
+        deadline = _now() + _PATIENCE_SECONDS
         while True:
             try:
                 return await operation()
             except MpsUnavailableError:
-                if _now() >= self._outage_since + self._restart_seconds:
+                if _now() >= deadline:
                     raise
             await asyncio.sleep(_RETRY_SECONDS)
+
+    def folders(self, gpu: GpuUuid) -> MpsGpu:
+        """Return the folders of the daemon of a GPU, which need not run yet."""
+        return self.known.get(gpu) or self._presence.expected(gpu)
 
     def surviving(self, gpu: GpuUuid) -> MpsGpu | None:
         """Return the daemon of a GPU if it takes clients without the component.
@@ -133,12 +129,9 @@ class MpsDaemons:
             await self._presence.wait_for_start(seconds)
 
     async def _request(self, send: Callable[[], Awaitable[_Result]]) -> _Result:
-        began = _now()
         try:
             result = await send()
         except MpsUnavailableError as error:
-            if self.outage is None:
-                self._outage_since = began
             self.outage = str(error)
             raise
         except MpsError:

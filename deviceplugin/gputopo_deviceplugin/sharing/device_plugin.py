@@ -37,7 +37,7 @@ class ShareDevicePlugin(GpuDevicePlugin):
         gpu = self._gpus[gpu_of(device)]
         most = self._state.shares_per_gpu
         memory = memory_of(allocation.pod, gpu_bytes=gpu.memory_bytes, most_pods=most)
-        add_mps(response, self.coordinator.daemon(gpu.uuid), memory)
+        add_mps(response, self.coordinator.folders(gpu.uuid), memory)
         return response
 
 

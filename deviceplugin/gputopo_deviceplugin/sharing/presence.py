@@ -43,6 +43,11 @@ class MpsPresence:
         pipe = self._gpus / gpu / "pipe"
         if not (self._gpus / gpu / "state.json").exists() or not _is_open(pipe / "control"):
             return None
+        return self.expected(gpu)
+
+    def expected(self, gpu: GpuUuid) -> MpsGpu:
+        """Return the daemon of a GPU as it is once it takes clients."""
+        pipe = self._gpus / gpu / "pipe"
         return MpsGpu(uuid=gpu, state="Ready", pipe_directory=pipe, shm_directory=self._shm)
 
     async def wait_for_end(self, seconds: float) -> None:

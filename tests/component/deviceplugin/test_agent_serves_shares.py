@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
 
+import grpc.aio
 import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.report import reporter
-from gputopo_deviceplugin.sharing import coordinator
+from gputopo_deviceplugin.sharing import coordinator, daemons
 from gputopo_deviceplugin.sharing.device_plugin import PIPE_DIRECTORY
 from support.agent.sharing import PER_GPU, SharingWorld, sharing_world
 from support.agent.world import PATIENCE_SECONDS, agent_world, annotation_of
@@ -305,8 +306,8 @@ async def test_gpu_that_cannot_be_shared_is_reported(world: SharingWorld) -> Non
         await world.node.until(lambda: "sharingFault" not in world.node.observed(2))
 
 
-async def test_without_the_component_no_gpu_is_shared_and_whole_gpus_are_served(
-    world: SharingWorld,
+async def test_without_the_component_no_share_starts_and_whole_gpus_are_served(
+    world: SharingWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.mps.broken = True
     async with world.node.agent():
@@ -315,13 +316,16 @@ async def test_without_the_component_no_gpu_is_shared_and_whole_gpus_are_served(
         await world.until_gpu(0, {"sharingFault": reason})
         condition = world.node.condition("MPSReady")
         assert (condition["status"], condition["message"]) == ("False", reason)
-        with pytest.raises(AdmissionRejectedError, match="cannot be shared: the MPS component"):
-            await world.run("share", 0)
+        monkeypatch.setattr(daemons, "_PATIENCE_SECONDS", 0.0)
+        await world.run("share", 0)
+        with pytest.raises(grpc.aio.AioRpcError, match="cannot be shared: the MPS component"):
+            await world.start("share")
         await world.node.run("whole", {"main": [1]})
+        await world.node.kubelet.start_container(("default", "whole"))
         world.mps.broken = False
         await world.node.until(lambda: "sharingFault" not in world.node.observed(0))
         assert world.node.condition("MPSReady")["status"] == "True"
-        await world.run("later", 0)
+        await world.start("share")
 
 
 async def test_end_of_the_component_is_published_at_once(
@@ -348,22 +352,23 @@ async def never(hardware: object) -> bool:  # noqa: ARG001 - a report
     return False
 
 
-async def test_bound_pod_waits_for_the_component_while_its_end_is_published(
-    short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
+async def test_container_waits_for_the_component_while_its_end_is_published(
+    world: SharingWorld,
 ) -> None:
-    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
-    patient = sharing_world(short_directory, library_dir, mps_restart_seconds=PATIENCE_SECONDS)
-    async with patient as world, world.node.agent():
+    async with world.node.agent():
         await world.served()
         await world.mps.end()
+        given = await world.run("a", 1)
+        assert given.envs["CUDA_VISIBLE_DEVICES"] == world.node.uuids[1]
         async with asyncio.TaskGroup() as tasks:
-            admitted = tasks.create_task(world.run("a", 1))
+            started = tasks.create_task(world.start("a"))
             await world.node.until(lambda: "sharingFault" in world.node.observed(1))
-            assert not admitted.done()
+            assert not started.done()
             assert world.kubelet.shares.devices == world.devices()
             await world.mps.open()
-        assert admitted.result().envs["CUDA_VISIBLE_DEVICES"] == world.node.uuids[1]
         await world.node.until(lambda: "sharingFault" not in world.node.observed(1))
+        [pipe] = [each.host_path for each in given.mounts if each.container_path == PIPE_DIRECTORY]
+        assert pipe == str(world.mps.folder(GpuUuid(world.node.uuids[1])) / "pipe")
 
 
 async def test_gpu_whose_daemon_goes_on_is_shared_without_the_component(
@@ -377,11 +382,16 @@ async def test_gpu_whose_daemon_goes_on_is_shared_without_the_component(
         assert given.envs["CUDA_VISIBLE_DEVICES"] == world.node.uuids[1]
         await world.end("a")
         await world.end("b")
-        with pytest.raises(AdmissionRejectedError, match="cannot be used as a whole"):
-            await world.node.run("whole", {"main": [1]})
+        await world.node.run("whole", {"main": [1]})
+        async with asyncio.TaskGroup() as tasks:
+            started = tasks.create_task(world.node.kubelet.start_container(("default", "whole")))
+            await world.node.until(lambda: "wholeFault" in world.node.observed(1))
+            assert not started.done()
+            await world.mps.open()
+        assert world.mps.gpus == {}
 
 
-async def test_pods_that_are_placed_by_the_status_are_never_rejected_under_kills_of_the_component(
+async def test_no_pod_is_rejected_under_kills_of_the_component(
     short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
@@ -390,8 +400,7 @@ async def test_pods_that_are_placed_by_the_status_are_never_rejected_under_kills
     running: dict[str, set[str]] = {}
     kinds: list[str] = []
     is_up = True
-    patient = sharing_world(short_directory, library_dir, mps_restart_seconds=PATIENCE_SECONDS)
-    async with patient as world, world.node.agent():
+    async with sharing_world(short_directory, library_dir) as world, world.node.agent():
         await world.served()
         for number in range(30):
             if chance.random() < 0.4:
@@ -418,14 +427,15 @@ async def test_pods_that_are_placed_by_the_status_are_never_rejected_under_kills
             if not devices:
                 continue
             gpu, share = chance.choice(devices)
-            admit = world.node.run(name, {"main": [gpu]}) if whole else world.run(name, gpu, share)
-            admitted = asyncio.create_task(admit)
-            await asyncio.wait({admitted}, timeout=0.5)
-            if not admitted.done() and not is_up:
+            await (world.node.run(name, {"main": [gpu]}) if whole else world.run(name, gpu, share))
+            kubelet = world.node.kubelet if whole else world.kubelet.shares
+            started = asyncio.create_task(kubelet.start_container(("default", name)))
+            await asyncio.wait({started}, timeout=0.5)
+            if not started.done() and not is_up:
                 kinds.append("waited")
                 await world.mps.open()
                 is_up = True
-            await admitted
+            await started
             kinds.append(f"{fault} {is_up}")
             running[name] = {world.node.uuids[gpu] if whole else world.share(gpu, share)}
             while running and chance.random() < 0.5:

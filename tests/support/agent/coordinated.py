@@ -89,13 +89,12 @@ class Coordinated:
         self.changes = ChangeSignal()
         self.restart()
 
-    def restart(self, *, timeout_seconds: float = 60.0, restart_seconds: float = 0.0) -> None:
+    def restart(self, *, timeout_seconds: float = 60.0) -> None:
         """Begin with a new coordinator."""
         users: Any = self.users
         self.daemons = MpsDaemons(
             MpsConnection(self.mps.socket, timeout_seconds=timeout_seconds),
             MpsPresence(self.mps.socket),
-            restart_seconds=restart_seconds,
         )
         self.coordinator = SharingCoordinator(
             self.daemons,
@@ -129,6 +128,10 @@ class Coordinated:
         """Prepare an allocation; return why it is rejected."""
         found = await self.coordinator.prepare(ContainerAllocation(pod, "main", devices))
         return None if isinstance(found, ContainerAllocation) else found.reason
+
+    async def start(self, *devices: GpuUuid) -> str:
+        """Let a container start; return why it cannot."""
+        return await self.coordinator.before_start(devices)
 
 
 @asynccontextmanager

@@ -61,6 +61,10 @@ class SharingWorld:
         self.place(name, gpu, number, **fields)
         return await self.admit(name)
 
+    async def start(self, name: str) -> None:
+        """Start the container of a pod with a share."""
+        await self.kubelet.shares.start_container(("default", name))
+
     async def end(self, name: str) -> None:
         """End a pod and all its processes."""
         await self.node.set_phase(name, "Succeeded")

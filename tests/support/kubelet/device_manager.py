@@ -8,7 +8,7 @@ real kubelet does the same.
 import random
 from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import grpc.aio
 
@@ -121,6 +121,16 @@ class DeviceManager:
             self.end(key)
             raise
         return given
+
+    async def start_container(self, key: Key, container: str = "main") -> None:
+        """Call the plugin before a start of a container; its pod is admitted.
+
+        Raises:
+            grpc.aio.AioRpcError: kubelet tries again later.
+        """
+        plugin: Any = self.plugin  # not all plugins of the tests have this call
+        devices = sorted(self.checkpoint.pods[key][container])
+        await plugin.PreStartContainer(api.PreStartContainerRequest(devices_ids=devices))
 
     def end(self, key: Key) -> None:
         """End a pod; its IDs become free when kubelet next rebuilds its records."""

@@ -23,7 +23,7 @@ async def test_daemon_starts_for_a_pod_that_is_bound(case: Coordinated) -> None:
     case.users.put(sharing_pod("a", share=case.share(1)))
     await case.check(2)
     assert case.mps.requests == [f"PUT /gpus/{case.gpus[1]}"]
-    assert case.coordinator.daemon(case.gpus[1]).state == "Ready"
+    assert case.daemons.known[case.gpus[1]].state == "Ready"
     assert case.sharing_faults == {}
 
 
@@ -98,7 +98,7 @@ async def test_daemon_never_ends_after_its_allocation_was_prepared(case: Coordin
     await case.check(4)
     await asyncio.gather(case.check(), case.prepare(view, case.share(0)))
     assert case.gpus[0] in case.mps.gpus
-    assert case.coordinator.daemon(case.gpus[0]).state == "Ready"
+    assert case.daemons.known[case.gpus[0]].state == "Ready"
 
 
 async def test_daemon_does_not_end_if_a_container_got_a_share_while_another_ended(

@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.sharing import daemons
 from gputopo_deviceplugin.sharing.client import MpsGpu
 from support.agent.coordinated import Coordinated
 from support.builders.objects import pod
@@ -13,6 +14,11 @@ from support.builders.shares import sharing_pod
 
 PATIENT = 3600.0
 """Longer than any test."""
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemons, "_PATIENCE_SECONDS", 0.0)
 
 
 def count_starts(case: Coordinated, monkeypatch: pytest.MonkeyPatch) -> list[GpuUuid]:
@@ -39,7 +45,7 @@ async def test_gpu_whose_daemon_goes_on_is_shared_further(case: Coordinated) -> 
     assert case.sharing_faults == {case.gpus[1]: outage}
     second = case.users.put(sharing_pod("b", share=case.share(0, 1)))
     assert await case.prepare(second, case.share(0, 1)) is None
-    served = case.coordinator.daemon(case.gpus[0])
+    served = case.coordinator.folders(case.gpus[0])
     assert served.pipe_directory == case.mps.folder(case.gpus[0]) / "pipe"
     assert served.shm_directory == case.mps.directory / "shm"
 
@@ -77,9 +83,9 @@ async def test_gpu_whose_daemon_has_ended_is_not_shared(case: Coordinated) -> No
     await case.check()
     assert [*case.sharing_faults] == case.gpus
     view = case.users.put(sharing_pod("a", share=case.share(0)))
-    found = await case.prepare(view, case.share(0))
-    assert found is not None
-    assert "cannot be shared: the MPS component does not respond" in found
+    assert await case.prepare(view, case.share(0)) is None
+    found = await case.start(case.share(0))
+    assert f"{case.gpus[0]} cannot be shared: the MPS component does not respond" in found
     case.mps.serve(case.gpus[0])
 
 
@@ -100,58 +106,54 @@ async def test_gpu_with_a_fault_before_the_outage_is_not_shared(case: Coordinate
     assert [*case.sharing_faults] == case.gpus
 
 
-async def test_bound_pod_waits_for_the_component(
+async def test_container_of_an_admitted_pod_waits_for_the_component(
     case: Coordinated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case.restart(restart_seconds=PATIENT)
+    monkeypatch.setattr(daemons, "_PATIENCE_SECONDS", PATIENT)
     sent = count_starts(case, monkeypatch)
     await case.mps.end()
     view = case.users.put(sharing_pod("a", share=case.share(0)))
+    assert await case.prepare(view, case.share(0)) is None  # kubelet's main loop does not wait
+    folders = case.coordinator.folders(case.gpus[0])
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(case.prepare(view, case.share(0)))
-        while len(sent) < 2:  # noqa: ASYNC110 - another task sends the requests
+        waiting = tasks.create_task(case.start(case.share(0)))
+        while len(sent) < 3:  # noqa: ASYNC110 - another task sends the requests
             await asyncio.sleep(0.01)
         await case.check()  # the checks go on meanwhile, so that the outage is published
         assert case.state.mps_faults.outage is not None
         assert not waiting.done()
         await case.mps.open()
-    assert waiting.result() is None
-    assert case.coordinator.daemon(case.gpus[0]).state == "Ready"
+    assert waiting.result() == ""
+    assert case.daemons.known[case.gpus[0]].state == "Ready"
+    assert folders.pipe_directory == case.mps.folder(case.gpus[0]) / "pipe"
+    assert folders.shm_directory == case.mps.directory / "shm"
 
 
-async def test_bound_pods_together_wait_once_for_one_restart(
+async def test_container_starts_when_kubelet_tries_again(
     case: Coordinated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case.restart(restart_seconds=0.3)
+    monkeypatch.setattr(daemons, "_PATIENCE_SECONDS", 0.3)
     sent = count_starts(case, monkeypatch)
     await case.mps.end()
-    view = case.users.put(sharing_pod("a", share=case.share(0)))
-    assert "does not respond" in str(await case.prepare(view, case.share(0)))
+    assert "does not respond" in await case.start(case.share(0))
     assert len(sent) > 1
-    sent.clear()
-    assert "does not respond" in str(await case.prepare(view, case.share(0)))
-    assert len(sent) == 1
     await case.mps.open()
-    await case.check()
-    await case.mps.end()
-    sent.clear()
-    assert "does not respond" in str(await case.prepare(view, case.share(1)))
-    assert len(sent) > 1
+    assert await case.start(case.share(0)) == ""
 
 
-async def test_pod_does_not_wait_if_its_gpu_cannot_be_shared(
+async def test_nothing_waits_if_the_gpu_cannot_be_shared(
     case: Coordinated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case.restart(restart_seconds=PATIENT)
     sent = count_starts(case, monkeypatch)
     case.mps.no_start[case.gpus[0]] = "process 99 uses the GPU"
     view = case.users.put(sharing_pod("a", share=case.share(0)))
     assert "process 99 uses the GPU" in str(await case.prepare(view, case.share(0)))
-    assert len(sent) == 1
+    assert "process 99 uses the GPU" in await case.start(case.share(0))
+    assert len(sent) == 2
 
 
 @pytest.mark.parametrize("new_agent", [False, True])
-async def test_whole_gpu_is_not_given_while_its_daemon_goes_on(
+async def test_container_with_a_whole_gpu_does_not_start_while_its_daemon_goes_on(
     case: Coordinated, *, new_agent: bool
 ) -> None:
     case.mps.serve(case.gpus[0])
@@ -160,24 +162,27 @@ async def test_whole_gpu_is_not_given_while_its_daemon_goes_on(
     if new_agent:
         case.restart()
     view = case.users.put(pod("whole", node="n1"))
-    found = str(await case.prepare(view, case.gpus[0]))
+    assert await case.prepare(view, case.gpus[0]) is None
+    found = await case.start(case.gpus[0])
     assert f"{case.gpus[0]} cannot be used as a whole: the MPS component does not" in found
     await case.check()
     assert case.whole_faults == {case.gpus[0]: case.state.mps_faults.outage}
     assert await case.prepare(view, case.gpus[1]) is None
+    assert await case.start(case.gpus[1]) == ""
 
 
-async def test_whole_gpu_waits_for_the_component(case: Coordinated) -> None:
-    case.restart(restart_seconds=PATIENT)
+async def test_container_with_a_whole_gpu_waits_for_the_component(
+    case: Coordinated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemons, "_PATIENCE_SECONDS", PATIENT)
     case.mps.serve(case.gpus[0])
     await case.check()
     await case.mps.end()
-    view = case.users.put(pod("whole", node="n1"))
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(case.prepare(view, case.gpus[0]))
+        waiting = tasks.create_task(case.start(case.gpus[0]))
         await case.check()
         await case.mps.open()
-    assert waiting.result() is None
+    assert waiting.result() == ""
     assert case.mps.gpus == {}
 
 
@@ -188,7 +193,8 @@ async def test_folder_of_an_interrupted_start_keeps_the_gpu_from_whole_pods(
     case.mps.folder(case.gpus[0]).mkdir(parents=True)
     await case.mps.end()
     view = case.users.put(pod("whole", node="n1"))
-    assert "cannot be used as a whole" in str(await case.prepare(view, case.gpus[0]))
+    assert await case.prepare(view, case.gpus[0]) is None
+    assert "cannot be used as a whole" in await case.start(case.gpus[0])
     await case.mps.open()
     assert await case.prepare(view, case.gpus[0]) is None
     assert not case.mps.folder(case.gpus[0]).exists()
