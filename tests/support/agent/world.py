@@ -4,10 +4,12 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pynvml
 
 from fakenvml.render import render
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
@@ -204,6 +206,13 @@ class AgentWorld:
                     raise AssertionError("the agent ended by itself") from outcome  # noqa: TRY004
 
 
+def _end_nvml_sessions() -> None:
+    """End sessions that an earlier test of this process left open: NVML would keep its GPUs."""
+    with suppress(pynvml.NVMLError):
+        while True:
+            pynvml.nvmlShutdown()
+
+
 @asynccontextmanager
 async def agent_world(
     directory: Path,
@@ -214,6 +223,7 @@ async def agent_world(
     **settings: Any,
 ) -> AsyncIterator[AgentWorld]:
     """Run the fakes of a node; its sockets are in ``directory``."""
+    _end_nvml_sessions()
     topology = named(name, node=NODE)
     conf = directory / "topology.conf"
     conf.write_text(render(topology))
