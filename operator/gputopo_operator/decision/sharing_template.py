@@ -29,7 +29,7 @@ def end_clients_first(container: Document, sharing: SharingSpec, grace_seconds: 
     """
     lifecycle = container.pop("lifecycle", None) or {}
     ends_here = sharing.termination != "Program" and isinstance(lifecycle, dict)
-    has_time = not isinstance(grace_seconds, int) or grace_seconds > END_SECONDS
+    has_time = not isinstance(grace_seconds, int) or grace_seconds >= END_SECONDS
     if ends_here and has_time and not lifecycle.get("preStop"):
         lifecycle = {**lifecycle, "preStop": {"sleep": {"seconds": END_SECONDS}}}
     if lifecycle:

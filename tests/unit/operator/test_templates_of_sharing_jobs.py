@@ -96,10 +96,10 @@ def test_node_ends_the_work_on_the_gpu_before_sigterm(
     assert main_of(template).get("lifecycle") == expected
 
 
-@pytest.mark.parametrize("seconds", [0, 2])
+@pytest.mark.parametrize("seconds", [0, 1])
 def test_hook_is_left_out_where_the_pod_has_no_time_for_it(seconds: int) -> None:
     assert "lifecycle" not in main_of(made(terminationGracePeriodSeconds=seconds))
-    assert main_of(made(terminationGracePeriodSeconds=3))["lifecycle"] == SLEEP
+    assert main_of(made(terminationGracePeriodSeconds=2))["lifecycle"] == SLEEP
 
 
 def test_container_without_a_lifecycle_gets_one() -> None:
