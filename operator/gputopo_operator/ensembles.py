@@ -52,7 +52,6 @@ class MemberJob:
     Attributes:
         owner_uid: UID of the object that controls the GPUJob; empty if no object controls it.
         node: node that the operator has planned for the member; None if it is unknown.
-        created: RFC 3339 time.
         result: None until the GPUJob has ended or was rejected for good.
         message: what the GPUJob waits for; empty if it waits for nothing.
         pod: None if it has no live pod.
@@ -64,7 +63,6 @@ class MemberJob:
     deleting: bool
     gpus: int
     node: str | None
-    created: str
     result: JobResult | None = None
     message: str = ""
     pod: MemberPod | None = None

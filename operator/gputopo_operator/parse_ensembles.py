@@ -157,7 +157,6 @@ def _member_job(raw: Document, pods: Sequence[Document]) -> MemberJob:
         deleting="deletionTimestamp" in metadata,
         gpus=raw["spec"]["gpusPerReplica"],
         node=(metadata.get("annotations") or {}).get(ENSEMBLE_NODE_ANNOTATION),
-        created=metadata["creationTimestamp"],
         result=_result(status),
         message=_waits_for(status),
         pod=_newest(pods),

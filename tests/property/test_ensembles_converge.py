@@ -34,6 +34,7 @@ _event = st.one_of(
     st.tuples(st.just("wait"), st.integers(1, 60)),
     st.tuples(st.just("end"), _names),
     st.tuples(st.just("fail"), _names),
+    st.tuples(st.just("crash"), _names),
     st.tuples(st.just("delete"), _names),
     st.tuples(st.just("off"), _nodes),
     st.tuples(st.just("on"), _nodes),
@@ -73,6 +74,7 @@ def happen(cluster: EnsembleCluster, kind: str, value: Any) -> None:
             cluster.work()
         case "wait":
             cluster.now += timedelta(seconds=value)
+            cluster.stale.clear()
         case "off":
             cluster.switch_off(value)
         case "on":
@@ -93,6 +95,8 @@ def change(cluster: EnsembleCluster, kind: str, value: Any) -> None:
         cluster.suspend(suspended=value)
     elif job is not None and kind == "delete":
         job["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    elif kind == "crash" and value in cluster.working():
+        cluster.crash(value)
     elif kind in {"end", "fail"} and value in cluster.working():
         cluster.end(value, succeeded=kind == "end")
 
@@ -121,6 +125,7 @@ def test_every_member_ends_and_none_runs_twice(
     for node in NODES:
         cluster.switch_on(node)
         cluster.others[node] = 0
+    cluster.stale.clear()
     cluster.suspend(suspended=False)
     for _ in range(4 * len(NAMES)):
         cluster.run_on(60)

@@ -144,6 +144,7 @@ class EnsembleMemberStatus(ApiModel):
         items_done: items of all runs of the member: measured rate times running time.
         earlier_items: the items of earlier pods in ``items_done``.
         pod_uid: UID of the newest pod in ``items_done``.
+        starting_since: since when the GPUJob has no pod on a node; None if it has one.
         progress_percent: None if the items of the member are unknown.
         limited: why the plan gives the member fewer GPUs than its pace needs; empty if it does not.
         message: what the member waits for, or why it has failed.
@@ -161,6 +162,7 @@ class EnsembleMemberStatus(ApiModel):
     items_done: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
     earlier_items: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
     pod_uid: Annotated[PodUid | None, Field(alias="podUID")] = None
+    starting_since: Timestamp | None = None
     progress_percent: Annotated[int, Field(ge=0, le=100)] | None = None
     limited: Annotated[str, Field(max_length=1024)] = ""
     message: Annotated[str, Field(max_length=1024)] = ""

@@ -72,6 +72,8 @@ class EnsembleCluster:
         raw: the GPUEnsemble.
         off: nodes that are switched off: their pods are deleted, but do not end.
         others: GPUs of each node that other pods use.
+        stale: for each node, the UID of an ended pod that the agent still reports as a user of all
+            its GPUs.
         measured: items per second of the pod of each member, as the agent measures it.
         facts: measured rates of GPUProfiles.
         preprocessors: Jobs of preprocessors.
@@ -83,6 +85,7 @@ class EnsembleCluster:
     now: datetime = BEGIN
     off: set[str] = field(default_factory=set)
     others: dict[str, int] = field(default_factory=dict)
+    stale: dict[str, str] = field(default_factory=dict)
     measured: dict[str, float] = field(default_factory=dict)
     facts: dict[str, list[ScalingFact]] = field(default_factory=dict)
     jobs: dict[str, Document] = field(default_factory=dict)
@@ -111,7 +114,8 @@ class EnsembleCluster:
             remains=parse_remains(self.children.values(), pods, uids),
             pods=parse_gpu_pods(pods, RESOURCE),
             nodes={
-                name: parse_node_gpus(gpu_topology(name, gpus)) for name, gpus in self.nodes.items()
+                name: parse_node_gpus(self._topology(name, gpus))
+                for name, gpus in self.nodes.items()
             },
             rules={name: node_rules(self._node(name)) for name in self.nodes},
             facts=self.facts,
@@ -174,6 +178,12 @@ class EnsembleCluster:
         for pod in [pod for pod in self.pods.values() if self._is_of(pod, job["metadata"]["name"])]:
             del self.pods[pod["metadata"]["name"]]
         self.set_result(name, "Succeeded" if succeeded else "Failed")
+
+    def crash(self, name: str) -> None:
+        """Let the program of a member fail: its pod is no longer live, and its GPUJob goes on."""
+        (pod,) = [pod for pod in self.pods.values() if self._is_of(pod, f"search-{name}")]
+        del self.pods[pod["metadata"]["name"]]
+        self.stale[pod["spec"]["nodeName"]] = pod["metadata"]["uid"]
 
     def set_result(self, name: str, phase: str, message: str = "limit exceeded") -> None:
         """Set phase and condition of a member's GPUJob."""
@@ -260,6 +270,13 @@ class EnsembleCluster:
     def _uid(self) -> str:
         self._uids += 1
         return f"uid-{self._uids}"
+
+    def _topology(self, name: str, gpus: int) -> Document:
+        topology = gpu_topology(name, gpus)
+        if name in self.stale:
+            for gpu in topology["status"]["gpus"]:
+                gpu["podUID"] = self.stale[name]
+        return topology
 
     def _node(self, name: str) -> Document:
         taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}

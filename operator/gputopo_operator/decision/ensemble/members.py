@@ -40,6 +40,8 @@ class MemberState:
         items_done: items of all its pods.
         earlier_items: those of its earlier pods.
         total: items until it ends; None if unknown.
+        starting_since: since when its GPUJob has no pod on a node; None if it has one, or if there
+            is no GPUJob.
     """
 
     spec: EnsembleMemberSpec
@@ -53,6 +55,7 @@ class MemberState:
     items_done: int
     earlier_items: int
     total: int | None
+    starting_since: str | None
 
     @property
     def name(self) -> str:
@@ -120,6 +123,7 @@ def _member(
         # While the rate is not steady, that of the plan stays right.
         last = measured or (planned if before.gpus == job.gpus and planned else None)
         rates = with_measured(rates, job.gpus, last, most)
+    starts = phase == "Starting" and job is not None and (pod is None or pod.node is None)
     return MemberState(
         spec=member,
         before=before,
@@ -132,6 +136,7 @@ def _member(
         items_done=done,
         earlier_items=earlier,
         total=total_items(member, spec),
+        starting_since=before.starting_since or found.now if starts else None,
     )
 
 

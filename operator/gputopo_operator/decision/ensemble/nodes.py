@@ -41,16 +41,16 @@ def usable_nodes(
 def own_pods(ensemble: Ensemble, jobs: Mapping[str, MemberJob]) -> frozenset[str]:
     """Return the UIDs of the pods whose GPUs the ensemble can use.
 
-    These are the pods of its members, also those that have just ended: the agent reports their GPUs
-    as free a few seconds later. A pod that is being deleted is not among them, because this can
-    take any time.
+    These are the pods of its members, also those that have just ended or failed: the agent reports
+    their GPUs as free a few seconds later. A pod that is being deleted with its GPUJob is not among
+    them, because this can take any time.
     """
     owned = {name: job for name, job in jobs.items() if job.owner_uid == ensemble.uid}
     live = {job.pod.uid for job in owned.values() if job.pod and not job.deleting}
     ended = {
         each.pod_uid
         for each in ensemble.status.members
-        if each.pod_uid and (job := owned.get(each.name)) and job.result and not job.deleting
+        if each.pod_uid and (job := owned.get(each.name)) and not job.deleting
     }
     return frozenset(live | ended)
 

@@ -6,7 +6,6 @@ with the same plan.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from math import isfinite
 from typing import Final
 
@@ -25,13 +24,8 @@ from gputopo_operator.decision.ensemble.fill import new_plan
 from gputopo_operator.decision.ensemble.members import MemberState
 from gputopo_operator.decision.ensemble.nodes import nodes_text
 from gputopo_operator.decision.ensemble.rates import MICRO
+from gputopo_operator.decision.ensemble.withdrawn import withdrawn_members
 from gputopo_operator.ensembles import EnsembleInput
-
-PATIENCE_SECONDS: Final = 30.0
-"""For how long a member waits for GPUs of its planned node that other pods use.
-
-Without this time, a pod that has just ended would withdraw the member: its GPUs are used until the
-agent reports that they are free."""
 
 _LARGEST: Final = 2**53 - 1
 
@@ -94,7 +88,7 @@ def changes_of(
     """Return the plan, and the members that start and stop now."""
     settings = settings_of(spec)
     active = [member for member in members if not member.ended]
-    withdrawn, waits = _withdrawn(found, active)
+    withdrawn, waits = withdrawn_members(found, active)
     kept = [
         member
         for member in active
@@ -124,35 +118,6 @@ def changes_of(
     keeps = {name: each for name, each in running.items() if name not in new.stop}
     start = _starts(new.plan.flotillas, active, keeps, nodes, settings)
     return EnsembleChanges(plan, planned, {**withdrawn, **new.stop}, start, wrong, waits)
-
-
-def _withdrawn(
-    found: EnsembleInput, active: Sequence[MemberState]
-) -> tuple[dict[str, str], float | None]:
-    """Return the members that start but get no GPUs, and when the next one is withdrawn.
-
-    Nothing is lost, because no program of these members runs.
-    """
-    free = {node.name: node.gpus for node in found.nodes}
-    starting = []
-    for member in active:
-        if member.phase not in {"Starting", "Running"} or member.job is None:
-            continue
-        if member.bound and member.node is not None:
-            free[member.node] = free.get(member.node, 0) - member.job.gpus
-        else:
-            starting.append((member, member.job.gpus, member.job.created))
-    withdrawn, waits = {}, None
-    for member, gpus, created in starting:
-        node = member.node or ""
-        left = max(0, free.get(node, 0))
-        wait = PATIENCE_SECONDS - _seconds(created, found.now)
-        if left >= gpus or wait > 0:
-            free[node] = left - gpus
-            waits = waits if left >= gpus else min(wait, waits or wait)
-        else:
-            withdrawn[member.name] = f"node {node} has {left} of {gpus} GPUs for it"
-    return withdrawn, waits
 
 
 def _with_kept(
@@ -314,7 +279,3 @@ def _with_differences(
 
 def _whole_seconds(seconds: float) -> int | None:
     return min(_LARGEST, round(seconds)) if isfinite(seconds) else None
-
-
-def _seconds(before: str, now: str) -> float:
-    return (datetime.fromisoformat(now) - datetime.fromisoformat(before)).total_seconds()

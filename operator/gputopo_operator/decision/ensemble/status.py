@@ -92,6 +92,7 @@ def _member(member: MemberState, planned: PlannedMember | None) -> EnsembleMembe
         items_done=done,
         earlier_items=member.earlier_items,
         pod_uid=pod.uid if pod else before.pod_uid,
+        starting_since=member.starting_since,
         progress_percent=_percent(done, member.total),
         limited=truncated(limited),
         message=truncated(_message(member, planned)),

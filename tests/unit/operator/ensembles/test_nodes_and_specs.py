@@ -16,7 +16,7 @@ from support.operator.ensembles import EnsembleCluster, ensemble, member
 
 def other_job(*, bound: bool = False, **fields: Any) -> MemberJob:
     pod = MemberPod("uid", "n1" if bound else None, running=bound, deleting=False, started=None)
-    known = {"deleting": False, "gpus": 3, "node": "n1", "created": "2026-01-01T00:00:00Z"}
+    known = {"deleting": False, "gpus": 3, "node": "n1"}
     return MemberJob("other-a", "uid-job", "uid-other", pod=pod, **{**known, **fields})
 
 
