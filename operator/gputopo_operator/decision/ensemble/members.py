@@ -118,11 +118,13 @@ def _member(
     measured = measured_items(member, found.measured.get(pod.uid)) if pod and job else None
     earlier, done = _items(spec, before, job, measured, found.now)
     rates = known_rates(member, found.facts.get(member.profile or "", ()))
-    if job is not None:
+    # The number of GPUs with which it runs, or will run again.
+    gpus = job.gpus if job else before.gpus if before.pod_uid else None
+    if gpus is not None:
         most, planned = spec.rate_difference_percent / 100, (before.planned or 0) / MICRO
         # While the rate is not steady, that of the plan stays right.
-        last = measured or (planned if before.gpus == job.gpus and planned else None)
-        rates = with_measured(rates, job.gpus, last, most)
+        last = measured or (planned if before.gpus == gpus and planned else None)
+        rates = with_measured(rates, gpus, last, most)
     starts = phase == "Starting" and job is not None and (pod is None or pod.node is None)
     return MemberState(
         spec=member,

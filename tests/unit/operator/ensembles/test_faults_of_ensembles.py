@@ -156,6 +156,23 @@ def test_pod_of_a_new_node_begins_again_without_checkpoints() -> None:
     assert cluster.of("a")["itemsDone"] < 2000
 
 
+def test_member_that_restarts_keeps_its_corrected_rate() -> None:
+    members = [member(name, {2: 60, 4: 110}, steps=4_000_000) for name in "ab"]
+    cluster = EnsembleCluster({"n1": 4}, ensemble(*members, restarts="FromCheckpoint"))
+    cluster.run_on()
+    cluster.measured |= {"a": 60, "b": 6}
+    cluster.run_on()
+    del cluster.measured["b"]
+    cluster.end("a")
+    for _ in range(6):
+        cluster.decide()
+        cluster.work()
+    assert cluster.of("b")["gpus"] == 4
+    assert cluster.of("b")["plannedMicroItemsPerSecond"] == 11_000_000
+    assert cluster.starts["search-b"] == [2, 4]
+    assert not any("rates of b are known now" in event for event in cluster.events)
+
+
 def test_suspended_ensemble_has_no_jobs_and_goes_on_when_it_is_resumed() -> None:
     cluster = pair()
     cluster.run_on()
