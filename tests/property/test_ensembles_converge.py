@@ -18,6 +18,7 @@ from support.property_settings import LONG
 
 NODES = {"n1": 4, "n2": 4, "n3": 2}
 NAMES = "abcde"
+ENDED = {"Succeeded", "Failed"}
 
 _rates = st.sampled_from(
     [{1: 100, 2: 190, 4: 360}, {1: 24, 2: 47, 4: 92}, {2: 60, 4: 110}, {1: 50}, {}]
@@ -114,6 +115,13 @@ def check(cluster: EnsembleCluster) -> None:
     assert all(cluster.free(node) >= 0 for node in NODES)
 
 
+def check_status(cluster: EnsembleCluster) -> None:
+    """Check, when nothing changes any more, that the status has the GPUs of the GPUJobs."""
+    for name, job in cluster.jobs.items():
+        member = cluster.of(name.removeprefix("search-"))
+        assert member["phase"] in ENDED or member["gpus"] == job["spec"]["gpusPerReplica"]
+
+
 @settings(max_examples=2_000 if LONG else 30)
 @given(clusters(), st.lists(_event, min_size=15, max_size=40))
 def test_every_member_ends_and_none_runs_twice(
@@ -130,11 +138,12 @@ def test_every_member_ends_and_none_runs_twice(
     for _ in range(4 * len(NAMES)):
         cluster.run_on(60)
         check(cluster)
-        if cluster.status["phase"] in {"Succeeded", "Failed"}:
+        check_status(cluster)
+        if cluster.status["phase"] in ENDED:
             break
         for name in cluster.working():
             cluster.end(name)
-    assert cluster.status["phase"] in {"Succeeded", "Failed"}, cluster.status
+    assert cluster.status["phase"] in ENDED, cluster.status
     failed = {name for kind, name in events if kind == "fail"}
     for name, phase in cluster.phases().items():
         assert phase == "Succeeded" or name in failed

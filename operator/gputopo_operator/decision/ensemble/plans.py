@@ -24,6 +24,7 @@ from gputopo_operator.decision.ensemble.fill import new_plan
 from gputopo_operator.decision.ensemble.members import MemberState
 from gputopo_operator.decision.ensemble.nodes import nodes_text
 from gputopo_operator.decision.ensemble.rates import MICRO
+from gputopo_operator.decision.ensemble.reasons import rate_of, replan_reason, wrong_rates
 from gputopo_operator.decision.ensemble.withdrawn import withdrawn_members
 from gputopo_operator.ensembles import EnsembleInput
 
@@ -96,13 +97,15 @@ def changes_of(
     ]
     running = {member.name: member.placement for member in kept}
     nodes = _with_kept(found.nodes, running.values())
-    wrong = _wrong_rates(kept, settings)
-    reason = _reason(found, settings, members, withdrawn, wrong)
+    wrong = wrong_rates(kept, settings)
+    reason = replan_reason(found, settings, members, withdrawn, wrong)
     stored = found.ensemble.status.plan
     if stored is not None and not reason:
-        planned = {member.name: _stored(member) for member in active}
-        start = _starts(_flotillas(planned, running), active, running, nodes, settings)
-        return EnsembleChanges(stored, planned, withdrawn, start, (), waits)
+        stop = _not_stopped_yet(kept, settings)
+        keeps = {name: each for name, each in running.items() if name not in stop}
+        planned = {member.name: _stored(member, keeps) for member in active}
+        start = _starts(_flotillas(planned, keeps), active, keeps, nodes, settings)
+        return EnsembleChanges(stored, planned, stop, start, (), waits)
     new = new_plan([member.planned for member in active], running, nodes, settings)
     planned = _planned(new, active, members)
     text = _with_differences(reason, active, planned)
@@ -135,76 +138,27 @@ def _with_kept(
     return [NodeGpuCount(name, gpus) for name, gpus in sorted({**found, **used}.items())]
 
 
-def _wrong_rates(kept: Sequence[MemberState], settings: EnsembleSettings) -> tuple[WrongRate, ...]:
-    wrong = []
-    for member in kept:
-        planned, job = (member.before.planned or 0) / MICRO, member.job
-        if not planned or member.measured is None or job is None or member.before.gpus != job.gpus:
-            continue
-        if abs(member.measured / planned - 1) > settings.rate_difference:
-            wrong.append(WrongRate(member.name, job.gpus, planned, member.measured))
-    return tuple(wrong)
+def _not_stopped_yet(kept: Sequence[MemberState], settings: EnsembleSettings) -> dict[str, str]:
+    """Return the members that have other GPUs than the stored plan, with the reason.
+
+    The operator was killed after it had stored the plan. Without checkpoints, a member whose pod is
+    on a node keeps its GPUs.
+    """
+    return {
+        member.name: f"continues with {member.before.gpus} GPUs instead of {member.job.gpus}"
+        for member in kept
+        if member.job is not None and member.before.gpus not in {None, member.job.gpus}
+        if settings.restarts or not member.bound
+    }
 
 
-def _reason(
-    found: EnsembleInput,
-    settings: EnsembleSettings,
-    members: Sequence[MemberState],
-    withdrawn: Mapping[str, str],
-    wrong: Sequence[WrongRate],
-) -> str:
-    """Return why the members must be planned now; empty if the stored plan is still right."""
-    status, active = found.ensemble.status, [each for each in members if not each.ended]
-    if status.plan is None:
-        return "the ensemble was resumed" if status.phase == "Suspended" else "first plan"
-    if status.plan.generation != found.ensemble.generation:
-        return "the spec was changed"
-    if withdrawn:
-        return "; ".join(f"{name} does not start: {text}" for name, text in withdrawn.items())
-    if status.plan.ended != len(members) - len(active):
-        names = [each.name for each in members if each.ended and each.phase != each.before.phase]
-        return f"{', '.join(names) or 'a member'} ended"
-    rates = "; ".join(each.text for each in wrong) or _known_now(active, settings)
-    return rates or _other_nodes(found, active, status.plan, settings)
-
-
-def _known_now(active: Sequence[MemberState], settings: EnsembleSettings) -> str:
-    known = [each.name for each in active if _is_known_now(each, settings.rate_difference)]
-    return f"rates of {', '.join(known)} are known now" if known else ""
-
-
-def _other_nodes(
-    found: EnsembleInput,
-    active: Sequence[MemberState],
-    plan: EnsemblePlanStatus,
-    settings: EnsembleSettings,
-) -> str:
-    """Return how the usable GPUs have changed; empty if this changes nothing."""
-    waits = any(member.phase in {"Waiting", "Stopping"} for member in active)
-    text = nodes_text(found.nodes)
-    differs = text != plan.nodes and (waits or settings.restarts)
-    return f"usable GPUs: {text}, before {plan.nodes}" if differs else ""
-
-
-def _is_known_now(member: MemberState, most: float) -> bool:
-    """Return whether the rate of a member is known, and was not planned or planned otherwise."""
-    rate = _rate_of(member, member.before.gpus)
-    if rate is None or member.before.flotilla is None:
-        return False
-    return not member.before.planned or abs(rate * MICRO / member.before.planned - 1) > most
-
-
-def _rate_of(member: MemberState, gpus: int | None) -> float | None:
-    rates = member.rates
-    if rates is None or gpus is None or not rates.least <= gpus <= rates.most:
-        return None
-    return rates.at(gpus)
-
-
-def _stored(member: MemberState) -> PlannedMember:
-    before = member.before
-    rate = None if before.planned is None else before.planned / MICRO
-    return PlannedMember(before.flotilla, before.gpus, rate, before.limited)
+def _stored(member: MemberState, keeps: Collection[str]) -> PlannedMember:
+    """Return what the stored plan says about a member; a member that runs has its own GPUs."""
+    before, job = member.before, member.job
+    rate, gpus = None if before.planned is None else before.planned / MICRO, before.gpus
+    if member.name in keeps and job is not None and job.gpus != gpus:
+        rate, gpus = rate_of(member, job.gpus), job.gpus
+    return PlannedMember(before.flotilla, gpus, rate, before.limited)
 
 
 def _flotillas(
@@ -260,7 +214,7 @@ def _planned(
     for member in active:
         if member.name in new.keeps and member.job is not None:
             gpus, number = member.job.gpus, member.before.flotilla or first
-            rate, limited = _rate_of(member, gpus), member.before.limited
+            rate, limited = rate_of(member, gpus), member.before.limited
             found[member.name] = PlannedMember(number, gpus, rate, limited)
     return found
 

@@ -1,8 +1,12 @@
 """An ensemble whose members train: flotillas, ends, failures and restarts of the operator."""
 
+from datetime import timedelta
+
 import pytest
 
 from support.operator.ensembles import EnsembleCluster, ensemble, member
+
+STEPS = {"a": 100_000, "b": 1000}
 
 
 def five(**spec: object) -> EnsembleCluster:
@@ -141,3 +145,43 @@ def test_deleted_ensemble_writes_nothing() -> None:
     cluster.raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert cluster.decide().status is None
     assert cluster.jobs == {}
+
+
+def grown(**spec: object) -> EnsembleCluster:
+    """Return a member that gets the GPUs of another one, with an operator that is killed then."""
+    members = [member(name, {1: 100, 2: 190, 4: 360}, steps=steps) for name, steps in STEPS.items()]
+    cluster = EnsembleCluster({"n1": 4}, ensemble(*members, restartSeconds=0, **spec))
+    cluster.run_on(20)
+    cluster.end("b")
+    cluster.decide(writes=1)
+    return cluster
+
+
+def test_restart_is_carried_out_if_the_operator_was_killed_after_it_had_stored_the_plan() -> None:
+    cluster = grown(restarts="FromCheckpoint")
+    assert cluster.gpus()["a"] == 4
+    assert cluster.running() == {"search-a": ("n1", 2)}
+    cluster.run_on()
+    assert cluster.running() == {"search-a": ("n1", 4)}
+    assert "MemberStopped: a: continues with 4 GPUs instead of 2" in cluster.events
+
+
+def test_running_member_without_checkpoints_keeps_its_gpus_and_the_status_has_them() -> None:
+    cluster = grown()
+    cluster.of("a")["gpus"] = 4
+    cluster.run_on()
+    assert cluster.running() == {"search-a": ("n1", 2)}
+    assert cluster.gpus()["a"] == 2
+    assert cluster.of("a")["plannedMicroItemsPerSecond"] == 190_000_000
+
+
+def test_member_that_was_planned_again_before_it_had_a_pod_starts_with_the_new_plan() -> None:
+    cluster = EnsembleCluster({"n1": 4, "n2": 2}, ensemble(member("a", {2: 60, 4: 100})))
+    cluster.decide()
+    cluster.others["n1"] = 3
+    cluster.run_on()
+    cluster.now += timedelta(seconds=60)
+    cluster.decide(writes=1)
+    assert cluster.gpus() == {"a": 2}
+    cluster.others["n1"] = 0
+    assert len(cluster.decide().delete) == 1
