@@ -166,6 +166,7 @@ class EnsembleWrites:
         delete: GPUJobs of members that stop.
         preprocessor: for the members that start and run.
         create: GPUJobs of members that start, by name of the member.
+        started: for each of these members, the event to create with its GPUJob.
         recheck_after_seconds: time after which to decide again, even without an event.
     """
 
@@ -173,5 +174,6 @@ class EnsembleWrites:
     delete: tuple[JobDeletion, ...] = ()
     preprocessor: PreprocessorWrites = PreprocessorWrites()
     create: Mapping[str, Document] = field(default_factory=dict)
+    started: Mapping[str, ObjectEvent] = field(default_factory=dict)
     events: tuple[ObjectEvent, ...] = ()
     recheck_after_seconds: float | None = None

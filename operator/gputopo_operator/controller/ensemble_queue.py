@@ -37,6 +37,7 @@ class EnsembleQueue:
         self._queue = queue_in_threads(reconciler.reconcile, threads)
         self._api = api
         self._resync_seconds = resync_seconds
+        self._generations: dict[ObjectKey, object] = {}
 
     def watch(self, registry: kopf.OperatorRegistry) -> None:
         """Register the watches of GPUEnsembles and of the GPUJobs of their members."""
@@ -46,9 +47,7 @@ class EnsembleQueue:
             event: kopf.RawEvent, namespace: str | None, name: str, **_: object
         ) -> None:
             key = ObjectKey(namespace or "", name)
-            if event["type"] == "MODIFIED":  # most often by the operator's own status
-                self._queue.add_later(key, GATHER_SECONDS)
-            else:
+            if self._is_new(key, event):
                 self._queue.add(key)
 
         @kopf.on.event(
@@ -58,6 +57,19 @@ class EnsembleQueue:
             self._queue.add_later(
                 ObjectKey(namespace or "", labels[ENSEMBLE_LABEL]), GATHER_SECONDS
             )
+
+    def _is_new(self, key: ObjectKey, event: kopf.RawEvent) -> bool:
+        """Return whether an event is not one of a status, which only the operator writes.
+
+        A change of the spec and a deletion change the generation.
+        """
+        if event["type"] == "DELETED":
+            self._generations.pop(key, None)
+            return True
+        generation = event["object"]["metadata"].get("generation", 0)
+        before = self._generations.get(key)
+        self._generations[key] = generation
+        return event["type"] != "MODIFIED" or generation != before
 
     async def run(self) -> None:
         """Reconcile GPUEnsembles until cancelled."""

@@ -6,7 +6,7 @@ the same free GPUs at the same time.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Final
@@ -31,6 +31,7 @@ from gputopo_operator.ensembles import (
     EnsembleWrites,
     PreprocessorWrites,
 )
+from gputopo_operator.model import ObjectEvent
 from gputopo_operator.parse_ensembles import (
     parse_ensemble,
     parse_member_jobs,
@@ -103,8 +104,12 @@ class EnsembleReconciler:
         writes = decide_ensemble(found)
         raw = self._write_status(raw, ensemble, writes)
         rejections = self._carry_out(ensemble.key.namespace, writes)
-        self._report(raw, writes, found.now)
+        started = [each for name, each in writes.started.items() if name not in rejections.errors]
+        self._report(raw, (*writes.events, *started), found.now)
         status = writes.status or ensemble.status
+        plan = writes.status.plan if writes.status else None
+        if plan is not None and plan.time == found.now:
+            self._metrics.count_plan()
         if rejections.errors or rejections.preprocessor:
             rejected = replace(
                 found,
@@ -114,7 +119,8 @@ class EnsembleReconciler:
                 preprocessor_error=rejections.preprocessor,
             )
             writes = decide_ensemble(rejected)
-            self._report(self._write_status(raw, rejected.ensemble, writes), writes, found.now)
+            raw = self._write_status(raw, rejected.ensemble, writes)
+            self._report(raw, writes.events, found.now)
             status = writes.status or status
         self._metrics.show(ensemble.key, status)
         return writes.recheck_after_seconds
@@ -221,9 +227,6 @@ class EnsembleReconciler:
             _log.info("preprocessor %s", fields(job=key, suspended=suspended))
         return ""
 
-    def _report(self, raw: Document, writes: EnsembleWrites, now: str) -> None:
-        for event in writes.events:
+    def _report(self, raw: Document, events: Iterable[ObjectEvent], now: str) -> None:
+        for event in events:
             self._objects.create_event(raw, event, now)
-        plan = writes.status.plan if writes.status else None
-        if plan is not None and plan.time == now:
-            self._metrics.count_plan()

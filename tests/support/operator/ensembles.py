@@ -143,7 +143,8 @@ class EnsembleCluster:
                 self._create_job(manifest)
                 left -= 1
         if left > 0:
-            self.events += [f"{event.reason}: {event.note}" for event in plan.events]
+            events = (*plan.events, *plan.started.values())
+            self.events += [f"{event.reason}: {event.note}" for event in events]
         return plan
 
     def run_on(self, rounds: int = 12) -> None:

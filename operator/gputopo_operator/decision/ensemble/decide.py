@@ -15,7 +15,11 @@ from gputopo_operator.decision.ensemble.job import member_job
 from gputopo_operator.decision.ensemble.members import MemberState, member_states
 from gputopo_operator.decision.ensemble.plans import EnsembleChanges, changes_of
 from gputopo_operator.decision.ensemble.preprocessor import preprocessor_plan, with_address
-from gputopo_operator.decision.ensemble.status import ensemble_events, ensemble_status
+from gputopo_operator.decision.ensemble.status import (
+    ensemble_events,
+    ensemble_status,
+    started_events,
+)
 from gputopo_operator.ensembles import EnsembleInput, EnsembleWrites, JobDeletion
 
 RECHECK_SECONDS: Final = 10.0
@@ -48,6 +52,7 @@ def decide_ensemble(found: EnsembleInput) -> EnsembleWrites:
             )
             for each in changes.start
         },
+        started=started_events(changes),
         events=ensemble_events(found, status, changes),
         recheck_after_seconds=_recheck_after_seconds(found, status, changes),
     )

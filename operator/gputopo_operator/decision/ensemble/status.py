@@ -54,7 +54,7 @@ def ensemble_status(
         gpus=sum(each.job.gpus for each in live if each.job),
         spread_percent=_spread(running),
         plan=changes.plan,
-        members=[_member(each, changes.members.get(each.name)) for each in members],
+        members=[_member(each, changes) for each in members],
         preprocessor=preprocessor.status,
     )
 
@@ -69,8 +69,10 @@ def _spread(running: Sequence[MemberState]) -> int | None:
     return round(100 * (1 - min(rates) / max(rates))) if len(rates) > 1 else None
 
 
-def _member(member: MemberState, planned: PlannedMember | None) -> EnsembleMemberStatus:
+def _member(member: MemberState, changes: EnsembleChanges) -> EnsembleMemberStatus:
     before, pod = member.before, member.job.pod if member.job else None
+    planned = changes.members.get(member.name)
+    starts = any(each.member == member.name for each in changes.start)
     if member.ended or planned is None:
         flotilla, gpus, rate, limited = before.flotilla, before.gpus, before.planned, before.limited
     else:
@@ -95,7 +97,8 @@ def _member(member: MemberState, planned: PlannedMember | None) -> EnsembleMembe
         starting_since=member.starting_since,
         progress_percent=_percent(done, member.total),
         limited=truncated(limited),
-        message=truncated(_message(member, planned)),
+        # The GPUJob can be rejected as before. Then this status is still right, and not written.
+        message=before.message if starts else truncated(_message(member, planned)),
     )
 
 
@@ -120,21 +123,24 @@ def ensemble_events(
 ) -> tuple[ObjectEvent, ...]:
     """Return the events about the change to the new status."""
     before = found.ensemble.status
-    starts = {each.member: each for each in changes.start}
-    started = (
-        ObjectEvent(
-            "Normal",
-            "MemberStarted",
-            f"{name}: {each.gpus} GPUs of node {each.nodes[0].name}",
-        )
-        for name, each in starts.items()
-    )
     stopped = (
         ObjectEvent("Normal", "MemberStopped", truncated(f"{name}: {text}"))
         for name, text in changes.stop.items()
     )
-    parts = (_plan(before, after, changes), stopped, started, _members(before, after))
+    parts = (_plan(before, after, changes), stopped, _members(before, after))
     return (*chain(*parts), *_conditions(before, after))
+
+
+def started_events(changes: EnsembleChanges) -> dict[str, ObjectEvent]:
+    """Return the events about the members that start now, by name of the member."""
+    return {
+        each.member: ObjectEvent(
+            "Normal",
+            "MemberStarted",
+            f"{each.member}: {each.gpus} GPUs of node {each.nodes[0].name}",
+        )
+        for each in changes.start
+    }
 
 
 def _plan(

@@ -2,7 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import kopf
 import pytest
@@ -39,18 +39,39 @@ async def test_resync_adds_all_ensembles_and_survives_errors(
     assert served.of("a")["phase"] in {"Waiting", "Starting"}
 
 
-@pytest.mark.parametrize("event", ["ADDED", "MODIFIED"])
 async def test_changed_ensembles_and_jobs_of_members_are_added(
-    queue: EnsembleQueue, event: str, monkeypatch: pytest.MonkeyPatch
+    queue: EnsembleQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ensemble_queue, "GATHER_SECONDS", 0.0)
     registry = kopf.OperatorRegistry()
     queue.watch(registry)
     handlers: list[Any] = [handler.fn for handler in registry._watching.get_all_handlers()]
     ensemble_changed, member_changed = handlers
-    await ensemble_changed(event={"type": event}, namespace="default", name="search")
-    await asyncio.sleep(0.01)
-    assert len(queue._queue) == 1
+    for name, type_ in (("search", "ADDED"), ("search", "MODIFIED"), ("new", "MODIFIED")):
+        await ensemble_changed(event=event(type_), namespace="default", name=name)
+    assert len(queue._queue) == 2
     await member_changed(namespace=KEY.namespace, labels={ENSEMBLE_LABEL: "other"})
     await asyncio.sleep(0.01)
-    assert len(queue._queue) == 2
+    assert len(queue._queue) == 3
+
+
+@pytest.mark.parametrize(
+    ("type_", "generation", "new"),
+    [
+        ("MODIFIED", 1, False),  # a status, which only the operator writes
+        ("MODIFIED", 2, True),
+        ("ADDED", 1, True),
+        (None, 1, True),
+        ("DELETED", 1, True),
+    ],
+)
+def test_event_of_the_operators_own_status_is_not_new(
+    queue: EnsembleQueue, type_: str | None, generation: int, *, new: bool
+) -> None:
+    assert queue._is_new(KEY, event("MODIFIED"))
+    assert queue._is_new(KEY, event(type_, generation)) is new
+
+
+def event(type_: str | None, generation: int = 1) -> kopf.RawEvent:
+    changed: Any = {"type": type_, "object": {"metadata": {"generation": generation}}}
+    return cast("kopf.RawEvent", changed)

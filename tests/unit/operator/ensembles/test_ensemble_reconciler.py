@@ -118,6 +118,29 @@ def test_job_of_another_owner_is_left_alone(served: Served) -> None:
     assert job["spec"] == {"gpusPerReplica": 1}
 
 
+@pytest.mark.parametrize("clash", [True, False])
+def test_rejected_job_is_written_once_and_has_not_started(served: Served, *, clash: bool) -> None:
+    if clash:
+        raw = {"metadata": {"name": "search-a", "namespace": "default"}, "spec": {}}
+        served.api.create("gpujobs", raw)
+    else:
+        fault = Fault("POST", "/gpujobs", 403, "quota exceeded", times=None)
+        served.api.faults.append(fault)
+    served.reconcile()
+    message = served.of("a")["message"]
+    writes = len(status_writes(served))
+    for _ in range(3):
+        assert served.reconcile() == 60
+        assert served.of("a")["message"] == message
+    assert len(status_writes(served)) - writes <= 1  # that of member b
+    started = [event["note"] for event in served.api.all("events")]
+    assert not any(note.startswith("a: ") and "GPUs of node" in note for note in started)
+
+
+def status_writes(served: Served) -> list[str]:
+    return [write.path for write in served.api.writes if write.path.endswith("/status")]
+
+
 def test_job_of_another_ensemble_with_the_same_label_is_left_alone(served: Served) -> None:
     served.reconcile()
     job = served.api.get("gpujobs", "search-a")
