@@ -177,3 +177,11 @@ class EnsembleWrites:
     started: Mapping[str, ObjectEvent] = field(default_factory=dict)
     events: tuple[ObjectEvent, ...] = ()
     recheck_after_seconds: float | None = None
+
+
+def member_job_name(ensemble: str, member: str) -> str:
+    """Return the name of the GPUJob of a member.
+
+    The name is always the same, so the API server rejects a second GPUJob of the member.
+    """
+    return f"{ensemble}-{member}"

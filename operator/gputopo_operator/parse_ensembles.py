@@ -18,9 +18,14 @@ from gputopo.api.profile import GPUProfile, ScalingFact
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_operator.ensembles import Ensemble, MemberJob, MemberPod, PreprocessorJob
+from gputopo_operator.ensembles import (
+    Ensemble,
+    MemberJob,
+    MemberPod,
+    PreprocessorJob,
+    member_job_name,
+)
 from gputopo_operator.model import JobResult
-from gputopo_operator.parse import parse_child_job
 
 _REJECTED_FOR_GOOD = frozenset({"JobRefused", "SpecRefused", "SpecInvalid"})
 _WAITS = ("Accepted", "Suspended", "Placed", "Running")
@@ -132,7 +137,10 @@ def _preprocessing_error(spec: GPUEnsembleSpec) -> str:
 def parse_member_jobs(
     jobs: Iterable[Document], pods: Iterable[Document]
 ) -> dict[ObjectKey, dict[str, MemberJob]]:
-    """Return the GPUJobs of all ensembles: by ensemble, and by name of the member."""
+    """Return the GPUJobs of all ensembles: by ensemble, and by name of the member.
+
+    GPUJobs that have the labels of a member, but not its name, are skipped.
+    """
     by_job: dict[ObjectKey, list[Document]] = {}
     for pod in pods:
         name = (pod["metadata"].get("labels") or {}).get(JOB_LABEL, "")
@@ -142,6 +150,8 @@ def parse_member_jobs(
         metadata = raw["metadata"]
         ensemble = ObjectKey(metadata["namespace"], metadata["labels"][ENSEMBLE_LABEL])
         member = metadata["labels"].get(ENSEMBLE_MEMBER_LABEL, "")
+        if metadata["name"] != member_job_name(ensemble.name, member):
+            continue  # a copy with the labels of a member
         found.setdefault(ensemble, {})[member] = _member_job(raw, by_job.get(ObjectKey.of(raw), ()))
     return found
 
@@ -149,11 +159,10 @@ def parse_member_jobs(
 def _member_job(raw: Document, pods: Sequence[Document]) -> MemberJob:
     metadata = raw["metadata"]
     status = GPUJobStatus.model_validate(raw.get("status", {}))
-    owners = metadata.get("ownerReferences", [])
     return MemberJob(
         name=metadata["name"],
         uid=metadata["uid"],
-        owner_uid=next((str(owner["uid"]) for owner in owners if owner.get("controller")), ""),
+        owner_uid=str(_controller(raw).get("uid", "")),
         deleting="deletionTimestamp" in metadata,
         gpus=raw["spec"]["gpusPerReplica"],
         node=(metadata.get("annotations") or {}).get(ENSEMBLE_NODE_ANNOTATION),
@@ -213,13 +222,15 @@ def parse_remains(
     remains: dict[ObjectKey, str] = {}
     uids: dict[ObjectKey, str] = {}
     for raw in children:
-        key, child = ObjectKey.of(raw), parse_child_job(raw)
-        uids[key] = child.uid
-        if child.owner_uid != jobs.get(key):
+        key = ObjectKey.of(raw)
+        uids[key] = raw["metadata"]["uid"]
+        if _controller(raw).get("uid") != jobs.get(key):
             remains[key] = f"Job {key.name} is being deleted"
     for pod in pods:
-        metadata = pod["metadata"]
-        key = ObjectKey(metadata["namespace"], (metadata.get("labels") or {}).get(JOB_LABEL, ""))
+        metadata, labels = pod["metadata"], pod["metadata"].get("labels") or {}
+        if ENSEMBLE_LABEL not in labels:
+            continue
+        key = ObjectKey(metadata["namespace"], labels.get(JOB_LABEL, ""))
         owners = {owner["uid"] for owner in metadata.get("ownerReferences") or ()}
         if key not in jobs or uids.get(key) not in owners:
             node = pod["spec"].get("nodeName") or "no node"
@@ -228,23 +239,39 @@ def parse_remains(
 
 
 def parse_preprocessors(jobs: Iterable[Document]) -> dict[str, list[PreprocessorJob]]:
-    """Return the Jobs of preprocessors, by UID of the ensemble that owns them."""
+    """Return the Jobs of preprocessors, by UID of the ensemble that owns them.
+
+    Anybody can create a Job with these labels, so Jobs of other owners are skipped.
+    """
     found: dict[str, list[PreprocessorJob]] = {}
     for raw in jobs:
-        flotilla = raw["metadata"]["labels"].get(ENSEMBLE_PREPROCESSOR_LABEL)
-        if flotilla is None:
+        owner = _controller(raw)
+        flotilla = raw["metadata"]["labels"].get(ENSEMBLE_PREPROCESSOR_LABEL, "")
+        if owner.get("kind") != "GPUEnsemble" or not flotilla.isdecimal():
             continue
-        limits = raw["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
         job = PreprocessorJob(
             name=raw["metadata"]["name"],
             uid=raw["metadata"]["uid"],
             flotilla=int(flotilla),
-            cores=int(limits["cpu"]),
+            cores=_cores(raw["spec"]["template"]["spec"]["containers"]),
             suspended=bool(raw["spec"].get("suspend")),
             ready=bool((raw.get("status") or {}).get("ready")),
         )
-        found.setdefault(parse_child_job(raw).owner_uid, []).append(job)
+        found.setdefault(str(owner["uid"]), []).append(job)
     return found
+
+
+def _cores(containers: Sequence[Document]) -> int:
+    """Return the CPUs of the first container; 0 if they are not a whole number."""
+    first = containers[0] if containers else {}
+    cpus = str(((first.get("resources") or {}).get("limits") or {}).get("cpu", ""))
+    return int(cpus) if cpus.isdecimal() else 0
+
+
+def _controller(raw: Document) -> Document:
+    """Return the owner reference of the controller of an object; empty if it has none."""
+    owners = raw["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), {})
 
 
 def parse_scaling(raw: Document) -> tuple[ScalingFact, ...]:

@@ -36,6 +36,10 @@ class ConflictError(RejectedError):
     """The object exists already, or another client changed it after the caller read it."""
 
 
+class AlreadyExistsError(ConflictError):
+    """An object of this name exists already."""
+
+
 class UnavailableError(ApiError):
     """There is no response, or the response does not show whether the request was carried out.
 
@@ -47,8 +51,8 @@ class CredentialsError(GputopoError):
     """The address or the credentials of the API server are missing or not supported."""
 
 
-def error_of_status(status: int, message: str) -> ApiError:
-    """Return the error for a response with this HTTP status.
+def error_of_status(status: int, message: str, reason: str = "") -> ApiError:
+    """Return the error for a response with this HTTP status, and the reason in its Status object.
 
     >>> type(error_of_status(409, "object was modified")).__name__
     'ConflictError'
@@ -59,7 +63,8 @@ def error_of_status(status: int, message: str) -> ApiError:
         case HTTPStatus.NOT_FOUND:
             return NotFoundError(message, status)
         case HTTPStatus.CONFLICT:
-            return ConflictError(message, status)
+            exists = reason == "AlreadyExists"
+            return (AlreadyExistsError if exists else ConflictError)(message, status)
         case (
             HTTPStatus.BAD_REQUEST
             | HTTPStatus.FORBIDDEN

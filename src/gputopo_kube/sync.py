@@ -81,7 +81,8 @@ class SyncApi:
         response = self._send(HttpRequest(method, encoded, query or {}, body, patch_type))
         document = _decode(response.body)
         if not HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
-            raise error_of_status(response.status, _message(response, document))
+            reason = str((document or {}).get("reason", ""))
+            raise error_of_status(response.status, _message(response, document), reason)
         if document is None:
             raise UnavailableError(
                 f"{self._server}: {method} {encoded}: the response is not a JSON object"

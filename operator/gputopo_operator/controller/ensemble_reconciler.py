@@ -15,7 +15,7 @@ from gputopo.api.profile import Measurement, ScalingFact
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import ConflictError, DeniedError, NotFoundError
+from gputopo_kube.errors import AlreadyExistsError, ConflictError, DeniedError, NotFoundError
 from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
@@ -192,11 +192,11 @@ class EnsembleReconciler:
             name = manifest["metadata"]["name"]
             try:
                 self._api.create_gpu_job(manifest)
-            except ConflictError:
+            except AlreadyExistsError:
                 errors[member] = name_taken(name)
-            except DeniedError as error:
+            except (ConflictError, DeniedError) as error:
                 errors[member] = f"GPUJob {name} was rejected: {error.message}"
-                if error.status != HTTPStatus.FORBIDDEN:
+                if error.status not in {HTTPStatus.FORBIDDEN, HTTPStatus.CONFLICT}:
                     for_good.add(member)
             else:
                 gpus = manifest["spec"]["gpusPerReplica"]
@@ -216,7 +216,7 @@ class EnsembleReconciler:
         for manifest in writes.create:
             try:
                 self._api.create_preprocessor(manifest)
-            except ConflictError:  # the Service of an earlier flotilla
+            except AlreadyExistsError:  # the Service of an earlier flotilla
                 continue
             except DeniedError as error:
                 kind, name = manifest["kind"], manifest["metadata"]["name"]

@@ -311,7 +311,7 @@ class EnsembleCluster:
                 "uid": uid,
                 "resourceVersion": "1",
                 "creationTimestamp": timestamp(self.now),
-                "labels": {JOB_LABEL: name},
+                "labels": {JOB_LABEL: name, ENSEMBLE_LABEL: self.raw["metadata"]["name"]},
                 "ownerReferences": [
                     {"uid": self.children[name]["metadata"]["uid"], "controller": True}
                 ],

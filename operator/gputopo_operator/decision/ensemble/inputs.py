@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from gputopo.api.profile import Measurement, ScalingFact
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_operator.decision.ensemble.job import member_job_name
 from gputopo_operator.decision.ensemble.nodes import own_pods, usable_nodes
 from gputopo_operator.ensembles import (
     ClusterGpus,
@@ -13,6 +12,7 @@ from gputopo_operator.ensembles import (
     EnsembleInput,
     MemberJob,
     PreprocessorJob,
+    member_job_name,
 )
 from gputopo_operator.queued import GpuPod, NodeGpus
 

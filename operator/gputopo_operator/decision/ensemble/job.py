@@ -12,15 +12,7 @@ from gputopo.api.names import (
 from gputopo_kube.document import Document
 from gputopo_operator.decision.node_affinity import only_node
 from gputopo_operator.decision.owner import owner_reference
-from gputopo_operator.ensembles import Ensemble
-
-
-def member_job_name(ensemble: str, member: str) -> str:
-    """Return the name of the GPUJob of a member.
-
-    The name is always the same, so the API server rejects a second GPUJob of the member.
-    """
-    return f"{ensemble}-{member}"
+from gputopo_operator.ensembles import Ensemble, member_job_name
 
 
 def member_job(ensemble: Ensemble, member: EnsembleMemberSpec, gpus: int, node: str) -> Document:

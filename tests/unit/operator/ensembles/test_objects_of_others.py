@@ -1,0 +1,90 @@
+"""Objects that no operator has made, with names and labels of an ensemble, change nothing."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from gputopo.api.names import ENSEMBLE_LABEL, ENSEMBLE_PREPROCESSOR_LABEL, JOB_LABEL
+from gputopo.runtime.times import timestamp
+from gputopo_operator.parse_ensembles import parse_preprocessors
+from support.api.faults import Fault
+from support.operator.ensembles import EnsembleCluster, ensemble, member
+from support.operator.served_ensemble import Served
+
+PREPROCESSOR = {ENSEMBLE_LABEL: "x", ENSEMBLE_PREPROCESSOR_LABEL: "1"}
+
+
+def job(containers: list[dict[str, Any]], flotilla: str = "1", **metadata: Any) -> dict[str, Any]:
+    labels = {**PREPROCESSOR, ENSEMBLE_PREPROCESSOR_LABEL: flotilla}
+    return {
+        "metadata": {"name": "x", "namespace": "tenant", "uid": "u", "labels": labels, **metadata},
+        "spec": {"template": {"spec": {"containers": containers}}},
+    }
+
+
+def owned(containers: list[dict[str, Any]], flotilla: str = "1") -> dict[str, Any]:
+    owner = {"uid": "uid-x", "kind": "GPUEnsemble", "controller": True}
+    return job(containers, flotilla, ownerReferences=[owner])
+
+
+def test_job_without_cpus_and_without_owner_is_left_alone(served: Served) -> None:
+    served.api.create("jobs", job([{"name": "main", "resources": {}}]))
+    served.reconcile()
+    served.reconcile()
+    assert served.of("a")["phase"] == "Starting"
+
+
+def test_preprocessors_are_jobs_of_an_ensemble_also_if_they_were_changed() -> None:
+    two = {"name": "main", "resources": {"limits": {"cpu": "2"}}}
+    other = {"name": "main", "resources": {"limits": {"cpu": "1500m"}}}
+    jobs = [owned([two]), owned([other]), owned([{}]), owned([]), owned([two], "z"), job([two])]
+    found = parse_preprocessors(jobs)
+    assert [each.cores for each in found["uid-x"]] == [2, 0, 0, 0]
+    assert list(found) == ["uid-x"]
+
+
+def test_copied_gpujob_does_not_replace_the_member() -> None:
+    cluster = EnsembleCluster({"n1": 8}, ensemble(member("a", {1: 100, 2: 190}), maxGPUs=2))
+    cluster.run_on()
+    copied = copy.deepcopy(cluster.jobs["search-a"])
+    copied["metadata"] |= {"name": "z-copy", "uid": "uid-copy", "ownerReferences": []}
+    cluster.jobs["z-copy"] = copied
+    writes = cluster.decide()
+    assert (writes.status, writes.create, writes.delete) == (None, {}, ())
+    assert cluster.phases() == {"a": "Running"}
+
+
+def test_pod_of_a_gpujob_of_the_same_name_is_no_remains_of_the_member() -> None:
+    cluster = EnsembleCluster({"n1": 8}, ensemble(member("a", {1: 100})))
+    cluster.pods["search-a-xyz"] = {
+        "metadata": {
+            "name": "search-a-xyz",
+            "namespace": "default",
+            "uid": "uid-pod",
+            "resourceVersion": "1",
+            "labels": {JOB_LABEL: "search-a"},
+            "ownerReferences": [{"uid": "uid-child", "controller": True}],
+            "creationTimestamp": timestamp(cluster.now),
+        },
+        "spec": {"nodeName": "n1", "containers": [{"name": "main"}]},
+    }
+    assert cluster.found().remains == {}
+
+
+@pytest.mark.parametrize(
+    ("taken", "text"),
+    [
+        (True, "this GPUEnsemble does not own it"),
+        (False, "GPUJob search-a was rejected: the quota has been modified"),
+    ],
+)
+def test_only_an_existing_gpujob_is_a_name_clash(served: Served, *, taken: bool, text: str) -> None:
+    if taken:
+        raw = {"metadata": {"name": "search-a", "namespace": "default"}, "spec": {}}
+        served.api.create("gpujobs", raw)
+    else:
+        served.api.faults.append(Fault("POST", "/gpujobs", 409, "the quota has been modified"))
+    assert served.reconcile() == 60
+    assert text in served.of("a")["message"]
+    assert served.of("a")["phase"] == "Waiting"
