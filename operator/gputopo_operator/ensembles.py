@@ -91,16 +91,29 @@ class PreprocessorJob:
     """A batch/v1 Job that runs the preprocessor of an ensemble.
 
     Attributes:
-        flotilla: number of the newest flotilla for which it was created.
+        cores: CPUs of its first container; 0 if they are not a whole number.
         ready: whether its pod is ready.
+        message: why its pod is not ready; empty if this is unknown.
     """
 
     name: str
-    uid: str
-    flotilla: int
     cores: int
     suspended: bool
     ready: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PreprocessorService:
+    """The Service with the name of that of an ensemble's preprocessor.
+
+    Attributes:
+        owner_uid: UID of the object that controls the Service; empty if no object controls it.
+        address: its IP address.
+    """
+
+    owner_uid: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +132,7 @@ class EnsembleInput:
         errors: for each member whose GPUJob the API server rejected now, the message.
         rejected: the members of ``errors`` whose GPUJob would be rejected again.
         preprocessors: Jobs of preprocessors that the ensemble owns.
+        service: the Service of the preprocessor; None if it does not exist.
         preprocessor_error: why the API server rejected the preprocessor now; empty if it did not.
     """
 
@@ -132,6 +146,7 @@ class EnsembleInput:
     errors: Mapping[str, str] = field(default_factory=dict)
     rejected: frozenset[str] = frozenset()
     preprocessors: Sequence[PreprocessorJob] = ()
+    service: PreprocessorService | None = None
     preprocessor_error: str = ""
 
 
@@ -148,7 +163,7 @@ class PreprocessorWrites:
     """The writes for the preprocessor of an ensemble.
 
     Attributes:
-        create: the Service and the Job to create; an existing Service is kept.
+        create: the Service and the Job to create.
         suspend: Jobs to suspend or, with False, to continue, by name.
     """
 
@@ -185,3 +200,8 @@ def member_job_name(ensemble: str, member: str) -> str:
     The name is always the same, so the API server rejects a second GPUJob of the member.
     """
     return f"{ensemble}-{member}"
+
+
+def service_name(ensemble: str) -> str:
+    """Return the name of the Service of the preprocessor of an ensemble."""
+    return f"{ensemble}-preprocessor"

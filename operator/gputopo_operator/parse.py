@@ -76,6 +76,12 @@ def parse_child_job(raw: Document) -> ChildJob:
     )
 
 
+def controller_of(raw: Document) -> Document:
+    """Return the owner reference of the controller of an object; empty if it has none."""
+    owners = raw["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), {})
+
+
 def parse_link_run(raw: Document) -> LinkRun:
     """Parse the Job of a short run that measures links."""
     job, metadata = parse_child_job(raw), raw["metadata"]

@@ -11,7 +11,6 @@ from gputopo.api.names import (
     ENSEMBLE_LABEL,
     ENSEMBLE_MEMBER_LABEL,
     ENSEMBLE_NODE_ANNOTATION,
-    ENSEMBLE_PREPROCESSOR_LABEL,
     JOB_LABEL,
 )
 from gputopo.api.profile import GPUProfile, ScalingFact
@@ -22,10 +21,10 @@ from gputopo_operator.ensembles import (
     Ensemble,
     MemberJob,
     MemberPod,
-    PreprocessorJob,
     member_job_name,
 )
 from gputopo_operator.model import JobResult
+from gputopo_operator.parse import controller_of
 
 _REJECTED_FOR_GOOD = frozenset({"JobRefused", "SpecRefused", "SpecInvalid"})
 _WAITS = ("Accepted", "Suspended", "Placed", "Running")
@@ -125,10 +124,17 @@ def _template_error(spec: GPUEnsembleSpec) -> str:
 
 
 def _preprocessing_error(spec: GPUEnsembleSpec) -> str:
-    """Return what is wrong with the pod template of the preprocessing; empty if it is valid."""
+    """Return what is wrong with the preprocessing; empty if it is valid."""
+    if spec.preprocessing is None:
+        return ""
+    for number, member in enumerate(spec.members):
+        if member.name.startswith("preprocessor"):
+            return (
+                f"spec.members[{number}].name: {member.name} begins with preprocessor, as the Jobs"
+                " of the preprocessing do; use another name"
+            )
     try:
-        if spec.preprocessing is not None:
-            _PreprocessorTemplate.model_validate(spec.preprocessing.template)
+        _PreprocessorTemplate.model_validate(spec.preprocessing.template)
     except ValidationError as error:
         return first_error(error, prefix="spec.preprocessing.template")
     return ""
@@ -162,7 +168,7 @@ def _member_job(raw: Document, pods: Sequence[Document]) -> MemberJob:
     return MemberJob(
         name=metadata["name"],
         uid=metadata["uid"],
-        owner_uid=str(_controller(raw).get("uid", "")),
+        owner_uid=str(controller_of(raw).get("uid", "")),
         deleting="deletionTimestamp" in metadata,
         gpus=raw["spec"]["gpusPerReplica"],
         node=(metadata.get("annotations") or {}).get(ENSEMBLE_NODE_ANNOTATION),
@@ -224,7 +230,7 @@ def parse_remains(
     for raw in children:
         key = ObjectKey.of(raw)
         uids[key] = raw["metadata"]["uid"]
-        if _controller(raw).get("uid") != jobs.get(key):
+        if controller_of(raw).get("uid") != jobs.get(key):
             remains[key] = f"Job {key.name} is being deleted"
     for pod in pods:
         metadata, labels = pod["metadata"], pod["metadata"].get("labels") or {}
@@ -236,42 +242,6 @@ def parse_remains(
             node = pod["spec"].get("nodeName") or "no node"
             remains[key] = f"pod {metadata['name']} on {node} is ending"
     return remains
-
-
-def parse_preprocessors(jobs: Iterable[Document]) -> dict[str, list[PreprocessorJob]]:
-    """Return the Jobs of preprocessors, by UID of the ensemble that owns them.
-
-    Anybody can create a Job with these labels, so Jobs of other owners are skipped.
-    """
-    found: dict[str, list[PreprocessorJob]] = {}
-    for raw in jobs:
-        owner = _controller(raw)
-        flotilla = raw["metadata"]["labels"].get(ENSEMBLE_PREPROCESSOR_LABEL, "")
-        if owner.get("kind") != "GPUEnsemble" or not flotilla.isdecimal():
-            continue
-        job = PreprocessorJob(
-            name=raw["metadata"]["name"],
-            uid=raw["metadata"]["uid"],
-            flotilla=int(flotilla),
-            cores=_cores(raw["spec"]["template"]["spec"]["containers"]),
-            suspended=bool(raw["spec"].get("suspend")),
-            ready=bool((raw.get("status") or {}).get("ready")),
-        )
-        found.setdefault(str(owner["uid"]), []).append(job)
-    return found
-
-
-def _cores(containers: Sequence[Document]) -> int:
-    """Return the CPUs of the first container; 0 if they are not a whole number."""
-    first = containers[0] if containers else {}
-    cpus = str(((first.get("resources") or {}).get("limits") or {}).get("cpu", ""))
-    return int(cpus) if cpus.isdecimal() else 0
-
-
-def _controller(raw: Document) -> Document:
-    """Return the owner reference of the controller of an object; empty if it has none."""
-    owners = raw["metadata"].get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), {})
 
 
 def parse_scaling(raw: Document) -> tuple[ScalingFact, ...]:

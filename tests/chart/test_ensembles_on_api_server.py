@@ -49,6 +49,10 @@ REJECTED = {
         made(name="1.search", preprocessing=PREPROCESSING),
         "metadata.name: 1.search is not possible with spec.preprocessing",
     ),
+    "a member with the name of a Job of the preprocessing": (
+        made(member("preprocessor-1"), preprocessing=PREPROCESSING),
+        "members: with preprocessing, no name may begin with preprocessor",
+    ),
     "two members of a name": (made(member("a"), member("a")), "spec.members[1]: Duplicate value"),
     "a word as a rate": (
         made(member("a") | {"rates": [{"gpus": 1, "itemsPerSecond": "fast"}]}),

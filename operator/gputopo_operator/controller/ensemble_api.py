@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from gputopo.api.names import ENSEMBLE_LABEL, GROUP, VERSION
+from gputopo.api.names import ENSEMBLE_LABEL, ENSEMBLE_PREPROCESSOR_LABEL, GROUP, VERSION
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.controller.admission_api import AdmissionApi
-from gputopo_operator.ensembles import JobDeletion
+from gputopo_operator.ensembles import JobDeletion, service_name
 
 _GPUTOPO: Final = ("apis", GROUP, VERSION)
 
@@ -32,6 +32,17 @@ class EnsembleApi(AdmissionApi):
     def member_children(self) -> list[Document]:
         """Return the batch/v1 Jobs of the GPUJobs of all members."""
         return [*self._each(("apis", "batch", "v1"), "jobs", ENSEMBLE_LABEL)]
+
+    def preprocessor_pods(self, ensemble: ObjectKey) -> list[Document]:
+        """Return the pods of the preprocessors of an ensemble."""
+        path = ("api", "v1", "namespaces", ensemble.namespace, "pods")
+        selector = f"{ENSEMBLE_PREPROCESSOR_LABEL},{ENSEMBLE_LABEL}={ensemble.name}"
+        return self._api.list(*path, selector=selector)
+
+    def service(self, ensemble: ObjectKey) -> Document | None:
+        """Return the Service with the name of that of the preprocessor; None if there is none."""
+        path = ("api", "v1", "namespaces", ensemble.namespace, "services")
+        return self._api.find(*path, service_name(ensemble.name))
 
     def create_gpu_job(self, manifest: Document) -> None:
         """Create a GPUJob. The API server rejects unknown and duplicate fields."""

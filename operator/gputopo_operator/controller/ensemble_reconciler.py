@@ -29,16 +29,17 @@ from gputopo_operator.ensembles import (
     Ensemble,
     EnsembleInput,
     EnsembleWrites,
+    PreprocessorService,
     PreprocessorWrites,
 )
 from gputopo_operator.model import ObjectEvent
 from gputopo_operator.parse_ensembles import (
     parse_ensemble,
     parse_member_jobs,
-    parse_preprocessors,
     parse_remains,
     parse_scaling,
 )
+from gputopo_operator.parse_preprocessors import parse_preprocessors, parse_service
 from gputopo_operator.parse_queue import parse_gpu_pods
 
 NODES_SECONDS: Final = 5.0
@@ -138,6 +139,7 @@ class EnsembleReconciler:
             if "deletionTimestamp" not in job["metadata"]
         }
         self._read_nodes()
+        preprocessor_pods, service = self._read_preprocessor(ensemble)
         objects = EnsembleObjects(
             jobs=by_ensemble,
             remains=parse_remains(children, pods, uids),
@@ -146,9 +148,18 @@ class EnsembleReconciler:
             rules=self._nodes.rules.values(),
             facts=self._read_facts(ensemble),
             measured=self._measured(),
-            preprocessors=parse_preprocessors(children),
+            preprocessors=parse_preprocessors(children, preprocessor_pods),
+            service=service,
         )
         return ensemble_input(ensemble, objects, self._clock())
+
+    def _read_preprocessor(
+        self, ensemble: Ensemble
+    ) -> tuple[list[Document], PreprocessorService | None]:
+        if ensemble.spec is None or ensemble.spec.preprocessing is None:
+            return [], None
+        pods = self._api.preprocessor_pods(ensemble.key)
+        return pods, parse_service(self._api.service(ensemble.key))
 
     def _read_nodes(self) -> None:
         if self._monotonic() < self._nodes_until:
@@ -193,7 +204,7 @@ class EnsembleReconciler:
             try:
                 self._api.create_gpu_job(manifest)
             except AlreadyExistsError:
-                errors[member] = name_taken(name)
+                errors[member] = name_taken("GPUJob", name)
             except (ConflictError, DeniedError) as error:
                 errors[member] = f"GPUJob {name} was rejected: {error.message}"
                 if error.status not in {HTTPStatus.FORBIDDEN, HTTPStatus.CONFLICT}:
@@ -216,9 +227,9 @@ class EnsembleReconciler:
         for manifest in writes.create:
             try:
                 self._api.create_preprocessor(manifest)
-            except AlreadyExistsError:  # the Service of an earlier flotilla
-                continue
-            except DeniedError as error:
+            except AlreadyExistsError:
+                return name_taken(manifest["kind"], manifest["metadata"]["name"])
+            except (ConflictError, DeniedError) as error:
                 kind, name = manifest["kind"], manifest["metadata"]["name"]
                 return f"{kind} {name} was rejected: {error.message}"
         for name, suspended in writes.suspend.items():

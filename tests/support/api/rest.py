@@ -8,6 +8,7 @@ from typing import NamedTuple
 from support.api.store import Document, Store
 
 _MAX_NOTE_BYTES = 1024
+SERVICE_IP = "10.96.3.7"
 _CUSTOM = {"gpuensembles", "gpujobs", "gpuprofiles", "gputopologies"}
 _PATH = re.compile(
     r"/(?:api|apis/[^/]+)/[^/]+(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
@@ -151,6 +152,8 @@ def _create(store: Store, request: Request, target: Target, _: int) -> Reply:
         request.body["metadata"].setdefault("namespace", target.namespace)
     if len(request.body.get("note", "").encode()) > _MAX_NOTE_BYTES:
         return failure(422, "Invalid", "note: can have at most 1024 characters")
+    if target.plural == "services":
+        request.body["spec"].setdefault("clusterIP", SERVICE_IP)
     created = store.create(target.plural, request.body)
     if created is None:
         name = request.body["metadata"]["name"]

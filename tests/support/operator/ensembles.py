@@ -23,9 +23,9 @@ from gputopo_operator.ensembles import EnsembleInput, EnsembleWrites, Preprocess
 from gputopo_operator.parse_ensembles import (
     parse_ensemble,
     parse_member_jobs,
-    parse_preprocessors,
     parse_remains,
 )
+from gputopo_operator.parse_preprocessors import parse_preprocessors, parse_service
 from gputopo_operator.parse_queue import parse_gpu_pods, parse_node_gpus
 from support.builders.gpujobs import template
 from support.operator.queue import node as gpu_topology
@@ -77,6 +77,7 @@ class EnsembleCluster:
         measured: items per second of the pod of each member, as the agent measures it.
         facts: measured rates of GPUProfiles.
         preprocessors: Jobs of preprocessors.
+        service: the Service of the preprocessor.
         starts: numbers of GPUs of each start of a member's program.
     """
 
@@ -94,6 +95,7 @@ class EnsembleCluster:
     starts: dict[str, list[int]] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
     preprocessors: dict[str, Document] = field(default_factory=dict)
+    service: Document | None = None
     other_ensembles: dict[ObjectKey, dict[str, Any]] = field(default_factory=dict)
     _uids: int = 0
 
@@ -121,6 +123,7 @@ class EnsembleCluster:
             facts=self.facts,
             measured=self._measurements(),
             preprocessors=parse_preprocessors(self.preprocessors.values()),
+            service=parse_service(self.service),
         )
         return ensemble_input(parse_ensemble(self.raw), objects, timestamp(self.now))
 
@@ -265,6 +268,8 @@ class EnsembleCluster:
                 job = copy.deepcopy(manifest)
                 job["metadata"]["uid"] = self._uid()
                 self.preprocessors[job["metadata"]["name"]] = job
+            else:
+                self.service = {**manifest, "spec": {**manifest["spec"], "clusterIP": "10.96.3.7"}}
         for name, suspended in writes.suspend.items():
             self.preprocessors[name]["spec"]["suspend"] = suspended
 

@@ -5,6 +5,7 @@ only thing it remembers is the plan, in the status.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
@@ -14,7 +15,8 @@ from gputopo_operator.decision.ensemble.conditions import phase_of, rejected
 from gputopo_operator.decision.ensemble.job import member_job
 from gputopo_operator.decision.ensemble.members import MemberState, member_states
 from gputopo_operator.decision.ensemble.plans import EnsembleChanges, changes_of
-from gputopo_operator.decision.ensemble.preprocessor import preprocessor_plan, with_address
+from gputopo_operator.decision.ensemble.preprocessor import preprocessor_plan
+from gputopo_operator.decision.ensemble.preprocessor_objects import with_address
 from gputopo_operator.decision.ensemble.status import (
     ensemble_events,
     ensemble_status,
@@ -24,6 +26,9 @@ from gputopo_operator.ensembles import EnsembleInput, EnsembleWrites, JobDeletio
 
 RECHECK_SECONDS: Final = 10.0
 """Interval while members have not ended: other pods and measured rates cause no event."""
+
+SERVICE_SECONDS: Final = 1.0
+"""Interval while the Service of the preprocessor does not have an address yet."""
 
 REJECTED_RECHECK_SECONDS: Final = 60.0
 
@@ -38,6 +43,9 @@ def decide_ensemble(found: EnsembleInput) -> EnsembleWrites:
     members = member_states(found, ensemble.spec)
     changes = _changes(found, ensemble.spec, members)
     preprocessor = preprocessor_plan(found, ensemble.spec, members, changes)
+    if preprocessor.waits:
+        seconds = SERVICE_SECONDS if preprocessor.writes.create else changes.waits_seconds
+        changes = replace(changes, start=(), waits_seconds=seconds)
     status = ensemble_status(found, ensemble.spec, members, changes, preprocessor)
     specs = {member.name: member.spec for member in members}
     return EnsembleWrites(
@@ -47,8 +55,7 @@ def decide_ensemble(found: EnsembleInput) -> EnsembleWrites:
         create={
             each.member: with_address(
                 member_job(ensemble, specs[each.member], each.gpus, each.nodes[0].name),
-                ensemble.key.name,
-                ensemble.spec.preprocessing,
+                preprocessor.address,
             )
             for each in changes.start
         },

@@ -12,6 +12,7 @@ from gputopo_operator.ensembles import (
     EnsembleInput,
     MemberJob,
     PreprocessorJob,
+    PreprocessorService,
     member_job_name,
 )
 from gputopo_operator.queued import GpuPod, NodeGpus
@@ -30,6 +31,7 @@ class EnsembleObjects:
         facts: measured rates by GPUProfile of the ensemble.
         measured: newest measurements of all nodes, by UID of the pod.
         preprocessors: Jobs of preprocessors, by UID of the ensemble that owns them.
+        service: the Service of the preprocessor of the ensemble.
     """
 
     jobs: Mapping[ObjectKey, Mapping[str, MemberJob]]
@@ -40,6 +42,7 @@ class EnsembleObjects:
     facts: Mapping[str, Sequence[ScalingFact]]
     measured: Mapping[str, Measurement]
     preprocessors: Mapping[str, Sequence[PreprocessorJob]]
+    service: PreprocessorService | None = None
 
 
 def ensemble_input(ensemble: Ensemble, objects: EnsembleObjects, now: str) -> EnsembleInput:
@@ -65,6 +68,7 @@ def ensemble_input(ensemble: Ensemble, objects: EnsembleObjects, now: str) -> En
         nodes=usable_nodes(cluster, spec, own) if spec else (),
         now=now,
         preprocessors=objects.preprocessors.get(ensemble.uid, ()),
+        service=objects.service,
     )
 
 

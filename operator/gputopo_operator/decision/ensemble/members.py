@@ -155,15 +155,15 @@ def _phase(
         error = found.errors.get(name, "")
         return ("Stopping", remains, False) if remains else ("Waiting", error, not error)
     if job.owner_uid != found.ensemble.uid:
-        return "Waiting", name_taken(job.name), False
+        return "Waiting", name_taken("GPUJob", job.name), False
     return *_phase_of_job(job, remains), False
 
 
-def name_taken(job: str) -> str:
-    """Return the message about a GPUJob of another owner with the name of a member's GPUJob."""
+def name_taken(kind: str, name: str) -> str:
+    """Return the message about an object of another owner with a name that the ensemble needs."""
     return (
-        f"GPUJob {job} exists, but this GPUEnsemble does not own it; delete that GPUJob, or create "
-        "the GPUEnsemble with another name"
+        f"{kind} {name} exists, but this GPUEnsemble does not own it; delete that {kind}, or "
+        "create the GPUEnsemble with another name"
     )
 
 

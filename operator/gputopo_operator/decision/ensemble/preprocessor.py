@@ -1,38 +1,36 @@
 """Decides about the preprocessor of an ensemble: a pod that prepares the items of all members.
 
-Each flotilla gets a Job with the fewest CPUs whose measured throughput is enough. The Job of the
-former flotilla is suspended when the new one is ready, so the Service always has a pod. Members
-that were connected to the former pod must connect again.
+It has the fewest CPUs whose measured throughput is enough for the members that run. If they need
+more, or at most half of them, another Job runs it, and the former Job is suspended when the new one
+is ready, so the Service always has a pod. Members that were connected to the former pod must
+connect again. There is at most one Job for each number of CPUs.
 """
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gputopo.api.ensemble import GPUEnsembleSpec, Preprocessing, PreprocessorStatus
-from gputopo.api.names import (
-    ENSEMBLE_LABEL,
-    ENSEMBLE_PREPROCESSOR_LABEL,
-    PREPROCESSOR_VARIABLE,
-)
 from gputopo.ensemble.preprocessing import PreprocessorChoice, preprocessor_cores
-from gputopo_kube.document import Document
-from gputopo_operator.decision.conditions import ConditionUpdate, truncated
-from gputopo_operator.decision.ensemble.members import MemberState
+from gputopo_operator.decision.conditions import ConditionUpdate, find, truncated
+from gputopo_operator.decision.ensemble.members import MemberState, name_taken
 from gputopo_operator.decision.ensemble.plans import EnsembleChanges
+from gputopo_operator.decision.ensemble.preprocessor_objects import (
+    job_name,
+    preprocessor_job,
+    preprocessor_service,
+)
 from gputopo_operator.decision.ensemble.rates import MICRO
-from gputopo_operator.decision.owner import owner_reference
 from gputopo_operator.ensembles import (
-    Ensemble,
     EnsembleInput,
     PreprocessorJob,
     PreprocessorWrites,
+    service_name,
 )
 
 PREPROCESSED: Final = "Preprocessed"
+REJECTED: Final = "PreprocessorRejected"
 NO_WRITES: Final = PreprocessorWrites()
-_RETRIES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +40,15 @@ class PreprocessorPlan:
     Attributes:
         status: None if no member runs or starts.
         updates: the condition Preprocessed; empty without preprocessing.
+        address: IP address and port for the members; empty without preprocessing.
+        waits: whether no member may start, because the address is not known.
     """
 
     writes: PreprocessorWrites = NO_WRITES
     status: PreprocessorStatus | None = None
     updates: tuple[ConditionUpdate, ...] = ()
+    address: str = ""
+    waits: bool = False
 
 
 def preprocessor_plan(
@@ -59,49 +61,30 @@ def preprocessor_plan(
     wanted = spec.preprocessing
     if wanted is None:
         return PreprocessorPlan()
-    flotilla, rates = _demand(members, changes)
-    if not flotilla:
+    rates = _demand(members, changes)
+    if rates is None:
         stopped = {job.name: True for job in found.preprocessors if not job.suspended}
         update = ConditionUpdate(PREPROCESSED, False, "NoMemberRuns", "")
         return PreprocessorPlan(PreprocessorWrites(suspend=stopped), None, (update,))
     choice = _choice(wanted, rates)
-    name = f"{service_name(found.ensemble.key.name)}-{flotilla}"
-    current = next((job for job in found.preprocessors if job.name == name), None)
-    cores = current.cores if current else choice.cores
+    current = _current(found.preprocessors, wanted, choice)
+    error = found.preprocessor_error or _service_error(found)
+    # Until both exist, the former message stays: they can be rejected as before.
+    shown = error or ("" if current and found.service else _former_error(found))
     status = PreprocessorStatus(
-        job=name,
-        cores=cores,
+        job=current.name if current else job_name(found.ensemble.key.name, choice.cores),
+        cores=current.cores if current else choice.cores,
         demand=round(choice.demand * MICRO),
-        message=truncated(found.preprocessor_error or choice.reason),
+        message=truncated(shown or choice.reason),
     )
-    if current is None and found.preprocessor_error:
-        return PreprocessorPlan(PreprocessorWrites(), status, (_condition(found, None, choice),))
-    writes = _writes(found, wanted, current, name, flotilla, cores)
-    return PreprocessorPlan(writes, status, (_condition(found, current, choice),))
+    writes = NO_WRITES if error else _writes(found, wanted, current, choice.cores)
+    address = _address(found, wanted)
+    update = _condition(current, choice, shown)
+    return PreprocessorPlan(writes, status, (update,), address, waits=not address)
 
 
-def service_name(ensemble: str) -> str:
-    """Return the name of the Service of the preprocessor."""
-    return f"{ensemble}-preprocessor"
-
-
-def with_address(job: Document, ensemble: str, wanted: Preprocessing | None) -> Document:
-    """Return the GPUJob of a member whose containers know the address of the preprocessor.
-
-    Kubelet replaces the variable of the Service by its address, also in a cluster without DNS.
-    """
-    if wanted is None:
-        return job
-    changed = copy.deepcopy(job)
-    host = f"{service_name(ensemble).upper().replace('-', '_')}_SERVICE_HOST"
-    variable = {"name": PREPROCESSOR_VARIABLE, "value": f"$({host}):{wanted.port}"}
-    for container in changed["spec"]["template"]["spec"].get("containers") or ():
-        container["env"] = [*(container.get("env") or ()), variable]
-    return changed
-
-
-def _demand(members: Sequence[MemberState], changes: EnsembleChanges) -> tuple[int, list[float]]:
-    """Return the newest flotilla that runs or starts, and the planned rates of all that do."""
+def _demand(members: Sequence[MemberState], changes: EnsembleChanges) -> list[float] | None:
+    """Return the planned rates of the members that run or start; None if there are none."""
     starting = {each.member for each in changes.start}
     live = [
         changes.members[member.name]
@@ -110,89 +93,74 @@ def _demand(members: Sequence[MemberState], changes: EnsembleChanges) -> tuple[i
         and member.name not in changes.stop
         and (member.name in starting or member.phase in {"Starting", "Running"})
     ]
-    flotilla = max((each.flotilla or 0 for each in live), default=0)
-    return flotilla, [each.rate for each in live if each.rate is not None]
+    return [each.rate for each in live if each.rate is not None] if live else None
+
+
+def _throughput(wanted: Preprocessing) -> dict[int, float]:
+    return {each.cores: float(each.items_per_second) for each in wanted.throughput}
 
 
 def _choice(wanted: Preprocessing, rates: Sequence[float]) -> PreprocessorChoice:
-    throughput = {each.cores: float(each.items_per_second) for each in wanted.throughput}
-    known = {cores: rate for cores, rate in throughput.items() if rate > 0} or {1: 1.0}
+    known = {cores: rate for cores, rate in _throughput(wanted).items() if rate > 0} or {1: 1.0}
     return preprocessor_cores(rates, known, items_are_shared=wanted.shared)
 
 
+def _current(
+    jobs: Sequence[PreprocessorJob], wanted: Preprocessing, choice: PreprocessorChoice
+) -> PreprocessorJob | None:
+    """Return the Job with enough CPUs and not twice too many; one that runs, if possible."""
+    throughput, needed = _throughput(wanted), min(choice.demand, choice.throughput)
+    enough = [
+        job
+        for job in jobs
+        if job.cores == choice.cores
+        or (throughput.get(job.cores, 0) >= needed and job.cores < 2 * choice.cores)
+    ]
+    return min(enough, key=lambda job: (job.suspended, job.cores), default=None)
+
+
+def _service_error(found: EnsembleInput) -> str:
+    if found.service is None or found.service.owner_uid == found.ensemble.uid:
+        return ""
+    return name_taken("Service", service_name(found.ensemble.key.name))
+
+
+def _former_error(found: EnsembleInput) -> str:
+    former = find(found.ensemble.status.conditions, PREPROCESSED)
+    return former.message if former is not None and former.reason == REJECTED else ""
+
+
+def _address(found: EnsembleInput, wanted: Preprocessing) -> str:
+    """Return the address for the members; empty if the Service does not have one."""
+    if found.service is None or not found.service.address or _service_error(found):
+        return ""
+    host = found.service.address
+    return f"[{host}]:{wanted.port}" if ":" in host else f"{host}:{wanted.port}"
+
+
 def _writes(
-    found: EnsembleInput,
-    wanted: Preprocessing,
-    current: PreprocessorJob | None,
-    name: str,
-    flotilla: int,
-    cores: int,
+    found: EnsembleInput, wanted: Preprocessing, current: PreprocessorJob | None, cores: int
 ) -> PreprocessorWrites:
+    ensemble, suspend = found.ensemble, dict[str, bool]()
+    service = () if found.service else (preprocessor_service(ensemble, wanted),)
     if current is None:
-        ensemble = found.ensemble
-        job = _job(ensemble, wanted, name, flotilla, cores)
-        return PreprocessorWrites((_service(ensemble, wanted), job))
+        return PreprocessorWrites((*service, preprocessor_job(ensemble, wanted, cores)))
     if current.suspended:
-        return PreprocessorWrites(suspend={name: False})
-    former = [job for job in found.preprocessors if job.name != name and not job.suspended]
-    return PreprocessorWrites(suspend={job.name: True for job in former if current.ready})
+        suspend = {current.name: False}
+    elif current.ready:
+        former = [job for job in found.preprocessors if job != current and not job.suspended]
+        suspend = {job.name: True for job in former}
+    return PreprocessorWrites(service, suspend)
 
 
 def _condition(
-    found: EnsembleInput, current: PreprocessorJob | None, choice: PreprocessorChoice
+    current: PreprocessorJob | None, choice: PreprocessorChoice, error: str
 ) -> ConditionUpdate:
-    if found.preprocessor_error:
-        message = found.preprocessor_error
-        return ConditionUpdate(PREPROCESSED, False, "PreprocessorRejected", message)
+    if error:
+        return ConditionUpdate(PREPROCESSED, False, REJECTED, error)
     if current is None or not current.ready:
-        return ConditionUpdate(PREPROCESSED, False, "PreprocessorNotReady", "")
+        message = (current.message if current else "") or "its pod is not ready yet"
+        return ConditionUpdate(PREPROCESSED, False, "PreprocessorNotReady", message)
     if choice.reason:
         return ConditionUpdate(PREPROCESSED, True, "DemandNotMet", choice.reason)
     return ConditionUpdate(PREPROCESSED, True, "PreprocessorReady", "")
-
-
-def _service(ensemble: Ensemble, wanted: Preprocessing) -> Document:
-    name = service_name(ensemble.key.name)
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": name,
-            "namespace": ensemble.key.namespace,
-            "labels": {ENSEMBLE_LABEL: ensemble.key.name},
-            "ownerReferences": [owner_reference("GPUEnsemble", ensemble)],
-        },
-        "spec": {
-            "selector": {ENSEMBLE_LABEL: ensemble.key.name, "app": name},
-            "ports": [{"name": "items", "port": wanted.port, "targetPort": wanted.port}],
-        },
-    }
-
-
-def _job(
-    ensemble: Ensemble, wanted: Preprocessing, name: str, flotilla: int, cores: int
-) -> Document:
-    labels = {ENSEMBLE_LABEL: ensemble.key.name, ENSEMBLE_PREPROCESSOR_LABEL: str(flotilla)}
-    template = copy.deepcopy(wanted.template)
-    metadata = template.setdefault("metadata", {})
-    metadata["labels"] = {
-        **(metadata.get("labels") or {}),
-        **labels,
-        "app": service_name(ensemble.key.name),
-    }
-    pod = template["spec"]
-    pod["restartPolicy"] = "OnFailure"
-    resources = pod["containers"][0].setdefault("resources", {})
-    for kind in ("requests", "limits"):
-        resources[kind] = {**(resources.get(kind) or {}), "cpu": str(cores)}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "namespace": ensemble.key.namespace,
-            "labels": labels,
-            "ownerReferences": [owner_reference("GPUEnsemble", ensemble)],
-        },
-        "spec": {"backoffLimit": _RETRIES, "template": template},
-    }

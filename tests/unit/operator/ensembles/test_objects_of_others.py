@@ -7,7 +7,7 @@ import pytest
 
 from gputopo.api.names import ENSEMBLE_LABEL, ENSEMBLE_PREPROCESSOR_LABEL, JOB_LABEL
 from gputopo.runtime.times import timestamp
-from gputopo_operator.parse_ensembles import parse_preprocessors
+from gputopo_operator.parse_preprocessors import parse_preprocessors
 from support.api.faults import Fault
 from support.operator.ensembles import EnsembleCluster, ensemble, member
 from support.operator.served_ensemble import Served
@@ -15,17 +15,17 @@ from support.operator.served_ensemble import Served
 PREPROCESSOR = {ENSEMBLE_LABEL: "x", ENSEMBLE_PREPROCESSOR_LABEL: "1"}
 
 
-def job(containers: list[dict[str, Any]], flotilla: str = "1", **metadata: Any) -> dict[str, Any]:
-    labels = {**PREPROCESSOR, ENSEMBLE_PREPROCESSOR_LABEL: flotilla}
+def job(containers: list[dict[str, Any]], **metadata: Any) -> dict[str, Any]:
+    known = {"name": "x", "namespace": "tenant", "uid": "u", "labels": PREPROCESSOR}
     return {
-        "metadata": {"name": "x", "namespace": "tenant", "uid": "u", "labels": labels, **metadata},
+        "metadata": known | metadata,
         "spec": {"template": {"spec": {"containers": containers}}},
     }
 
 
-def owned(containers: list[dict[str, Any]], flotilla: str = "1") -> dict[str, Any]:
+def owned(containers: list[dict[str, Any]], **metadata: Any) -> dict[str, Any]:
     owner = {"uid": "uid-x", "kind": "GPUEnsemble", "controller": True}
-    return job(containers, flotilla, ownerReferences=[owner])
+    return job(containers, ownerReferences=[owner], **metadata)
 
 
 def test_job_without_cpus_and_without_owner_is_left_alone(served: Served) -> None:
@@ -38,7 +38,8 @@ def test_job_without_cpus_and_without_owner_is_left_alone(served: Served) -> Non
 def test_preprocessors_are_jobs_of_an_ensemble_also_if_they_were_changed() -> None:
     two = {"name": "main", "resources": {"limits": {"cpu": "2"}}}
     other = {"name": "main", "resources": {"limits": {"cpu": "1500m"}}}
-    jobs = [owned([two]), owned([other]), owned([{}]), owned([]), owned([two], "z"), job([two])]
+    jobs = [owned([two]), owned([other]), owned([{}]), owned([]), job([two])]
+    jobs += [owned([two], deletionTimestamp="now"), owned([two], labels={ENSEMBLE_LABEL: "x"})]
     found = parse_preprocessors(jobs)
     assert [each.cores for each in found["uid-x"]] == [2, 0, 0, 0]
     assert list(found) == ["uid-x"]

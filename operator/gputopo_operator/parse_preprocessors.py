@@ -1,0 +1,70 @@
+"""Parses the Jobs, pods and the Service of the preprocessors of GPUEnsembles."""
+
+from collections.abc import Iterable, Sequence
+
+from gputopo.api.names import ENSEMBLE_PREPROCESSOR_LABEL
+from gputopo_kube.document import Document
+from gputopo_operator.ensembles import PreprocessorJob, PreprocessorService
+from gputopo_operator.parse import controller_of
+
+
+def parse_preprocessors(
+    jobs: Iterable[Document], pods: Sequence[Document] = ()
+) -> dict[str, list[PreprocessorJob]]:
+    """Return the Jobs of preprocessors, by UID of the ensemble that owns them.
+
+    Any client can create a Job with the label, so Jobs of other owners are skipped.
+    """
+    found: dict[str, list[PreprocessorJob]] = {}
+    for raw in jobs:
+        metadata, owner = raw["metadata"], controller_of(raw)
+        if ENSEMBLE_PREPROCESSOR_LABEL not in metadata["labels"]:
+            continue
+        if owner.get("kind") != "GPUEnsemble" or "deletionTimestamp" in metadata:
+            continue
+        job = PreprocessorJob(
+            name=metadata["name"],
+            cores=_cores(raw["spec"]["template"]["spec"]["containers"]),
+            suspended=bool(raw["spec"].get("suspend")),
+            ready=bool((raw.get("status") or {}).get("ready")),
+            message=_message(raw, pods),
+        )
+        found.setdefault(str(owner["uid"]), []).append(job)
+    return found
+
+
+def parse_service(raw: Document | None) -> PreprocessorService | None:
+    """Return the Service with the name of that of a preprocessor; None if there is none."""
+    if raw is None:
+        return None
+    owner = str(controller_of(raw).get("uid", ""))
+    return PreprocessorService(owner, str(raw["spec"].get("clusterIP") or ""))
+
+
+def _cores(containers: Sequence[Document]) -> int:
+    """Return the CPUs of the first container; 0 if they are not a whole number."""
+    first = containers[0] if containers else {}
+    cpus = str(((first.get("resources") or {}).get("limits") or {}).get("cpu", ""))
+    return int(cpus) if cpus.isdecimal() else 0
+
+
+def _message(job: Document, pods: Iterable[Document]) -> str:
+    """Return why the pod of a Job is not ready; empty if this is unknown."""
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in {"Failed", "Complete"} and condition["status"] == "True":
+            text = condition.get("message") or condition.get("reason") or "no message"
+            return f"Job {job['metadata']['name']} has ended: {text}"
+    own = (pod for pod in pods if controller_of(pod).get("uid") == job["metadata"]["uid"])
+    return next((text for text in map(_message_of_pod, own) if text), "")
+
+
+def _message_of_pod(pod: Document) -> str:
+    status = pod.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"pod {pod['metadata']['name']}: {condition.get('message', '')}"
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("message"):
+            return f"pod {pod['metadata']['name']}: {waiting['message']}"
+    return ""
