@@ -1,12 +1,9 @@
 """Parses the objects for a decision about a GPUEnsemble."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import ValidationError
 
-from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
 from gputopo.api.names import (
     ENSEMBLE_LABEL,
     ENSEMBLE_MEMBER_LABEL,
@@ -14,11 +11,9 @@ from gputopo.api.names import (
     JOB_LABEL,
 )
 from gputopo.api.profile import GPUProfile, ScalingFact
-from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
-from gputopo.runtime.messages import first_error
+from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.ensembles import (
-    Ensemble,
     MemberJob,
     MemberPod,
     member_job_name,
@@ -28,116 +23,6 @@ from gputopo_operator.parse import controller_of
 
 _REJECTED_FOR_GOOD = frozenset({"JobRefused", "SpecRefused", "SpecInvalid"})
 _WAITS = ("Accepted", "Suspended", "Placed", "Running")
-
-
-class _PodRule(BaseModel):
-    """The parts of a pod spec by which gputopo chooses nodes; the rest of it is not checked."""
-
-    model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
-
-
-class _Requirement(_PodRule):
-    key: str
-    operator: str
-    values: list[str] | None = None
-
-
-class _NodeTerm(_PodRule):
-    match_expressions: list[_Requirement] | None = None
-    match_fields: list[_Requirement] | None = None
-
-
-class _NodeTerms(_PodRule):
-    node_selector_terms: list[_NodeTerm]
-
-
-class _NodeAffinity(_PodRule):
-    required_during_scheduling_ignored_during_execution: _NodeTerms | None = None
-
-
-class _Affinity(_PodRule):
-    node_affinity: _NodeAffinity | None = None
-
-
-class _PodRules(_PodRule):
-    node_selector: dict[str, str] | None = None
-    affinity: _Affinity | None = None
-    tolerations: list[dict[str, Any]] | None = None
-
-
-class _Container(_PodRule):
-    name: str
-    resources: dict[str, dict[str, Any]] = {}
-
-
-class _PreprocessorPod(_PodRule):
-    containers: Annotated[list[_Container], Field(min_length=1)]
-
-
-class _PodMetadata(_PodRule):
-    labels: dict[str, str] = {}
-
-
-class _PreprocessorTemplate(_PodRule):
-    metadata: _PodMetadata = _PodMetadata()
-    spec: _PreprocessorPod
-
-
-class _PodTemplate(_PodRule):
-    spec: _PodRules
-
-
-def parse_ensemble(raw: Document) -> Ensemble:
-    """Return a GPUEnsemble; ``spec_error`` describes an invalid spec."""
-    metadata = raw["metadata"]
-    spec, spec_error = None, ""
-    try:
-        spec = GPUEnsembleSpec.model_validate(raw.get("spec", {}))
-    except ValidationError as error:
-        spec_error = first_error(error, prefix="spec")
-    spec_error = spec_error or (_template_error(spec) if spec else "")
-    spec_error = spec_error or (_preprocessing_error(spec) if spec else "")
-    return Ensemble(
-        key=ObjectKey(metadata["namespace"], metadata["name"]),
-        uid=metadata["uid"],
-        generation=metadata.get("generation", 0),
-        deleting="deletionTimestamp" in metadata,
-        spec=None if spec_error else spec,
-        spec_error=spec_error,
-        status=GPUEnsembleStatus.model_validate(raw.get("status", {})),
-    )
-
-
-def _template_error(spec: GPUEnsembleSpec) -> str:
-    """Return what is wrong with the first invalid template of a GPUJob; empty if all are valid."""
-    for member in spec.members:
-        prefix = f"spec.members[{member.name}].jobTemplate.spec"
-        try:
-            job = GPUJobSpec.model_validate({**member.job_template.spec, "gpusPerReplica": 1})
-        except ValidationError as error:
-            return first_error(error, prefix=prefix)
-        try:
-            _PodTemplate.model_validate(job.template)
-        except ValidationError as error:
-            return first_error(error, prefix=f"{prefix}.template")
-    return ""
-
-
-def _preprocessing_error(spec: GPUEnsembleSpec) -> str:
-    """Return what is wrong with the preprocessing; empty if it is valid."""
-    if spec.preprocessing is None:
-        return ""
-    for number, member in enumerate(spec.members):
-        if member.name.startswith("preprocessor"):
-            return (
-                f"spec.members[{number}].name: {member.name} begins with preprocessor, as the Jobs"
-                " of the preprocessing do; use another name"
-            )
-    try:
-        _PreprocessorTemplate.model_validate(spec.preprocessing.template)
-    except ValidationError as error:
-        return first_error(error, prefix="spec.preprocessing.template")
-    return ""
 
 
 def parse_member_jobs(

@@ -61,6 +61,22 @@ REJECTED = {
 }
 
 
+@pytest.mark.parametrize("rate", [-5, 0, 1_000_000_001, "0.0009", "1000000000.1"])
+def test_impossible_rate_is_rejected(server: ApiServer, rate: int | str) -> None:
+    response = server.create(ENSEMBLES, made(member("a", {1: rate})))
+    assert "itemsPerSecond: Invalid value" in response.message
+    assert "must be 0.001 to 1000000000" in response.message
+    throughput = {"throughput": [{"cores": 1, "itemsPerSecond": rate}]}
+    response = server.create(ENSEMBLES, made(preprocessing=PREPROCESSING | throughput))
+    assert "must be 0.001 to 1000000000" in response.message
+
+
+@pytest.mark.parametrize("rate", [1, 1_000_000_000, "0.001", "1000000000"])
+def test_extreme_rates_are_accepted(server: ApiServer, rate: int | str) -> None:
+    response = server.create(ENSEMBLES, made(member("a", {1: rate})))
+    assert response.accepted, response.message
+
+
 @pytest.mark.parametrize("case", REJECTED)
 def test_wrong_ensemble_is_rejected_with_field_and_value(server: ApiServer, case: str) -> None:
     document, message = REJECTED[case]

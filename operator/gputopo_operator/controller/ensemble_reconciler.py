@@ -33,8 +33,8 @@ from gputopo_operator.ensembles import (
     PreprocessorWrites,
 )
 from gputopo_operator.model import ObjectEvent
+from gputopo_operator.parse_ensemble_spec import parse_ensemble
 from gputopo_operator.parse_ensembles import (
-    parse_ensemble,
     parse_member_jobs,
     parse_remains,
     parse_scaling,

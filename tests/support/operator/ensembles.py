@@ -20,8 +20,8 @@ from gputopo_kube.node_match import node_rules
 from gputopo_operator.decision.ensemble.decide import decide_ensemble
 from gputopo_operator.decision.ensemble.inputs import EnsembleObjects, ensemble_input
 from gputopo_operator.ensembles import EnsembleInput, EnsembleWrites, PreprocessorWrites
+from gputopo_operator.parse_ensemble_spec import parse_ensemble
 from gputopo_operator.parse_ensembles import (
-    parse_ensemble,
     parse_member_jobs,
     parse_remains,
 )
@@ -34,7 +34,7 @@ MICRO = 1_000_000
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def member(name: str, rates: Mapping[int, int] | None = None, **fields: Any) -> Document:
+def member(name: str, rates: Mapping[int, int | str] | None = None, **fields: Any) -> Document:
     """Return a member of an ensemble: a batch has one item, and the rates are declared."""
     known = [{"gpus": gpus, "itemsPerSecond": rate} for gpus, rate in (rates or {}).items()]
     return {

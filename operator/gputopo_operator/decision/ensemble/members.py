@@ -14,6 +14,7 @@ from gputopo.ensemble.model import EnsembleMember, MemberPlacement, NodeGpuCount
 from gputopo.ensemble.rates import MemberRates
 from gputopo.runtime.times import unix_seconds
 from gputopo_operator.decision.ensemble.rates import (
+    LARGEST,
     MICRO,
     known_rates,
     measured_items,
@@ -23,7 +24,6 @@ from gputopo_operator.decision.ensemble.rates import (
 from gputopo_operator.ensembles import EnsembleInput, MemberJob
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
-_LARGEST: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,4 +198,4 @@ def _items(
     started, at = unix_seconds(pod.started), unix_seconds(now)
     if measured is None or started is None or at is None:
         return earlier, done
-    return earlier, min(_LARGEST, earlier + round(measured * max(0.0, at - started)))
+    return earlier, min(LARGEST, earlier + round(measured * max(0.0, at - started)))

@@ -7,7 +7,6 @@ with the same plan.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Final
 
 from gputopo.api.ensemble import EnsemblePlanStatus, GPUEnsembleSpec
 from gputopo.ensemble.flotilla import Flotilla, FlotillaMember
@@ -23,12 +22,10 @@ from gputopo_operator.decision.conditions import truncated
 from gputopo_operator.decision.ensemble.fill import new_plan
 from gputopo_operator.decision.ensemble.members import MemberState
 from gputopo_operator.decision.ensemble.nodes import nodes_text
-from gputopo_operator.decision.ensemble.rates import MICRO
+from gputopo_operator.decision.ensemble.rates import LARGEST, MICRO
 from gputopo_operator.decision.ensemble.reasons import rate_of, replan_reason, wrong_rates
 from gputopo_operator.decision.ensemble.withdrawn import withdrawn_members
 from gputopo_operator.ensembles import EnsembleInput
-
-_LARGEST: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,4 +229,4 @@ def _with_differences(
 
 
 def _whole_seconds(seconds: float) -> int | None:
-    return min(_LARGEST, round(seconds)) if isfinite(seconds) else None
+    return min(LARGEST, round(seconds)) if isfinite(seconds) else None

@@ -20,7 +20,7 @@ from gputopo_operator.decision.ensemble.preprocessor_objects import (
     preprocessor_job,
     preprocessor_service,
 )
-from gputopo_operator.decision.ensemble.rates import MICRO
+from gputopo_operator.decision.ensemble.rates import LARGEST, MICRO
 from gputopo_operator.ensembles import (
     EnsembleInput,
     PreprocessorJob,
@@ -74,7 +74,7 @@ def preprocessor_plan(
     status = PreprocessorStatus(
         job=current.name if current else job_name(found.ensemble.key.name, choice.cores),
         cores=current.cores if current else choice.cores,
-        demand=round(choice.demand * MICRO),
+        demand=min(LARGEST, round(choice.demand * MICRO)),
         message=truncated(shown or choice.reason),
     )
     writes = NO_WRITES if error else _writes(found, wanted, current, choice.cores)

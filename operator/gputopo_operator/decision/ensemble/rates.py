@@ -8,6 +8,8 @@ from gputopo.api.profile import Measurement, ScalingFact
 from gputopo.ensemble.rates import BatchOf, MemberRates
 
 MICRO: Final = 1_000_000
+LARGEST: Final = 2**53 - 1
+"""The largest number in a status."""
 
 
 def known_rates(member: EnsembleMemberSpec, facts: Sequence[ScalingFact]) -> MemberRates | None:
@@ -56,5 +58,10 @@ def measured_items(member: EnsembleMemberSpec, found: Measurement | None) -> flo
 def total_items(member: EnsembleMemberSpec, spec: GPUEnsembleSpec) -> int | None:
     """Return the items that a member processes until it ends; None if this is unknown."""
     if member.epochs is not None and spec.items_per_epoch is not None:
-        return member.epochs * spec.items_per_epoch
-    return None if member.steps is None else member.steps * member.batch_size
+        return min(LARGEST, member.epochs * spec.items_per_epoch)
+    return None if member.steps is None else min(LARGEST, member.steps * member.batch_size)
+
+
+def micro(rate: float) -> int:
+    """Return items per second, times 10^6, as a number that the status can have; at least 1."""
+    return max(1, min(LARGEST, round(rate * MICRO)))

@@ -22,11 +22,9 @@ from gputopo_operator.decision.ensemble.conditions import condition_updates, pha
 from gputopo_operator.decision.ensemble.members import MemberState
 from gputopo_operator.decision.ensemble.plans import EnsembleChanges, PlannedMember
 from gputopo_operator.decision.ensemble.preprocessor import PREPROCESSED, PreprocessorPlan
-from gputopo_operator.decision.ensemble.rates import MICRO
+from gputopo_operator.decision.ensemble.rates import micro
 from gputopo_operator.ensembles import EnsembleInput
 from gputopo_operator.model import ObjectEvent
-
-_LARGEST = 2**53 - 1
 
 
 def ensemble_status(
@@ -77,7 +75,7 @@ def _member(member: MemberState, changes: EnsembleChanges) -> EnsembleMemberStat
         flotilla, gpus, rate, limited = before.flotilla, before.gpus, before.planned, before.limited
     else:
         flotilla, gpus, limited = planned.flotilla, planned.gpus, planned.reason
-        rate = None if planned.rate is None else round(planned.rate * MICRO)
+        rate = None if planned.rate is None else micro(planned.rate)
     if not member.ended and planned is None:
         flotilla = gpus = rate = None
     done = member.items_done
@@ -90,7 +88,11 @@ def _member(member: MemberState, changes: EnsembleChanges) -> EnsembleMemberStat
         gpus=gpus,
         node=before.node if member.ended else member.node,
         planned=rate,
-        measured=before.measured if member.ended else _micro(member.measured),
+        measured=before.measured
+        if member.ended
+        else micro(member.measured)
+        if member.measured
+        else None,
         items_done=done,
         earlier_items=member.earlier_items,
         pod_uid=pod.uid if pod else before.pod_uid,
@@ -108,10 +110,6 @@ def _message(member: MemberState, planned: PlannedMember | None) -> str:
     if planned.flotilla is None:
         return planned.reason
     return f"waits in flotilla {planned.flotilla} for {planned.gpus} free GPUs on one node"
-
-
-def _micro(rate: float | None) -> int | None:
-    return None if rate is None else min(_LARGEST, round(rate * MICRO))
 
 
 def _percent(done: int, total: int | None) -> int | None:

@@ -9,7 +9,7 @@ from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.ensemble.nodes import LONGEST_TEXT, nodes_text
 from gputopo_operator.decision.node_affinity import only_node
 from gputopo_operator.ensembles import MemberJob, MemberPod
-from gputopo_operator.parse_ensembles import parse_ensemble
+from gputopo_operator.parse_ensemble_spec import parse_ensemble
 from support.builders.gpujobs import template
 from support.operator.ensembles import EnsembleCluster, ensemble, member
 
@@ -107,3 +107,46 @@ def test_invalid_spec_names_field_and_value(changed: dict[str, Any], message: st
     found = parse_ensemble(raw)
     assert found.spec is None
     assert found.spec_error.startswith(message)
+
+
+@pytest.mark.parametrize("rate", ["99999999999", "0.0000001", "0.0", 0, -5, 1_000_000_001])
+def test_impossible_rate_of_an_older_api_server_is_rejected(rate: int | str) -> None:
+    wrong = member("a", {2: rate})
+    text = f"itemsPerSecond: {rate}; must be 0.001 to 1000000000"
+    assert parse_ensemble(ensemble(wrong)).spec_error == f"spec.members[a].rates[2].{text}"
+    preprocessing = {
+        "throughput": [{"cores": 4, "itemsPerSecond": rate}],
+        "template": template(),
+    }
+    found = parse_ensemble(ensemble(member("a"), preprocessing=preprocessing))
+    assert found.spec_error == f"spec.preprocessing.throughput[4].{text}"
+
+
+@pytest.mark.parametrize("rate", ["0.001", 1, 1_000_000_000, "1000000000.0"])
+def test_extreme_rates_are_planned(rate: int | str) -> None:
+    raw = member("a", {1: rate})
+    preprocessing = {
+        "throughput": [{"cores": 1, "itemsPerSecond": 1}],
+        "template": template(),
+        "shared": False,
+    }
+    cluster = EnsembleCluster({"n1": 4}, ensemble(raw, preprocessing=preprocessing))
+    cluster.run_on()
+    assert cluster.of("a")["plannedMicroItemsPerSecond"] == float(rate) * 1e6
+    assert cluster.decide().status is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "spec"),
+    [
+        ({"epochs": 2}, {"itemsPerEpoch": 2**53 - 1}),
+        ({"steps": 2**31 - 1, "batchSize": 2**31 - 1}, {}),
+    ],
+)
+def test_items_have_a_largest_number(fields: dict[str, int], spec: dict[str, int]) -> None:
+    cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {1: 100}, **fields), **spec))
+    cluster.run_on()
+    cluster.end("a")
+    cluster.run_on()
+    assert cluster.of("a")["itemsDone"] == 2**53 - 1
+    assert cluster.of("a")["progressPercent"] == 100
