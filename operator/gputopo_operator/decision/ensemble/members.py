@@ -17,6 +17,7 @@ from gputopo_operator.decision.ensemble.rates import (
     LARGEST,
     MICRO,
     known_rates,
+    limited_by_others,
     measured_items,
     total_items,
     with_measured,
@@ -37,6 +38,7 @@ class MemberState:
         free_to_start: whether its GPUJob can be created now.
         rates: known rates, corrected by the measured one.
         measured: measured items per second of its pod; None if unknown.
+        own_rate: ``measured``; None while it is lower because of other members.
         items_done: items of all its pods.
         earlier_items: those of its earlier pods.
         total: items until it ends; None if unknown.
@@ -52,6 +54,7 @@ class MemberState:
     free_to_start: bool
     rates: MemberRates | None
     measured: float | None
+    own_rate: float | None
     items_done: int
     earlier_items: int
     total: int | None
@@ -100,7 +103,22 @@ class MemberState:
 def member_states(found: EnsembleInput, spec: GPUEnsembleSpec) -> tuple[MemberState, ...]:
     """Return all members in the order of the spec."""
     before = {each.name: each for each in found.ensemble.status.members}
-    return tuple(_member(found, spec, member, before) for member in spec.members)
+    measured = {member.name: _measured(found, member) for member in spec.members}
+    limited = limited_by_others(spec, measured)
+    return tuple(
+        _member(found, spec, member, before, measured[member.name], limited=member.name in limited)
+        for member in spec.members
+    )
+
+
+def _measured(found: EnsembleInput, member: EnsembleMemberSpec) -> float | None:
+    job = _own_job(found, member.name)
+    return measured_items(member, found.measured.get(job.pod.uid)) if job and job.pod else None
+
+
+def _own_job(found: EnsembleInput, member: str) -> MemberJob | None:
+    job = found.jobs.get(member)
+    return job if job is not None and job.owner_uid == found.ensemble.uid else None
 
 
 def _member(
@@ -108,23 +126,23 @@ def _member(
     spec: GPUEnsembleSpec,
     member: EnsembleMemberSpec,
     known: Mapping[str, EnsembleMemberStatus],
+    measured: float | None,
+    *,
+    limited: bool,
 ) -> MemberState:
     before = known.get(member.name) or EnsembleMemberStatus(name=member.name, phase="Waiting")
-    job = found.jobs.get(member.name)
-    phase, message, free = _phase(found, member.name, before, job)
-    if job is not None and job.owner_uid != found.ensemble.uid:
-        job = None
+    phase, message, free = _phase(found, member.name, before, found.jobs.get(member.name))
+    job = _own_job(found, member.name)
     pod = job.pod if job else None
-    measured = measured_items(member, found.measured.get(pod.uid)) if pod and job else None
     earlier, done = _items(spec, before, job, measured, found.now)
     rates = known_rates(member, found.facts.get(member.profile or "", ()))
     # The number of GPUs with which it runs, or will run again.
     gpus = job.gpus if job else before.gpus if before.pod_uid else None
+    planned = before.planned / MICRO if before.planned and before.gpus == gpus else None
+    own = None if limited and planned and measured and measured < planned else measured
     if gpus is not None:
-        most, planned = spec.rate_difference_percent / 100, (before.planned or 0) / MICRO
         # While the rate is not steady, that of the plan stays right.
-        last = measured or (planned if before.gpus == gpus and planned else None)
-        rates = with_measured(rates, gpus, last, most)
+        rates = with_measured(rates, gpus, own or planned, spec.rate_difference_percent / 100)
     starts = phase == "Starting" and job is not None and (pod is None or pod.node is None)
     return MemberState(
         spec=member,
@@ -135,6 +153,7 @@ def _member(
         free_to_start=free,
         rates=rates,
         measured=measured,
+        own_rate=own,
         items_done=done,
         earlier_items=earlier,
         total=total_items(member, spec),

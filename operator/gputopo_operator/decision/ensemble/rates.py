@@ -1,6 +1,6 @@
 """Computes the rates of a member from all sources, and how much of its work is done."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gputopo.api.ensemble import EnsembleMemberSpec, GPUEnsembleSpec
@@ -8,6 +8,9 @@ from gputopo.api.profile import Measurement, ScalingFact
 from gputopo.ensemble.rates import BatchOf, MemberRates
 
 MICRO: Final = 1_000_000
+SAME_RATE: Final = 1.05
+"""Ratio of two measured rates up to which two members can wait for each other."""
+
 LARGEST: Final = 2**53 - 1
 """The largest number in a status."""
 
@@ -53,6 +56,21 @@ def measured_items(member: EnsembleMemberSpec, found: Measurement | None) -> flo
         return None
     gpus = found.gpus if member.batch_of == "GPU" else 1
     return found.micro_steps_per_second / MICRO * member.batch_size * gpus
+
+
+def limited_by_others(
+    spec: GPUEnsembleSpec, measured: Mapping[str, float | None]
+) -> frozenset[str]:
+    """Return the members whose measured rates can be lower because they wait for each other.
+
+    If each item is prepared once for all members, all of them have the rate of the slowest one.
+    """
+    rates = {name: rate for name, rate in measured.items() if rate}
+    if spec.preprocessing is None or not spec.preprocessing.shared or not rates:
+        return frozenset()
+    most = min(rates.values()) * SAME_RATE
+    slowest = frozenset(name for name, rate in rates.items() if rate <= most)
+    return slowest if len(slowest) > 1 else frozenset()
 
 
 def total_items(member: EnsembleMemberSpec, spec: GPUEnsembleSpec) -> int | None:

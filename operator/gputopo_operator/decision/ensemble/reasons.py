@@ -16,10 +16,10 @@ def wrong_rates(kept: Sequence[MemberState], settings: EnsembleSettings) -> tupl
     wrong = []
     for member in kept:
         planned, job = (member.before.planned or 0) / MICRO, member.job
-        if not planned or member.measured is None or job is None or member.before.gpus != job.gpus:
+        if not planned or member.own_rate is None or job is None or member.before.gpus != job.gpus:
             continue
-        if abs(member.measured / planned - 1) > settings.rate_difference:
-            wrong.append(WrongRate(member.name, job.gpus, planned, member.measured))
+        if abs(member.own_rate / planned - 1) > settings.rate_difference:
+            wrong.append(WrongRate(member.name, job.gpus, planned, member.own_rate))
     return tuple(wrong)
 
 

@@ -88,6 +88,45 @@ def test_preprocessor_gets_more_cpus_when_the_members_need_more() -> None:
     assert cpus(cluster, "search-preprocessor-4") == "4"
 
 
+def lockstep(**fields: Any) -> EnsembleCluster:
+    members = [member("fast", {1: 100}, steps=100_000), member("slow", {1: 70}, steps=100_000)]
+    spec = preprocessing(**fields)
+    cluster = EnsembleCluster({"n1": 2}, ensemble(*members, preprocessing=spec))
+    cluster.run_on()
+    return cluster
+
+
+def rate_warnings(cluster: EnsembleCluster) -> list[str]:
+    return [event for event in cluster.events if event.startswith("RateDiffers")]
+
+
+def test_rate_of_a_member_that_waits_for_a_slower_one_is_not_wrong() -> None:
+    cluster = lockstep()
+    cluster.measured |= {"fast": 70, "slow": 69}
+    cluster.run_on()
+    assert rate_warnings(cluster) == []
+    assert cluster.of("fast")["plannedMicroItemsPerSecond"] == 100_000_000
+    assert cluster.of("fast")["measuredMicroItemsPerSecond"] == 70_000_000
+
+
+@pytest.mark.parametrize(
+    ("shared", "measured", "warned"),
+    [
+        (True, {"fast": 100, "slow": 50}, "slow"),
+        (True, {"fast": 150, "slow": 150}, "fast"),
+        (True, {"fast": 70}, "fast"),
+        (False, {"fast": 70, "slow": 69}, "fast"),
+    ],
+)
+def test_other_rates_that_differ_are_wrong(
+    *, shared: bool, measured: dict[str, float], warned: str
+) -> None:
+    cluster = lockstep(shared=shared)
+    cluster.measured |= measured
+    cluster.run_on()
+    assert rate_warnings(cluster)[0].startswith(f"RateDiffers: {warned} makes")
+
+
 def test_preprocessor_has_enough_cpus_after_the_limits_were_changed() -> None:
     a = member("a", {1: 50, 4: 200}, steps=1000)
     cluster = EnsembleCluster({"n1": 4}, ensemble(a, preprocessing=preprocessing(), maxGPUs=1))
