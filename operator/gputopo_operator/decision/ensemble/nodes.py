@@ -15,8 +15,9 @@ def usable_nodes(
 ) -> tuple[NodeGpuCount, ...]:
     """Return the nodes that all members may use, each with the GPUs that the ensemble can use.
 
-    A pod uses GPUs from its Binding until the agent reports that its GPUs are free. GPUs that are
-    planned for members of other ensembles count as used.
+    A pod uses GPUs from its Binding until the agent reports that its GPUs are free. A GPU that
+    several pods share counts once. GPUs that are planned for members of other ensembles count as
+    used.
 
     Args:
         cluster: the GPUs and pods of all nodes.
@@ -25,17 +26,30 @@ def usable_nodes(
         own_pods: UIDs of the pods of the members that keep their GPUs.
     """
     listed = {pod.uid for pod in cluster.pods}
-    used = dict(cluster.reserved)
+    used, shared = dict(cluster.reserved), _shared(cluster)
     for pod in cluster.pods:
-        if pod.node is not None and pod.uid not in own_pods:
+        if pod.node is not None and pod.uid not in own_pods and pod.shared is None:
             used[pod.node] = used.get(pod.node, 0) + pod.gpus
     found = []
     for name in _permitted(cluster, spec):
         node = cluster.nodes[name]
         unlisted = sum(gpus for uid, gpus in node.used.items() if uid not in listed | {*own_pods})
-        free = node.healthy - used.get(name, 0) - unlisted
+        free = node.healthy - used.get(name, 0) - unlisted - len(shared.get(name, ()))
         found.append(NodeGpuCount(name, max(0, free)))
     return tuple(found)
+
+
+def _shared(cluster: ClusterGpus) -> dict[str, set[str]]:
+    """Return the shared GPUs in use by node. Members of ensembles do not share GPUs."""
+    listed = {pod.uid for pod in cluster.pods}
+    shared = {
+        name: {gpu for gpu, users in node.shared.items() if users - listed}
+        for name, node in cluster.nodes.items()
+    }
+    for pod in cluster.pods:
+        if pod.shared is not None and pod.node is not None:
+            shared.setdefault(pod.node, set()).add(pod.shared)
+    return shared
 
 
 def own_pods(ensemble: Ensemble, jobs: Mapping[str, MemberJob]) -> frozenset[str]:

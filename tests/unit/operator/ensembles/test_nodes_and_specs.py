@@ -6,10 +6,11 @@ import pytest
 
 from gputopo.ensemble.model import NodeGpuCount
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.decision.ensemble.nodes import LONGEST_TEXT, nodes_text
+from gputopo_operator.decision.ensemble.nodes import LONGEST_TEXT, nodes_text, usable_nodes
 from gputopo_operator.decision.node_affinity import only_node
-from gputopo_operator.ensembles import MemberJob, MemberPod
+from gputopo_operator.ensembles import ClusterGpus, MemberJob, MemberPod
 from gputopo_operator.parse_ensemble_spec import parse_ensemble
+from gputopo_operator.queued import GpuPod, NodeGpus
 from support.builders.gpujobs import template
 from support.operator.ensembles import EnsembleCluster, ensemble, member
 
@@ -33,6 +34,31 @@ def test_gpus_planned_for_another_ensemble_are_not_planned_twice(job: MemberJob,
     cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {1: 10})))
     cluster.other_ensembles[ObjectKey("default", "other")] = {"a": job}
     assert cluster.found().nodes == (NodeGpuCount("n1", free),)
+
+
+def share(name: str, gpu: str, node: str = "n1") -> GpuPod:
+    return GpuPod(name, "", node, 1, "2026-01-01T00:00:00Z", None, shared=gpu)
+
+
+@pytest.mark.parametrize(
+    ("pods", "agent", "free"),
+    [
+        ([share("x", "g1"), share("y", "g1"), share("z", "g1")], {}, 3),
+        ([share("x", "g1"), share("y", "g2")], {}, 2),
+        ([share("x", "g1")], {"g1": frozenset({"x"})}, 3),
+        ([share("x", "g1")], {"g1": frozenset({"x", "ended"})}, 3),
+        ([share("x", "g1")], {"g2": frozenset({"ended"})}, 2),
+        ([share("x", "g1", "unknown")], {}, 4),
+    ],
+)
+def test_a_gpu_that_pods_share_counts_once(
+    pods: list[GpuPod], agent: dict[str, frozenset[str]], free: int
+) -> None:
+    nodes = {"n1": NodeGpus(4, {}, agent)}
+    cluster = ClusterGpus(nodes, {"n1": {"metadata": {"name": "n1"}}}, pods)
+    spec = parse_ensemble(ensemble(member("a"))).spec
+    assert spec is not None
+    assert usable_nodes(cluster, spec, ()) == (NodeGpuCount("n1", free),)
 
 
 def test_only_nodes_that_all_members_may_use_are_planned() -> None:
