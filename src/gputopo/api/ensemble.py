@@ -174,7 +174,8 @@ class EnsemblePlanStatus(ApiModel):
     Attributes:
         generation: generation of the spec that was planned.
         ended: number of members that had ended.
-        nodes: GPUs of each node that the ensemble could use, as text.
+        nodes: GPUs of each node that the ensemble could use, as text; cut if it is long.
+        nodes_hash: hash of these GPUs; None in a plan of an operator that did not write it.
         flotillas: number of flotillas that had not started.
         seconds: forecast of the time until the last member ends; None if it is unknown.
     """
@@ -184,6 +185,7 @@ class EnsemblePlanStatus(ApiModel):
     generation: Generation
     ended: Annotated[int, Field(ge=0, le=MAX_MEMBERS)]
     nodes: Annotated[str, Field(max_length=4096)]
+    nodes_hash: Annotated[str, Field(max_length=64)] | None = None
     flotillas: Annotated[int, Field(ge=0, le=MAX_MEMBERS)]
     seconds: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
 

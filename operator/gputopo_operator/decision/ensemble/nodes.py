@@ -1,6 +1,8 @@
 """Computes which GPUs an ensemble can use: those that are free, and those of its own members."""
 
+import json
 from collections.abc import Collection, Mapping
+from hashlib import sha256
 
 from gputopo.api.ensemble import GPUEnsembleSpec
 from gputopo.ensemble.model import NodeGpuCount
@@ -8,6 +10,7 @@ from gputopo_kube.node_match import is_permitted, pod_rules
 from gputopo_operator.ensembles import ClusterGpus, Ensemble, MemberJob
 
 LONGEST_TEXT = 4096
+_MOST_NODES = 5
 
 
 def usable_nodes(
@@ -85,10 +88,35 @@ def _permitted(cluster: ClusterGpus, spec: GPUEnsembleSpec) -> list[str]:
 
 
 def nodes_text(nodes: Collection[NodeGpuCount]) -> str:
-    """Return the GPUs of the nodes as text, for comparison and for people.
+    """Return the GPUs of the nodes as text for people.
 
     >>> nodes_text([NodeGpuCount("n1", 8), NodeGpuCount("n2", 0)])
     'n1: 8, n2: 0'
     """
     text = ", ".join(f"{node.name}: {node.gpus}" for node in nodes)
     return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
+
+
+def nodes_hash(nodes: Collection[NodeGpuCount]) -> str:
+    """Return a hash of the GPUs of the nodes, for comparison: the text may be cut."""
+    found = json.dumps([(node.name, node.gpus) for node in nodes])
+    return sha256(found.encode()).hexdigest()[:16]
+
+
+def changed_nodes_text(before: str, nodes: Collection[NodeGpuCount]) -> str:
+    """Return which nodes have other GPUs than in a former text, at most five of them.
+
+    >>> changed_nodes_text("n1: 8, n2: 0", [NodeGpuCount("n1", 8), NodeGpuCount("n2", 4)])
+    'n2: 4, before 0'
+    """
+    whole = before.rpartition(", ")[0] if before.endswith("...") else before
+    old = dict(part.split(": ") for part in whole.split(", ") if part)
+    new = {node.name: str(node.gpus) for node in nodes}
+    last = max(old, default="") if before.endswith("...") else max([*old, *new], default="")
+    changed = [
+        f"{name}: {new.get(name, '0')}, before {old.get(name, '0')}"
+        for name in sorted({*old, *new})
+        if name <= last and new.get(name, "0") != old.get(name, "0")
+    ]
+    more = f" and {len(changed) - _MOST_NODES} more" if len(changed) > _MOST_NODES else ""
+    return "; ".join(changed[:_MOST_NODES]) + more or "of nodes that are not listed"

@@ -21,7 +21,7 @@ from gputopo.ensemble.starts import members_to_start
 from gputopo_operator.decision.conditions import truncated
 from gputopo_operator.decision.ensemble.fill import new_plan
 from gputopo_operator.decision.ensemble.members import MemberState
-from gputopo_operator.decision.ensemble.nodes import nodes_text
+from gputopo_operator.decision.ensemble.nodes import nodes_hash, nodes_text
 from gputopo_operator.decision.ensemble.rates import LARGEST, MICRO
 from gputopo_operator.decision.ensemble.reasons import rate_of, replan_reason, wrong_rates
 from gputopo_operator.decision.ensemble.withdrawn import withdrawn_members
@@ -112,6 +112,7 @@ def changes_of(
         generation=found.ensemble.generation,
         ended=len(members) - len(active),
         nodes=nodes_text(found.nodes),
+        nodes_hash=nodes_hash(found.nodes),
         flotillas=len(new.plan.flotillas),
         seconds=_whole_seconds(new.plan.seconds) if active else None,
     )

@@ -6,7 +6,7 @@ from gputopo.api.ensemble import EnsemblePlanStatus
 from gputopo.ensemble.model import EnsembleSettings
 from gputopo.ensemble.replan import WrongRate
 from gputopo_operator.decision.ensemble.members import MemberState
-from gputopo_operator.decision.ensemble.nodes import nodes_text
+from gputopo_operator.decision.ensemble.nodes import changed_nodes_text, nodes_hash
 from gputopo_operator.decision.ensemble.rates import MICRO
 from gputopo_operator.ensembles import EnsembleInput
 
@@ -58,9 +58,8 @@ def _other_nodes(
 ) -> str:
     """Return how the usable GPUs have changed; empty if this changes nothing."""
     waits = any(member.phase in {"Waiting", "Stopping"} for member in active)
-    text = nodes_text(found.nodes)
-    differs = text != plan.nodes and (waits or settings.restarts)
-    return f"usable GPUs: {text}, before {plan.nodes}" if differs else ""
+    differs = nodes_hash(found.nodes) != plan.nodes_hash and (waits or settings.restarts)
+    return f"usable GPUs: {changed_nodes_text(plan.nodes, found.nodes)}" if differs else ""
 
 
 def _is_known_now(member: MemberState, most: float) -> bool:

@@ -6,7 +6,12 @@ import pytest
 
 from gputopo.ensemble.model import NodeGpuCount
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.decision.ensemble.nodes import LONGEST_TEXT, nodes_text, usable_nodes
+from gputopo_operator.decision.ensemble.nodes import (
+    LONGEST_TEXT,
+    changed_nodes_text,
+    nodes_text,
+    usable_nodes,
+)
 from gputopo_operator.decision.node_affinity import only_node
 from gputopo_operator.ensembles import ClusterGpus, MemberJob, MemberPod
 from gputopo_operator.parse_ensemble_spec import parse_ensemble
@@ -106,6 +111,38 @@ def test_node_is_added_to_each_term_of_an_affinity() -> None:
 def test_long_list_of_nodes_is_cut() -> None:
     nodes = [NodeGpuCount(f"node-{number}", 8) for number in range(1000)]
     assert len(nodes_text(nodes)) == LONGEST_TEXT
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "text"),
+    [
+        ("n1: 4", {"n1": 3}, "n1: 3, before 4"),
+        ("n1: 4, n2: 1", {"n1": 4, "n3": 8}, "n2: 0, before 1; n3: 8, before 0"),
+        ("", {"n1": 2}, "n1: 2, before 0"),
+        ("n1: 4, n2...", {"n1": 3, "n2": 1}, "n1: 3, before 4"),
+        ("n1: 4, n2...", {"n1": 4, "n2": 1}, "of nodes that are not listed"),
+        (
+            ", ".join(f"n{n}: 1" for n in range(1, 8)),
+            {f"n{n}": 2 for n in range(1, 8)},
+            "; ".join(f"n{n}: 2, before 1" for n in range(1, 6)) + " and 2 more",
+        ),
+    ],
+)
+def test_text_names_the_nodes_that_changed(before: str, now: dict[str, int], text: str) -> None:
+    nodes = [NodeGpuCount(name, gpus) for name, gpus in now.items()]
+    assert changed_nodes_text(before, nodes) == text
+
+
+def test_each_of_many_nodes_counts() -> None:
+    names = [f"ip-10-0-0-{number:03}.eu-central-1.compute.internal" for number in range(150)]
+    cluster = EnsembleCluster(dict.fromkeys(names, 1), ensemble(member("a", {1: 100})))
+    cluster.others = dict.fromkeys(names, 1)
+    cluster.run_on()
+    assert cluster.phases() == {"a": "Waiting"}
+    cluster.others[names[-1]] = 0
+    cluster.run_on()
+    assert cluster.phases() == {"a": "Running"}
+    assert cluster.status["plan"]["reason"].startswith("usable GPUs: of nodes that are not listed")
 
 
 @pytest.mark.parametrize(
