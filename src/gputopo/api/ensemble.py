@@ -141,8 +141,10 @@ class EnsembleMemberStatus(ApiModel):
         flotilla: number of the flotilla, from 1; None if the member is in none.
         planned: planned rate in items per second, times 10^6; None if it is unknown.
         measured: measured rate of the current pod; None while it is unknown.
-        items_done: items of all runs of the member: measured rate times running time.
+        items_done: items of all runs of the member: measured rates times running time.
         earlier_items: the items of earlier pods in ``items_done``.
+        items_counted: time until which ``items_done`` has the items of the newest pod; None while
+            it has none of them.
         pod_uid: UID of the newest pod in ``items_done``.
         starting_since: since when the GPUJob has no pod on a node; None if it has one.
         progress_percent: None if the items of the member are unknown.
@@ -161,6 +163,7 @@ class EnsembleMemberStatus(ApiModel):
     )
     items_done: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
     earlier_items: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
+    items_counted: Timestamp | None = None
     pod_uid: Annotated[PodUid | None, Field(alias="podUID")] = None
     starting_since: Timestamp | None = None
     progress_percent: Annotated[int, Field(ge=0, le=100)] | None = None

@@ -1,5 +1,6 @@
 """``gputopo ensemble status`` shows the plan of an ensemble and its members."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ def running() -> dict[str, Any]:
     cluster = EnsembleCluster({"n1": 4}, ensemble(fast, slow))
     cluster.run_on()
     cluster.measured["fast"] = 102.5
+    cluster.now += timedelta(seconds=30)  # items are counted each 30 s
     cluster.run_on()
     return cluster.raw
 
@@ -40,7 +42,7 @@ def test_table_has_the_members_and_what_they_wait_for(api: StaticApi, gputopo: C
     assert lines[1].startswith("plan of 2026-01-01T00:00:0")
     assert lines[1].endswith("its end is unknown")
     rows = [line.split() for line in lines if line.startswith(("fast", "slow"))]
-    assert rows[0][:8] == ["fast", "Running", "1", "1", "n1", "100", "102.5", "1"]
+    assert rows[0][:8] == ["fast", "Running", "1", "1", "n1", "100", "102.5", "3"]
     assert rows[1][:7] == ["slow", "Waiting", "2", "4", "-", "80", "-"]
     assert rows[1][8:] == [
         "waits",

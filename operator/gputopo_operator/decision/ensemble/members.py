@@ -12,9 +12,8 @@ from gputopo.api.ensemble import (
 )
 from gputopo.ensemble.model import EnsembleMember, MemberPlacement, NodeGpuCount
 from gputopo.ensemble.rates import MemberRates
-from gputopo.runtime.times import unix_seconds
+from gputopo_operator.decision.ensemble.progress import Progress, progress_of
 from gputopo_operator.decision.ensemble.rates import (
-    LARGEST,
     MICRO,
     known_rates,
     limited_by_others,
@@ -39,8 +38,7 @@ class MemberState:
         rates: known rates, corrected by the measured one.
         measured: measured items per second of its pod; None if unknown.
         own_rate: ``measured``; None while it is lower because of other members.
-        items_done: items of all its pods.
-        earlier_items: those of its earlier pods.
+        progress: the items that it has processed.
         total: items until it ends; None if unknown.
         starting_since: since when its GPUJob has no pod on a node; None if it has one, or if there
             is no GPUJob.
@@ -55,8 +53,7 @@ class MemberState:
     rates: MemberRates | None
     measured: float | None
     own_rate: float | None
-    items_done: int
-    earlier_items: int
+    progress: Progress
     total: int | None
     starting_since: str | None
 
@@ -93,7 +90,7 @@ class MemberState:
     @property
     def planned(self) -> EnsembleMember:
         """The member as the planner needs it."""
-        left = None if self.total is None else float(max(0, self.total - self.items_done))
+        left = None if self.total is None else float(max(0, self.total - self.progress.done))
         rates, gpus = self.rates, self.placement.gpus
         if self.job is not None and rates and not rates.least <= gpus <= rates.most:
             rates = None
@@ -134,7 +131,6 @@ def _member(
     phase, message, free = _phase(found, member.name, before, found.jobs.get(member.name))
     job = _own_job(found, member.name)
     pod = job.pod if job else None
-    earlier, done = _items(spec, before, job, measured, found.now)
     rates = known_rates(member, found.facts.get(member.profile or "", ()))
     # The number of GPUs with which it runs, or will run again.
     gpus = job.gpus if job else before.gpus if before.pod_uid else None
@@ -154,8 +150,7 @@ def _member(
         rates=rates,
         measured=measured,
         own_rate=own,
-        items_done=done,
-        earlier_items=earlier,
+        progress=progress_of(spec, before, pod, measured, found.now),
         total=total_items(member, spec),
         starting_since=before.starting_since or found.now if starts else None,
     )
@@ -194,27 +189,3 @@ def _phase_of_job(job: MemberJob, remains: str) -> tuple[MemberPhase, str]:
         return "Stopping", remains or f"GPUJob {job.name} is being deleted"
     running = job.pod is not None and job.pod.running and not job.pod.deleting
     return ("Running", "") if running else ("Starting", job.message)
-
-
-def _items(
-    spec: GPUEnsembleSpec,
-    before: EnsembleMemberStatus,
-    job: MemberJob | None,
-    measured: float | None,
-    now: str,
-) -> tuple[int, int]:
-    """Return the items of earlier pods, and those of all pods.
-
-    The items of a pod are its measured rate times its running time. A new pod continues where the
-    former one was if the template restarts from a checkpoint; otherwise, it begins again.
-    """
-    pod = job.pod if job else None
-    earlier, done = before.earlier_items, before.items_done
-    if pod is None:
-        return earlier, done
-    if before.pod_uid not in {None, pod.uid}:
-        earlier = done = before.items_done if spec.restarts == "FromCheckpoint" else 0
-    started, at = unix_seconds(pod.started), unix_seconds(now)
-    if measured is None or started is None or at is None:
-        return earlier, done
-    return earlier, min(LARGEST, earlier + round(measured * max(0.0, at - started)))

@@ -78,7 +78,7 @@ def _member(member: MemberState, changes: EnsembleChanges) -> EnsembleMemberStat
         rate = None if planned.rate is None else micro(planned.rate)
     if not member.ended and planned is None:
         flotilla = gpus = rate = None
-    done = member.items_done
+    done = member.progress.done
     if member.phase == "Succeeded" and member.total is not None:
         done = member.total
     return EnsembleMemberStatus(
@@ -94,7 +94,8 @@ def _member(member: MemberState, changes: EnsembleChanges) -> EnsembleMemberStat
         if member.measured
         else None,
         items_done=done,
-        earlier_items=member.earlier_items,
+        earlier_items=member.progress.earlier,
+        items_counted=member.progress.counted,
         pod_uid=pod.uid if pod else before.pod_uid,
         starting_since=member.starting_since,
         progress_percent=_percent(done, member.total),

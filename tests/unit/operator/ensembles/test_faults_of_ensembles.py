@@ -127,7 +127,7 @@ def test_member_restarts_with_more_gpus_if_the_template_allows_it() -> None:
     cluster.measured |= {"a": 190, "b": 190}
     wait(cluster, 100)
     done = cluster.of("b")["itemsDone"]
-    assert 190 * 100 <= done <= 190 * 130
+    assert 190 * 80 <= done <= 190 * 120  # items are counted each 30 s
     cluster.end("a")
     cluster.run_on(20)
     assert cluster.running() == {"search-b": ("n1", 4)}
@@ -149,7 +149,7 @@ def test_pod_of_a_new_node_begins_again_without_checkpoints() -> None:
     cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {4: 100}, steps=10_000)))
     cluster.run_on()
     cluster.measured["a"] = 100
-    wait(cluster, 50)
+    wait(cluster, 80)
     assert cluster.of("a")["progressPercent"] >= 50
     cluster.pods.clear()
     cluster.run_on()
@@ -228,7 +228,7 @@ def test_progress_of_a_member_with_epochs() -> None:
     cluster = EnsembleCluster({"n1": 4}, ensemble(trained, itemsPerEpoch=2500))
     cluster.run_on()
     cluster.measured["a"] = 100
-    wait(cluster, 50)
+    wait(cluster, 80)
     assert cluster.of("a")["itemsDone"] >= 5000
     assert cluster.of("a")["progressPercent"] == cluster.of("a")["itemsDone"] // 100
 
