@@ -131,14 +131,14 @@ def _member(
     phase, message, free = _phase(found, member.name, before, found.jobs.get(member.name))
     job = _own_job(found, member.name)
     pod = job.pod if job else None
-    rates = known_rates(member, found.facts.get(member.profile or "", ()))
     # The number of GPUs with which it runs, or will run again.
     gpus = job.gpus if job else before.gpus if before.pod_uid else None
     planned = before.planned / MICRO if before.planned and before.gpus == gpus else None
     own = None if limited and planned and measured and measured < planned else measured
+    # While the rate is not steady, that of the plan stays right.
+    rates, rate = known_rates(member, found.facts.get(member.profile or "", ())), own or planned
     if gpus is not None:
-        # While the rate is not steady, that of the plan stays right.
-        rates = with_measured(rates, gpus, own or planned, spec.rate_difference_percent / 100)
+        rates = with_measured(rates, gpus, rate, spec.rate_difference_percent / 100)
     starts = phase == "Starting" and job is not None and (pod is None or pod.node is None)
     return MemberState(
         spec=member,

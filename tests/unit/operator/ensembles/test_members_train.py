@@ -168,8 +168,9 @@ def test_restart_is_carried_out_if_the_operator_was_killed_after_it_had_stored_t
 
 def test_running_member_without_checkpoints_keeps_its_gpus_and_the_status_has_them() -> None:
     cluster = grown()
-    cluster.of("a")["gpus"] = 4
+    cluster.of("a").update({"gpus": 4, "plannedMicroItemsPerSecond": 360_000_000})
     cluster.run_on()
+    assert cluster.status["plan"]["reason"] == "b ended"
     assert cluster.running() == {"search-a": ("n1", 2)}
     assert cluster.gpus()["a"] == 2
     assert cluster.of("a")["plannedMicroItemsPerSecond"] == 190_000_000
