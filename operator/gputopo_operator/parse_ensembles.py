@@ -34,7 +34,8 @@ def parse_member_jobs(
     """
     by_job: dict[ObjectKey, list[Document]] = {}
     for pod in pods:
-        name = (pod["metadata"].get("labels") or {}).get(JOB_LABEL, "")
+        labels = pod["metadata"].get("labels") or {}
+        name = labels.get(JOB_LABEL, "") if ENSEMBLE_LABEL in labels else ""
         by_job.setdefault(ObjectKey(pod["metadata"]["namespace"], name), []).append(pod)
     found: dict[ObjectKey, dict[str, MemberJob]] = {}
     for raw in jobs:

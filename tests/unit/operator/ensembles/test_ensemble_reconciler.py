@@ -51,6 +51,7 @@ def test_member_runs_as_a_gpujob_and_its_pod_names_the_ensemble(
     assert child["spec"]["template"]["metadata"]["labels"][ENSEMBLE_LABEL] == "search"
     pod = job_pod(child, node="n1", phase="Running", startTime="2026-01-01T00:59:00Z")
     pod["spec"] |= {"schedulerName": "gputopo"}
+    pod["metadata"]["labels"] |= child["spec"]["template"]["metadata"]["labels"]
     bind(pod, "n1", ["GPU-n1-0"])
     served.api.create("pods", pod)
     topology = served.api.get("gputopologies", "n1")

@@ -56,8 +56,9 @@ def test_copied_gpujob_does_not_replace_the_member() -> None:
     assert cluster.phases() == {"a": "Running"}
 
 
-def test_pod_of_a_gpujob_of_the_same_name_is_no_remains_of_the_member() -> None:
+def test_pod_of_a_gpujob_of_the_same_name_is_not_of_the_member() -> None:
     cluster = EnsembleCluster({"n1": 8}, ensemble(member("a", {1: 100})))
+    cluster.decide()
     cluster.pods["search-a-xyz"] = {
         "metadata": {
             "name": "search-a-xyz",
@@ -70,7 +71,9 @@ def test_pod_of_a_gpujob_of_the_same_name_is_no_remains_of_the_member() -> None:
         },
         "spec": {"nodeName": "n1", "containers": [{"name": "main"}]},
     }
-    assert cluster.found().remains == {}
+    found = cluster.found()
+    assert found.remains == {}
+    assert found.jobs["a"].pod is None
 
 
 @pytest.mark.parametrize(
