@@ -135,10 +135,10 @@ def _member(
     gpus = job.gpus if job else before.gpus if before.pod_uid else None
     planned = before.planned / MICRO if before.planned and before.gpus == gpus else None
     own = None if limited and planned and measured and measured < planned else measured
-    # While the rate is not steady, that of the plan stays right.
-    rates, rate = known_rates(member, found.facts.get(member.profile or "", ())), own or planned
+    rates = known_rates(member, found.facts.get(member.profile or "", ()))
     if gpus is not None:
-        rates = with_measured(rates, gpus, rate, spec.rate_difference_percent / 100)
+        # While the rate is not steady, that of the plan stays right.
+        rates = with_measured(rates, gpus, own or planned, spec.rate_difference_percent / 100)
     starts = phase == "Starting" and job is not None and (pod is None or pod.node is None)
     return MemberState(
         spec=member,

@@ -66,7 +66,12 @@ def preprocessor_plan(
         stopped = {job.name: True for job in found.preprocessors if not job.suspended}
         update = ConditionUpdate(PREPROCESSED, False, "NoMemberRuns", "")
         return PreprocessorPlan(PreprocessorWrites(suspend=stopped), None, (update,))
-    choice = _choice(wanted, rates)
+    return _plan(found, wanted, _choice(wanted, rates))
+
+
+def _plan(
+    found: EnsembleInput, wanted: Preprocessing, choice: PreprocessorChoice
+) -> PreprocessorPlan:
     current = _current(found.preprocessors, wanted, choice)
     error = found.preprocessor_error or _service_error(found)
     # Until both exist, the former message stays: they can be rejected as before.
@@ -101,8 +106,7 @@ def _throughput(wanted: Preprocessing) -> dict[int, float]:
 
 
 def _choice(wanted: Preprocessing, rates: Sequence[float]) -> PreprocessorChoice:
-    known = {cores: rate for cores, rate in _throughput(wanted).items() if rate > 0} or {1: 1.0}
-    return preprocessor_cores(rates, known, items_are_shared=wanted.shared)
+    return preprocessor_cores(rates, _throughput(wanted), items_are_shared=wanted.shared)
 
 
 def _current(

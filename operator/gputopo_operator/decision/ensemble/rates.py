@@ -22,7 +22,6 @@ def known_rates(member: EnsembleMemberSpec, facts: Sequence[ScalingFact]) -> Mem
     measured keep the declared rate, times the mean ratio of both where both are known.
     """
     declared = {each.gpus: float(each.items_per_second) for each in member.rates}
-    declared = {gpus: rate for gpus, rate in declared.items() if rate > 0}
     found = MemberRates.of_facts(facts, member.batch_size, BatchOf(member.batch_of))
     if not declared or found is None:
         return found if found is not None else MemberRates.of(declared) if declared else None
