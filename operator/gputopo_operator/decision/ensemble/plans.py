@@ -74,6 +74,7 @@ def settings_of(spec: GPUEnsembleSpec) -> EnsembleSettings:
         max_gpus_per_member=spec.max_gpus_per_member,
         spread=default.spread if percent is None else percent / 100,
         pace=PaceMeasure(spec.pace),
+        lockstep=spec.preprocessing is not None and spec.preprocessing.shared,
         rate_difference=spec.rate_difference_percent / 100,
         restarts=spec.restarts == "FromCheckpoint",
         restart_seconds=float(spec.restart_seconds),

@@ -16,19 +16,10 @@ LARGEST: Final = 2**53 - 1
 
 
 def known_rates(member: EnsembleMemberSpec, facts: Sequence[ScalingFact]) -> MemberRates | None:
-    """Return the rates of a member in items per second; None if none is known.
-
-    Measured rates have priority over those that the user declares. Numbers of GPUs that were not
-    measured keep the declared rate, times the mean ratio of both where both are known.
-    """
+    """Return the rates of a member in items per second; None if none is known."""
     declared = {each.gpus: float(each.items_per_second) for each in member.rates}
-    found = MemberRates.of_facts(facts, member.batch_size, BatchOf(member.batch_of))
-    if not declared or found is None:
-        return found if found is not None else MemberRates.of(declared) if declared else None
-    measured = dict(found.measured)
-    ratios = [measured[gpus] / declared[gpus] for gpus in measured if gpus in declared]
-    factor = sum(ratios) / len(ratios) if ratios else 1.0
-    return MemberRates.of({**{gpus: factor * rate for gpus, rate in declared.items()}, **measured})
+    measured = MemberRates.of_facts(facts, member.batch_size, BatchOf(member.batch_of))
+    return MemberRates.combined(declared, measured)
 
 
 def with_measured(

@@ -49,6 +49,15 @@ def test_preprocessor_has_the_fewest_cpus_that_are_enough() -> None:
     assert (found["cores"], found["demandMicroItemsPerSecond"]) == (2, 100_000_000)
 
 
+def test_members_that_wait_for_each_other_get_no_gpus_that_are_left_over() -> None:
+    a, b = member("a", {1: 100, 2: 200}), member("b", {1: 90})
+    for shared, gpus in ((True, [1, 1]), (False, [2, 1])):
+        spec = ensemble(a, b, preprocessing=preprocessing(shared=shared))
+        cluster = EnsembleCluster({"n1": 4}, spec)
+        cluster.run_on()
+        assert [cluster.of(name)["gpus"] for name in "ab"] == gpus
+
+
 def test_members_know_the_address() -> None:
     cluster = two()
     cluster.run_on()
@@ -241,7 +250,7 @@ def test_service_and_job_are_created_before_the_members(preprocessed: Served) ->
     assert [path for path in paths if not path.startswith("events")] == [
         "gpuensembles/search/status",
         "services/search-preprocessor",
-        "jobs/search-preprocessor-4",
+        "jobs/search-preprocessor-2",
         "gpujobs/search-a",
         "gpujobs/search-b",
     ]
@@ -284,12 +293,12 @@ def test_service_that_was_deleted_is_created_again(preprocessed: Served) -> None
 
 def test_job_of_another_owner_is_a_message_that_is_written_once(preprocessed: Served) -> None:
     job = {
-        "metadata": {"name": "search-preprocessor-4", "namespace": "default"},
+        "metadata": {"name": "search-preprocessor-2", "namespace": "default"},
         "spec": {"template": {"spec": {"containers": []}}},
     }
     preprocessed.api.create("jobs", job)
     assert preprocessed.reconcile() == 60
-    text = "Job search-preprocessor-4 exists, but this GPUEnsemble does not own it"
+    text = "Job search-preprocessor-2 exists, but this GPUEnsemble does not own it"
     assert preprocessed_message(preprocessed)[1].startswith(text)
     preprocessed.reconcile()
     writes = len(preprocessed.api.writes)
@@ -323,7 +332,7 @@ def test_condition_has_the_reason_why_the_preprocessor_is_not_ready(
     preprocessed: Served, status: dict[str, Any], text: str
 ) -> None:
     preprocessed.reconcile()
-    job = preprocessed.api.get("jobs", "search-preprocessor-4")
+    job = preprocessed.api.get("jobs", "search-preprocessor-2")
     assert job is not None
     metadata = {
         "name": "decoder",
@@ -338,7 +347,7 @@ def test_condition_has_the_reason_why_the_preprocessor_is_not_ready(
 
 def test_preprocessor_whose_job_has_ended_is_reported(preprocessed: Served) -> None:
     preprocessed.reconcile()
-    job = preprocessed.api.get("jobs", "search-preprocessor-4")
+    job = preprocessed.api.get("jobs", "search-preprocessor-2")
     assert job is not None
     conditions = [
         {"type": "Suspended", "status": "False"},
@@ -347,7 +356,7 @@ def test_preprocessor_whose_job_has_ended_is_reported(preprocessed: Served) -> N
     job["status"] = {"conditions": conditions}
     preprocessed.api.put("jobs", job)
     preprocessed.reconcile()
-    text = "Job search-preprocessor-4 has ended: BackoffLimitExceeded"
+    text = "Job search-preprocessor-2 has ended: BackoffLimitExceeded"
     assert preprocessed_message(preprocessed) == ("PreprocessorNotReady", text)
 
 
@@ -362,11 +371,11 @@ def test_member_may_not_have_the_name_of_a_job_of_the_preprocessor() -> None:
 def test_rejected_preprocessor_is_a_condition_and_an_event(preprocessed: Served) -> None:
     preprocessed.api.faults.append(Fault("POST", "/jobs", 403, "quota exceeded"))
     assert preprocessed.reconcile() == 60
-    text = "Job search-preprocessor-4 was rejected: quota exceeded"
+    text = "Job search-preprocessor-2 was rejected: quota exceeded"
     assert preprocessed.status["preprocessor"]["message"] == text
     assert "PreprocessorRejected" in preprocessed.reasons()
     preprocessed.reconcile()
-    assert preprocessed.api.get("jobs", "search-preprocessor-4") is not None
+    assert preprocessed.api.get("jobs", "search-preprocessor-2") is not None
 
 
 def test_preprocessor_of_an_ended_ensemble_is_suspended(preprocessed: Served) -> None:
@@ -376,7 +385,7 @@ def test_preprocessor_of_an_ended_ensemble_is_suspended(preprocessed: Served) ->
     raw["status"]["phase"] = "Failed"
     preprocessed.api.put("gpuensembles", raw)
     assert preprocessed.reconcile() is None
-    job = preprocessed.api.get("jobs", "search-preprocessor-4")
+    job = preprocessed.api.get("jobs", "search-preprocessor-2")
     assert job is not None
     assert job["spec"]["suspend"] is True
     writes = len(preprocessed.api.writes)
