@@ -1,4 +1,4 @@
-"""The example of shared preprocessing runs as it is written, with another image and fewer items."""
+"""The example of shared preprocessing runs on a cluster, with another image and fewer items."""
 
 import os
 import re

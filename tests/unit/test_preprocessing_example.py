@@ -74,7 +74,7 @@ def test_member_that_takes_nothing_does_not_stop_the_others(pipeline: Any, tmp_p
         serving(tmp_path, PATIENCE="0.5") as port,
         socket.create_connection(("127.0.0.1", port)),
     ):
-        # The stalled member has room for about 30 items of 147 KiB: 16 in the queue, and buffers.
+        # About 30 items of 147 KiB fit into the queue and the buffers of the stalled member.
         assert len(list(islice(pipeline.items(f"127.0.0.1:{port}"), 100))) == 100
 
 

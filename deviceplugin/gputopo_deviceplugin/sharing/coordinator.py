@@ -1,6 +1,6 @@
 """Starts an MPS daemon for each shared GPU, ends it when no pod shares the GPU, reports faults."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -89,15 +89,18 @@ class SharingCoordinator:
         Return the allocation, or a rejection. While the component does not respond, the allocation
         is right too: the container waits for it before it starts.
         """
-        pod, devices = allocation.pod, allocation.gpus
-        try:
-            if is_share(devices[0]):
-                self._check_memory(pod, gpu_of(devices[0]))
-            await self._prepare(devices)
-        except MpsUnavailableError:
-            return allocation
-        except (MpsError, MemoryLimitError) as error:
-            return AdmissionRejection(f"pod {pod.key}: {error}", pod)
+        pod = allocation.pod
+        shared = is_share(allocation.gpus[0])
+        purpose = "be shared" if shared else "be used as a whole"
+        for gpu, prepare in self._steps(allocation.gpus):
+            try:
+                if shared:
+                    self._check_memory(pod, gpu)
+                await prepare(gpu)
+            except MpsUnavailableError:
+                return allocation
+            except (MpsError, MemoryLimitError) as error:
+                return AdmissionRejection(f"pod {pod.key}: {gpu} cannot {purpose}: {error}", pod)
         return allocation
 
     async def before_start(self, devices: Sequence[GpuUuid]) -> str:
@@ -105,23 +108,21 @@ class SharingCoordinator:
 
         While MPS serves a GPU, no process can use the GPU without MPS.
         """
-        try:
-            await self._daemons.patiently(partial(self._prepare, devices))
-        except MpsError as error:
-            return str(error)
+        purpose = "be shared" if is_share(devices[0]) else "be used as a whole"
+        for gpu, prepare in self._steps(devices):
+            try:
+                await self._daemons.patiently(partial(prepare, gpu))
+            except MpsError as error:
+                return f"{gpu} cannot {purpose}: {error}"
         return ""
 
-    async def _prepare(self, devices: Sequence[GpuUuid]) -> None:
+    def _steps(
+        self, devices: Sequence[GpuUuid]
+    ) -> list[tuple[GpuUuid, Callable[[GpuUuid], Awaitable[None]]]]:
+        """Return what must be done on which GPUs before a container can use its devices."""
         if is_share(devices[0]):
-            purpose, gpus, change = "be shared", {gpu_of(devices[0])}, self._begin
-        else:
-            served = self._daemons.serving() & {*devices}
-            purpose, gpus, change = "be used as a whole", {*served}, self._daemons.end
-        for gpu in sorted(gpus):
-            try:
-                await change(gpu)
-            except MpsError as error:
-                raise type(error)(f"{gpu} cannot {purpose}: {error}") from None
+            return [(gpu_of(devices[0]), self._begin)]
+        return [(gpu, self._daemons.end) for gpu in sorted(self._daemons.serving() & {*devices})]
 
     def _check_memory(self, pod: PodView, gpu: GpuUuid) -> None:
         """Check the memory again: a user can change the annotation of a pod that is bound."""
@@ -131,10 +132,7 @@ class SharingCoordinator:
         others = [each for each in present if each is not None and each.uid != pod.uid]
         hardware = self._state.hardware
         size = hardware.gpus[gpu].memory_bytes if hardware else 0
-        try:
-            check_memory(pod, others, gpu_bytes=size, most_pods=most)
-        except MemoryLimitError as error:
-            raise MemoryLimitError(f"{gpu} cannot be shared: {error}") from None
+        check_memory(pod, others, gpu_bytes=size, most_pods=most)
 
     async def run(self) -> None:
         """Start, end and check daemons until cancelled."""

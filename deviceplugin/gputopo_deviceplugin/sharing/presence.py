@@ -46,7 +46,7 @@ class MpsPresence:
         return self.expected(gpu)
 
     def expected(self, gpu: GpuUuid) -> MpsGpu:
-        """Return the daemon of a GPU as it is once it takes clients."""
+        """Return what the daemon of a GPU has once it takes clients."""
         pipe = self._gpus / gpu / "pipe"
         return MpsGpu(uuid=gpu, state="Ready", pipe_directory=pipe, shm_directory=self._shm)
 

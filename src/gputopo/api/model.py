@@ -30,6 +30,9 @@ Uuid = Annotated[str, Field(min_length=1, max_length=63)]
 Memory = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$")]
 """A whole number of bytes as a Kubernetes quantity."""
 
+SomeMemory = Annotated[str, Field(max_length=32, pattern=r"^0*[1-9][0-9]*(Ki|Mi|Gi|Ti|k|M|G|T)?$")]
+"""The same, but not 0."""
+
 AnyInteger = Annotated[int, Field(strict=True)]
 CpuAmount = AnyInteger | Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?m?$")]
 MemoryAmount = AnyInteger | Memory

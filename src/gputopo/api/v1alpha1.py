@@ -21,6 +21,7 @@ from gputopo.api.model import (
     ObjectName,
     PodUid,
     ProfileName,
+    SomeMemory,
     Timestamp,
     Uuid,
 )
@@ -302,7 +303,7 @@ class SharingSpec(ApiModel):
     """
 
     mode: Literal["Exclusive", "Allowed"]
-    memory: Memory | None = None
+    memory: SomeMemory | None = None
     max_slowdown_percent: Annotated[int, Field(ge=0, le=MAX_SLOWDOWN_PERCENT)] | None = None
     termination: Literal["Client", "Program"] | None = None
     if_slow: Literal["Report", "Move"] | None = None
