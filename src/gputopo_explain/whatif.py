@@ -22,6 +22,7 @@ from gputopo_explain.shared_gpus import ShareOutlook, outlook
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView, parse_pod
+from gputopo_scheduling.best_nodes import best_nodes
 from gputopo_scheduling.cpu_shares import CpuShares, cpu_shares, preferred, ranks_by_share, scores
 from gputopo_scheduling.evaluation import Evaluation
 from gputopo_scheduling.restrictions import usable_gpus
@@ -114,7 +115,9 @@ def place_live(
     found = objects.snapshot.evaluate(request, nodes, objects.surroundings, view)
     shares = _shares(view, request, nodes, objects.snapshot)
     ranks = ranks_by_share(found, shares, sensitive=request.sensitive)
-    equally_good = preferred(found, ranks).best(request.size, {}, sensitive=request.sensitive)
+    equally_good = best_nodes(
+        preferred(found, ranks), request.size, {}, sensitive=request.sensitive
+    )
     usages = objects.snapshot.usages
     known = {name: usage for name, usage in usages.items() if isinstance(usage, NodeUsage)}
     scored = scores(found, ranks, sensitive=request.sensitive)

@@ -124,28 +124,6 @@ class Evaluation:
         """Return whether any node fits the pod."""
         return any(isinstance(result, Candidate) for result in self.results.values())
 
-    def best(self, size: int, in_flight: Mapping[str, int], *, sensitive: bool) -> list[str]:
-        """Return the best nodes for a pod of ``size`` GPUs, ``sensitive`` to bandwidth or not.
-
-        Of the nodes with the highest score, return those with the highest percentage of used GPUs,
-        as kube-scheduler's MostAllocated does. The GPUs of this pod count as used.
-        ``in_flight`` is, for each node, the number of GPUs of other pods that are between filter
-        and bind. These GPUs count as used too.
-        """
-        ranks = self.ranks_by_key(sensitive=sensitive)
-        in_use = {key: _part_in_use(key, size) for key, rank in ranks.items() if rank == 0}
-        most = max(in_use.values(), default=0.0)
-        key_of = dict(self._pairs()) if in_flight else {}
-        fuller = {
-            node: _part_in_use(key_of[node], size + gpus)
-            for node, gpus in in_flight.items()
-            if key_of.get(node) in in_use
-        }
-        if fuller and (still_more := max(fuller.values())) >= most:
-            return [node for node, part in fuller.items() if part == still_more]
-        fullest = {key for key, part in in_use.items() if part == most}
-        return list(compress(self.nodes, map(fullest.__contains__, self.keys)))
-
     def scores(self, *, sensitive: bool) -> dict[str, int]:
         """Return a score of 0 to 10 for each node. A node that does not fit has 0."""
         ranks = self.ranks_by_key(sensitive=sensitive)
@@ -185,6 +163,11 @@ class Evaluation:
     def nodes_of_key(self) -> Mapping[Hashable, int]:
         """Number of nodes by key."""
         return Counter(self.keys)
+
+    @cached_property
+    def key_of(self) -> Mapping[str, Hashable]:
+        """Key by node."""
+        return dict(self._pairs())
 
     @cached_property
     def misfit_counts(self) -> Mapping[MisfitKind, int]:
@@ -228,13 +211,3 @@ def bound_to(nodes: Sequence[str], node: str, match: Match) -> Evaluation:
         [each == node for each in nodes],
         {True: Candidate(match=match, lost_mb_per_s=0), False: elsewhere},
     )
-
-
-def _part_in_use(key: Hashable, more: int) -> float:
-    """Return the used fraction of healthy GPUs, as if ``more`` further GPUs were used."""
-    if isinstance(key, SurroundedState):
-        key = key.state
-    if not isinstance(key, NodeState):
-        return 0.0
-    healthy = key.healthy.bit_count()
-    return (healthy - key.free.bit_count() + key.unknown + more) / healthy

@@ -32,6 +32,7 @@ from gputopo_extender.verbs.preempt import FreedNode, choose_nodes
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_scheduling.best_nodes import best_nodes
 from gputopo_scheduling.comparison import compare
 from gputopo_scheduling.cpu_shares import cpu_shares, preferred, ranks_by_share, scores
 from gputopo_scheduling.evaluation import Evaluation, Misfit, bound_to, evaluation, rejected
@@ -226,8 +227,13 @@ class Verbs:
 
     def _choose(self, pod: PodView, request: PlacementRequest, found: Evaluation) -> str:
         """Return one of the best nodes, so that kube-scheduler need not compute scores."""
-        in_flight = self._in_flight.gpus_by_node()
-        best = found.best(request.size, in_flight, sensitive=request.sensitive)
+        best = best_nodes(
+            found,
+            request.size,
+            self._in_flight.gpus_by_node(),
+            sensitive=request.sensitive,
+            shares=pod.shares,
+        ) or best_nodes(found, request.size, {}, sensitive=request.sensitive)
         # Choose at random, as kube-scheduler does. If a bind fails on one node for an unknown
         # reason, the next try may use another node.
         node = random.choice(best)  # noqa: S311 - not a secret

@@ -14,6 +14,7 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_kube.pods import PodView
+from gputopo_scheduling.best_nodes import best_nodes
 from gputopo_scheduling.cpu_shares import cpu_shares, preferred, ranks_by_share, scores
 from gputopo_scheduling.evaluation import Evaluation, Misfit, MisfitKind, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
@@ -68,7 +69,7 @@ def test_node_with_a_larger_share_is_better_among_equal_gpus() -> None:
     found = evaluated(small=IDLE, large=IDLE)
     ranks = ranks_by_share(found, {"large": 16_000, "small": 4000}, sensitive=True)
     assert scores(found, ranks, sensitive=True) == {"large": 10, "small": 9}
-    assert preferred(found, ranks).best(2, {}, sensitive=True) == ["large"]
+    assert best_nodes(preferred(found, ranks), 2, {}, sensitive=True) == ["large"]
 
 
 def test_share_does_not_outweigh_the_gpus() -> None:

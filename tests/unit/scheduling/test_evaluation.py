@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from gputopo.topology.model import GpuMask
+from gputopo_scheduling.best_nodes import best_nodes
 from gputopo_scheduling.evaluation import Evaluation, Misfit, MisfitKind, evaluation, rejected
 from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.usage import NodeState
@@ -39,7 +40,7 @@ def of_one_score(states: Mapping[str, NodeState]) -> Evaluation:
 def test_best_nodes_have_the_highest_score_and_are_most_in_use() -> None:
     many = found(400)
     scores = many.scores(sensitive=False)
-    offered = many.best(1, {}, sensitive=False)
+    offered = best_nodes(many, 1, {}, sensitive=False)
     assert offered == [f"n{number}" for number in range(1, 400, 4)], "two of their GPUs are free"
     assert {scores[name] for name in offered} == {max(scores.values())}
 
@@ -47,7 +48,7 @@ def test_best_nodes_have_the_highest_score_and_are_most_in_use() -> None:
 def test_of_nodes_with_one_score_the_fullest_is_offered() -> None:
     fuller = dataclasses.replace(whole(), free=GpuMask(0b11110000))
     states = {"a": whole(), "b": fuller, "c": whole()}
-    assert of_one_score(states).best(1, {}, sensitive=True) == ["b"]
+    assert best_nodes(of_one_score(states), 1, {}, sensitive=True) == ["b"]
 
 
 def test_gpus_in_use_are_counted_as_by_kube_scheduler() -> None:
@@ -55,24 +56,24 @@ def test_gpus_in_use_are_counted_as_by_kube_scheduler() -> None:
     last_of_8 = dataclasses.replace(small, free=GpuMask(1))
     last_of_16 = dataclasses.replace(large, free=GpuMask(1))
     both = of_one_score({"small": last_of_8, "large": last_of_16})
-    assert both.best(1, {}, sensitive=True) == ["small", "large"], "both would be full"
+    assert best_nodes(both, 1, {}, sensitive=True) == ["small", "large"], "both would be full"
 
     unhealthy = dataclasses.replace(small, healthy=GpuMask(0b11), free=GpuMask(0b11))
     used = dataclasses.replace(small, free=GpuMask(0b11))
-    assert of_one_score({"unhealthy": unhealthy, "used": used}).best(1, {}, sensitive=True) == [
-        "used"
-    ]
+    assert best_nodes(
+        of_one_score({"unhealthy": unhealthy, "used": used}), 1, {}, sensitive=True
+    ) == ["used"]
     taken_by_others = dataclasses.replace(small, unknown=3)
     unlike = of_one_score({"others": taken_by_others, "idle": whole()})
-    assert unlike.best(1, {}, sensitive=True) == ["others"]
+    assert best_nodes(unlike, 1, {}, sensitive=True) == ["others"]
 
 
 def test_pods_in_flight_to_a_node_count_as_in_use_there() -> None:
     half = dataclasses.replace(whole(), free=GpuMask(0b1111))
     nodes = of_one_score({"a": whole(), "b": whole(), "c": half})
-    assert nodes.best(1, {"b": 3}, sensitive=True) == ["c"], "half of it is in use already"
-    assert nodes.best(1, {"b": 4}, sensitive=True) == ["b"]
-    assert nodes.best(1, {"b": 5, "gone": 7}, sensitive=True) == ["b"]
+    assert best_nodes(nodes, 1, {"b": 3}, sensitive=True) == ["c"], "half of it is in use already"
+    assert best_nodes(nodes, 1, {"b": 4}, sensitive=True) == ["b"]
+    assert best_nodes(nodes, 1, {"b": 5, "gone": 7}, sensitive=True) == ["b"]
 
 
 def test_pods_in_flight_do_not_make_a_worse_node_better() -> None:
@@ -80,12 +81,32 @@ def test_pods_in_flight_do_not_make_a_worse_node_better() -> None:
     request = request_of(3)
     known = evaluate_states(states.values(), request)
     nodes = evaluation(list(states), list(states.values()), known)
-    assert nodes.best(3, {"plain": 4}, sensitive=True) == ["linked"]
+    assert best_nodes(nodes, 3, {"plain": 4}, sensitive=True) == ["linked"]
+
+
+def test_node_that_pods_in_flight_have_filled_is_not_chosen() -> None:
+    half = dataclasses.replace(whole(), free=GpuMask(0b1111))
+    nodes = of_one_score({"a": whole(), "b": half})
+    assert best_nodes(nodes, 1, {"b": 3}, sensitive=True) == ["b"]
+    assert best_nodes(nodes, 1, {"b": 4}, sensitive=True) == ["a"]
+    assert best_nodes(nodes, 3, {"b": 2}, sensitive=True) == ["a"]
+    assert best_nodes(nodes, 1, {"a": 8, "b": 4}, sensitive=True) == []
+    assert best_nodes(nodes, 1, {"b": 4}, sensitive=True, shares=True) == ["b"], (
+        "pods may share a GPU"
+    )
+
+
+def test_worse_node_is_best_if_the_better_ones_are_filled_or_left_out() -> None:
+    states = {"linked": whole(), "plain": whole("pcie-8gpu")}
+    known = evaluate_states(states.values(), request_of(3))
+    nodes = evaluation(list(states), list(states.values()), known)
+    assert best_nodes(nodes, 3, {"linked": 6}, sensitive=True) == ["plain"]
+    assert best_nodes(nodes, 3, {}, sensitive=True, without={"linked", "gone"}) == ["plain"]
 
 
 def test_where_no_node_fits_none_is_offered() -> None:
     none = rejected(["n0", "n1"], Misfit(MisfitKind.REJECTED, "it cannot be read"))
-    assert none.best(1, {"n0": 1}, sensitive=True) == none.fitting() == []
+    assert best_nodes(none, 1, {"n0": 1}, sensitive=True) == none.fitting() == []
 
 
 def test_node_of_a_binding_in_flight_is_the_best() -> None:
@@ -94,7 +115,7 @@ def test_node_of_a_binding_in_flight_is_the_best() -> None:
     in_flight = evaluation(
         ["n0", "n1", "n2"], [False, True, False], {True: candidate, False: elsewhere}
     )
-    assert in_flight.best(1, {}, sensitive=True) == in_flight.fitting() == ["n1"]
+    assert best_nodes(in_flight, 1, {}, sensitive=True) == in_flight.fitting() == ["n1"]
 
 
 def test_node_with_too_many_gpus_for_the_tables_is_too_small() -> None:

@@ -8,6 +8,7 @@ from gputopo.placement.score import Candidate
 from gputopo.topology.model import GpuMask
 from gputopo.utility.interference import RunningNeighbour
 from gputopo.utility.surroundings import job_surroundings
+from gputopo_scheduling.best_nodes import best_nodes
 from gputopo_scheduling.evaluation import SurroundedState, evaluation
 from gputopo_scheduling.node_fits import evaluate_states, match_on
 from gputopo_scheduling.surroundings import NodeSurroundings
@@ -36,7 +37,7 @@ def test_nodes_rank_by_the_jobs_that_run_there() -> None:
     }
     found = evaluation([*keys], [*keys.values()], evaluate_states(keys.values(), REQUEST))
     assert found.scores(sensitive=False) == {"beside a noisy job": 9, "beside a quiet job": 10}
-    assert found.best(1, {}, sensitive=False) == ["beside a quiet job"]
+    assert best_nodes(found, 1, {}, sensitive=False) == ["beside a quiet job"]
 
 
 def test_equal_states_with_equal_jobs_share_one_result() -> None:
