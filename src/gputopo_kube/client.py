@@ -118,6 +118,26 @@ class AsyncApi:
         )
         return await self.send(request)
 
+    async def patch_fast(
+        self, kind: Kind, name: str, body: Document, namespace: str, *, manager: str
+    ) -> Document:
+        """Change a built-in object by a strategic merge patch, with little work for the API server.
+
+        The server does not check for unknown fields, and returns only the metadata. ``manager`` is
+        the field manager of the changed fields.
+        """
+        # The method patch of lightkube accepts neither a media type nor this parameter.
+        request = self._client._client.request(  # noqa: SLF001
+            "patch",
+            res=kind,
+            name=name,
+            namespace=namespace,
+            obj=body,
+            params={"fieldManager": manager, "fieldValidation": "Ignore"},
+            headers={"Content-Type": PatchType.STRATEGIC.value, "Accept": _METADATA_ONLY},
+        )
+        return await self.send(request)
+
     async def replace(self, kind: Kind, body: Document) -> Document:
         """Replace the object that has the name and the resource version of ``body``."""
         return await self.send(self._client.replace(kind.from_dict(body)))
