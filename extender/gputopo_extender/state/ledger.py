@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from gputopo.api.v1alpha1 import SizedCapacity
 from gputopo.placement.model import Match
+from gputopo.topology.model import GpuMask
 from gputopo_extender.state.ended_pods import EndedPods, with_history
 from gputopo_extender.state.interference import NodeInterference
 from gputopo_extender.state.known_pods import KnownPods
@@ -91,6 +92,12 @@ class Ledger:
             keep = not reserved and (known is None or known.node is None)
             return self._shares.states(self._refreshed(), pod, nodes, knowledge, keep=keep)
         return self._refreshed().states_for(pod, nodes, reserved=reserved)
+
+    def states_beside(
+        self, pod: PodView, nodes: Sequence[str], taken: Mapping[str, GpuMask]
+    ) -> list[NodeState | UnreadableTopology | None]:
+        """Return the states of nodes for a pod of whole GPUs as if ``taken`` were used too."""
+        return self._refreshed().states_for(pod, nodes, reserved=False, taken=taken)
 
     def state_for(self, usage: NodeUsage, pod: PodView) -> NodeState:
         """Return the state of a node for a pod, with all that restricts the pod on this node."""

@@ -1,10 +1,12 @@
 """Keeps the derived usage and state of each node; derives only those that may have changed."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 from weakref import WeakValueDictionary
 
+from gputopo.topology.model import GpuMask
 from gputopo_extender.state.pod_restrictions import PodRestrictions
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.numa_limits import limit_to_numa
@@ -13,6 +15,7 @@ from gputopo_scheduling.topologies import UnreadableTopology
 from gputopo_scheduling.usage import NodeState, NodeUsage
 
 _CACHED_LIMITS: Final = 16_384
+_NONE_TAKEN: Final[Mapping[str, GpuMask]] = {}
 
 _limit = lru_cache(_CACHED_LIMITS)(limit_to_numa)
 """The evaluation cache compares states by identity, so an equal call must return the same state."""
@@ -57,11 +60,17 @@ class UsageCache:
         return self._shared.setdefault(state.key, state)
 
     def states_for(
-        self, pod: PodView, nodes: Sequence[str], *, reserved: bool
+        self,
+        pod: PodView,
+        nodes: Sequence[str],
+        *,
+        reserved: bool,
+        taken: Mapping[str, GpuMask] = _NONE_TAKEN,
     ) -> list[NodeState | UnreadableTopology | None]:
         """Return the states of nodes for one pod, which may not be allowed to use all free GPUs.
 
-        ``reserved`` is whether the pod itself has GPUs reserved.
+        ``reserved`` is whether the pod itself has GPUs reserved. The GPUs in ``taken`` count as
+        used.
         """
         own = self.restrictions.states(AvoidingPod.of(pod), nodes, keep=not reserved)
         common = self._states
@@ -69,12 +78,23 @@ class UsageCache:
             states = [own[node] if node in own else common.get(node) for node in nodes]
         else:
             states = list(map(common.get, nodes))
+        if taken:
+            pairs = zip(nodes, states, strict=True)
+            states = [self._less(state, taken[it]) if it in taken else state for it, state in pairs]
         limits: dict[NodeState | UnreadableTopology | None, NodeState] = {
             state: _limit(state, pod.aligned)
             for state in {*states}
             if isinstance(state, NodeState) and state.numa is not None
         }
         return [limits.get(state, state) for state in states] if limits else states
+
+    def _less(
+        self, state: NodeState | UnreadableTopology | None, taken: GpuMask
+    ) -> NodeState | UnreadableTopology | None:
+        """Return the state of a node if these GPUs were used too."""
+        if not isinstance(state, NodeState):
+            return state
+        return self.share(replace(state, free=GpuMask(state.free & ~taken)))
 
     def _update(self, name: str, usage: DerivedUsage) -> None:
         self.restrictions.update(name, usage if isinstance(usage, NodeUsage) else None)

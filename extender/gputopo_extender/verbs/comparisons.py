@@ -31,6 +31,9 @@ class NodeComparisons:
             _, dropped = self._kept.popitem(last=False)
             self._nodes -= len(dropped.ranks)
 
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._kept
+
     def pop(self, uid: str) -> NodeComparison | None:
         """Remove and return the comparison of a pod; None if it is unknown."""
         found = self._kept.pop(uid, None)

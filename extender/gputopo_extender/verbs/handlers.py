@@ -4,8 +4,7 @@ The HTTP application calls the verbs. Each verb parses the pod, decides and form
 """
 
 import logging
-import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gputopo.placement.model import PlacementRequest
@@ -32,7 +31,6 @@ from gputopo_extender.verbs.preempt import FreedNode, choose_nodes
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from gputopo_scheduling.best_nodes import best_nodes
 from gputopo_scheduling.comparison import compare
 from gputopo_scheduling.cpu_shares import cpu_shares, preferred, ranks_by_share, scores
 from gputopo_scheduling.evaluation import Evaluation, Misfit, bound_to, evaluation, rejected
@@ -41,7 +39,12 @@ _log = logging.getLogger(__name__)
 
 
 class Verbs:
-    """Carries out filter, prioritize, bind and preempt with one ledger."""
+    """Carries out filter, prioritize, bind and preempt with one ledger.
+
+    Attributes:
+        in_flight: the pods for which filter has returned one node.
+        blocks_preemption: while the result is true for a pod, preempt returns no node for the pod.
+    """
 
     def __init__(
         self,
@@ -68,7 +71,8 @@ class Verbs:
         self._requests = requests
         self._resource = resource
         self._offer_one_above = offer_one_above
-        self._in_flight = InFlightPods(ledger)
+        self.in_flight = InFlightPods(ledger)
+        self.blocks_preemption: Callable[[PodView], bool] = lambda _: False
         self._retries = FilterRetries(ledger)
 
     async def filter(self, args: ExtenderArgs) -> dict[str, Any]:
@@ -152,6 +156,8 @@ class Verbs:
         request = self._requests.of(pod)
         if isinstance(request, Misfit) or self._postponer.is_postponed(pod.uid):
             return preempt_result({})
+        if self.blocks_preemption(pod):
+            return preempt_result({})
         with self._metrics.decision_seconds.labels("preempt").time():
             offers = args.offers()
             states = {
@@ -219,26 +225,11 @@ class Verbs:
         if few or pod.prefers_nodes:
             offered = fitting
         else:
-            offered = [self._choose(pod, request, preferred(found, ranks))]
+            offered = [self.in_flight.choose(pod, request, preferred(found, ranks))]
         if self._ledger.reservations.get(pod.uid) is None:
             compared = compare(found, offered, ranks, sensitive=request.sensitive)
             self._binder.comparisons.put(pod.uid, compared)
         return offered
-
-    def _choose(self, pod: PodView, request: PlacementRequest, found: Evaluation) -> str:
-        """Return one of the best nodes, so that kube-scheduler need not compute scores."""
-        best = best_nodes(
-            found,
-            request.size,
-            self._in_flight.gpus_by_node(),
-            sensitive=request.sensitive,
-            shares=pod.shares,
-        ) or best_nodes(found, request.size, {}, sensitive=request.sensitive)
-        # Choose at random, as kube-scheduler does. If a bind fails on one node for an unknown
-        # reason, the next try may use another node.
-        node = random.choice(best)  # noqa: S311 - not a secret
-        self._in_flight.add(pod.uid, node, request.size)
-        return node
 
     def _ranks_by_share(
         self, pod: PodView, request: PlacementRequest, found: Evaluation, fitting: Sequence[str]

@@ -6,9 +6,15 @@ this count when it prefers nodes with more GPUs in use. Otherwise each pod of a 
 another empty node.
 """
 
+import random
 from collections import Counter
+from collections.abc import Container
 
+from gputopo.placement.model import PlacementRequest
 from gputopo_extender.state.ledger import Ledger
+from gputopo_kube.pods import PodView
+from gputopo_scheduling.best_nodes import best_nodes
+from gputopo_scheduling.evaluation import Evaluation
 
 
 class InFlightPods:
@@ -19,16 +25,35 @@ class InFlightPods:
         self._ledger = ledger
         self._pods: dict[str, tuple[str, int]] = {}
 
+    def choose(self, pod: PodView, request: PlacementRequest, found: Evaluation) -> str:
+        """Return one of the best nodes, so that kube-scheduler need not compute scores."""
+        best = best_nodes(
+            found,
+            request.size,
+            self.gpus_by_node(),
+            sensitive=request.sensitive,
+            shares=pod.shares,
+        ) or best_nodes(found, request.size, {}, sensitive=request.sensitive)
+        # Choose at random, as kube-scheduler does. If a bind fails on one node for an unknown
+        # reason, the next try may use another node.
+        node = random.choice(best)  # noqa: S311 - not a secret
+        self.add(pod.uid, node, request.size)
+        return node
+
     def add(self, uid: str, node: str, gpus: int) -> None:
         """Record the node that filter returned for a pod, in place of an earlier node."""
         self._pods[uid] = (node, gpus)
 
-    def gpus_by_node(self) -> Counter[str]:
-        """Return the number of GPUs that pods in flight will use on each node."""
+    def gpus_by_node(self, without: Container[str] = ()) -> Counter[str]:
+        """Return the number of GPUs that pods in flight will use on each node.
+
+        Pods with a UID in ``without`` do not count.
+        """
         self._pods = {uid: target for uid, target in self._pods.items() if self._is_in_flight(uid)}
         gpus = Counter[str]()
-        for node, count in self._pods.values():
-            gpus[node] += count
+        for uid, (node, count) in self._pods.items():
+            if uid not in without:
+                gpus[node] += count
         return gpus
 
     def _is_in_flight(self, uid: str) -> bool:
