@@ -17,10 +17,20 @@ from gputopo_extender.fencing.claim_lease import ClaimLease
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.handover.lease import LeaseCandidate, LeaseHandover
+from gputopo_extender.nomination.metrics import nominations_of
+from gputopo_extender.nomination.nominator import NominationConditions, Nominator
+from gputopo_extender.nomination.planner import Planner, PlanningParts
 from gputopo_extender.settings import ExtenderSettings
+from gputopo_extender.state.cluster_queue import ClusterQueue
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
-from gputopo_extender.state.reflectors import pod_reflector, profile_reflector, topology_reflector
+from gputopo_extender.state.reflectors import (
+    QueueFeed,
+    node_reflector,
+    pod_reflector,
+    profile_reflector,
+    topology_reflector,
+)
 from gputopo_extender.verbs.app import KEEPALIVE_SECONDS, Readiness, verbs_app
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.comparisons import NodeComparisons
@@ -61,10 +71,13 @@ async def running(
     api = AsyncApi(client, timeout_seconds=settings.api_timeout_seconds)
     timing = ListWatchTiming(settings.relist_after_silence_seconds, settings.relist_every_seconds)
     topologies = topology_reflector(api, ledger, timing)
-    pods = pod_reflector(api, settings.resource, ledger, timing)
+    feed = QueueFeed(ClusterQueue(), settings.scheduler_name) if settings.nominate_above else None
+    pods = pod_reflector(api, settings.resource, ledger, timing, feed)
     required: list[Reflector[Any]] = [topologies, pods]
     readiness = Readiness(required, settings.stale_after_seconds)
     reflectors = [*required, profile_reflector(api, ledger, timing)]
+    if feed is not None:
+        reflectors.append(node_reflector(api, feed.queue, timing))
     metrics = Metrics(ledger, reflectors)
     cache = EvaluationCache(
         evaluate_states,
@@ -85,10 +98,11 @@ async def running(
         weights=settings.weights,
     )
     handover = _handover(settings, api, metrics)
+    leads = handover.leads if handover else lambda: True
     postponement = assemble(
         *(ledger, cache, requests, pod_api, metrics.registry),
         default_seconds=settings.max_wait_seconds,
-        leads=handover.leads if handover else lambda: True,
+        leads=leads,
     )
     binder = Binder(
         ledger,
@@ -110,6 +124,17 @@ async def running(
         resource=settings.resource,
         offer_one_above=settings.offer_one_above,
     )
+    nominations = nominations_of(metrics.registry)
+    background = [] if handover is None else [handover.run()]
+    if feed is not None:
+        verbs.blocks_preemption = nominations.blocks_preemption
+        parts = PlanningParts(ledger, cache, requests, verbs.in_flight, binder.comparisons)
+        nominator = Nominator(
+            *(feed.queue, nominations, Planner(parts, feed.queue, nominations), pod_api),
+            NominationConditions(settings.nominate_above, leads, [*required, reflectors[-1]]),
+            postponement.writer.retry,
+        )
+        background.append(nominator.run())
     async with (
         _background(
             *(reflector.run() for reflector in reflectors),
@@ -117,7 +142,7 @@ async def running(
             _resolve_forever(binder, metrics, postponement.postponer),
             _freeze_lists(required),
             *postponement.background(),
-            *([handover.run()] if handover else []),
+            *background,
             TableWarmUp(ledger, cache, settings.default_policy).run(),
         ),
         _serving(

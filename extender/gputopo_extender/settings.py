@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from gputopo.api.names import RESOURCE
+from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.api.waiting import MAX_WAIT_SECONDS
 from gputopo.placement.model import PolicyName
 from gputopo.runtime.settings import Port, Seconds
@@ -78,6 +78,17 @@ class ExtenderSettings(SharingProgramSettings):
             "one of the best; 0 disables this",
         ),
     ] = 100
+    nominate_above: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="if more pods than this wait for their first try by kube-scheduler, "
+            "nominate nodes for the pods behind them; 0 disables this",
+        ),
+    ] = 0
+    scheduler_name: Annotated[
+        str, Field(min_length=1, description="schedulerName of the pods that get nominations")
+    ] = SCHEDULER_NAME
     max_wait_seconds: Annotated[
         int,
         Field(

@@ -11,6 +11,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, Metric
 
 from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_extender.nomination.metrics import nominations_of
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.postponement.metrics import PostponementMetrics
@@ -61,6 +62,7 @@ def families() -> list[Family]:
     extender = Metrics(Ledger(), [*map(_reflector, kinds)])
     extender.watch_leader(bool)
     PostponementMetrics(extender.registry, PostponedPods(Ledger(), float))
+    nominations_of(extender.registry)
     found: dict[str, Family] = {}
     for component, registry in (
         ("extender", extender.registry),

@@ -7,10 +7,11 @@ from typing import Any, Final
 from gputopo.api.names import INVALIDATED_ANNOTATION
 from gputopo.runtime.times import utc_now
 from gputopo_extender.state.decision import Decision
+from gputopo_extender.state.queue_pod import NOMINATOR, QueuePod
 from gputopo_kube.client import AsyncApi
 from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError
-from gputopo_kube.pods import PodView, parse_gpu_pod
+from gputopo_kube.pods import PodView, parse_gpu_pod, version_number
 from gputopo_kube.resources import (
     BindingDocument,
     EventDocument,
@@ -63,6 +64,25 @@ class PodApi:
         """
         body = {"metadata": {"uid": pod.uid, "annotations": dict(annotations)}}
         await self._api.patch(PodStatusDocument, pod.name, body, pod.namespace)
+
+    async def nominate(self, pod: QueuePod, node: str | None) -> int:
+        """Set the nominated node of a pod, or remove it; return the new resource version.
+
+        The write has no effect if the pod has changed since the watch showed it. So it replaces no
+        nomination of another client.
+
+        Raises:
+            RejectedError: the pod is unchanged.
+            UnavailableError: the nomination may have been written.
+        """
+        body = {
+            "metadata": {"uid": pod.uid, "resourceVersion": str(pod.version)},
+            "status": {"nominatedNodeName": node},
+        }
+        written = await self._api.patch_fast(
+            PodStatusDocument, pod.key.name, body, pod.key.namespace, manager=NOMINATOR
+        )
+        return version_number(written["metadata"]["resourceVersion"])
 
     async def create_event(self, pod: PodView, reason: str, message: str) -> None:
         """Create an Event of type Normal on a pod.

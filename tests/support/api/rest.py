@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from support.api.store import Document, Store
 
+NOMINATED = "nominatedNodeName"
 _MAX_NOTE_BYTES = 1024
 SERVICE_IP = "10.96.3.7"
 _CUSTOM = {"gpuensembles", "gpujobs", "gpuprofiles", "gputopologies"}
@@ -188,8 +189,19 @@ def _change(store: Store, request: Request, target: Target) -> Document:
             document.update(body)
         else:
             merge(document, {part: body[part] for part in allowed if part in body})
+        if target.subresource == "status" and NOMINATED in (body.get("status") or {}):
+            _record_manager(document, request.query.get("fieldManager", "unknown"))
 
     return store.change(target.plural, target.name, change, target.namespace)
+
+
+def _record_manager(document: Document, manager: str) -> None:
+    """Record which client has written the nominated node of a pod."""
+    managed: list[Document] = []
+    if document["status"].get(NOMINATED):
+        fields: Document = {"f:status": {f"f:{NOMINATED}": {}}}
+        managed = [{"manager": manager, "subresource": "status", "fieldsV1": fields}]
+    document["metadata"]["managedFields"] = managed
 
 
 def _resize(store: Store, target: Target, patch: Document) -> Document:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,9 +60,13 @@ class Pair:
         self.scheduler.send_signal(number)
         self.extender.send_signal(number)
 
+    def metrics(self) -> str:
+        """Return the metrics of the extender."""
+        return _read(f"http://127.0.0.1:{self.probes_port}/metrics")
+
     def bound(self) -> int:
         """Return how many pods the extender has bound."""
-        found = _BOUND.search(_read(f"http://127.0.0.1:{self.probes_port}/metrics"))
+        found = _BOUND.search(self.metrics())
         return int(float(found[1])) if found else 0
 
     def logged(self, words: str) -> int:
@@ -185,9 +189,19 @@ def put_pod(server: ApiServer, name: str, gpus: int = 1, priority: str = "") -> 
 
 @contextmanager
 def running_pairs(
-    server: ApiServer, helm: Helm, binaries: Path, folder: Path, *, count: int, lease_seconds: int
+    server: ApiServer,
+    helm: Helm,
+    binaries: Path,
+    folder: Path,
+    *,
+    count: int,
+    lease_seconds: int,
+    extender: Sequence[str] = (),
 ) -> Iterator[list[Pair]]:
-    """Run pairs with the rights and the configuration of the chart, until all are ready."""
+    """Run pairs with the rights and the configuration of the chart, until all are ready.
+
+    ``extender`` are further flags of the extender.
+    """
     election = {"leaseSeconds": lease_seconds, "renewSeconds": lease_seconds - 1, "retrySeconds": 1}
     rendered = helm.render({"scheduler": {"leaderElection": election}})
     text = find(rendered, "ConfigMap", "gputopo-scheduler")["data"]["config.yaml"]
@@ -195,7 +209,7 @@ def running_pairs(
     access = server.kubeconfig_of("gputopo-extender", folder / "kubeconfig")
     with ExitStack() as stack:
         pairs = [
-            _started(stack, configuration, access, binaries, folder / f"pair-{number}")
+            _started(stack, configuration, access, binaries, folder / f"pair-{number}", extender)
             for number in range(count)
         ]
         wait_until(lambda: all(pair.is_ready() for pair in pairs), seconds=60)
@@ -211,12 +225,17 @@ def wait_until(holds: Callable[[], bool], seconds: float) -> None:
 
 
 def _started(
-    stack: ExitStack, configuration: Document, access: Path, binaries: Path, folder: Path
+    stack: ExitStack,
+    configuration: Document,
+    access: Path,
+    binaries: Path,
+    folder: Path,
+    extra: Sequence[str],
 ) -> Pair:
     folder.mkdir()
     verbs, probes, secure = free_ports(3)
     flags = [f"--verbs-port={verbs}", "--probes-host=127.0.0.1", f"--probes-port={probes}"]
-    flags += [f"--pod={folder.name}", f"--lease-blocked-seconds={_blocked(configuration)}"]
+    flags += [f"--pod={folder.name}", f"--lease-blocked-seconds={_blocked(configuration)}", *extra]
     extender = stack.enter_context(
         process(
             [sys.executable, "-m", "gputopo_extender", "--log-level=debug", *flags],

@@ -24,6 +24,15 @@ def test_every_policy_can_be_the_default(policy: PolicyName) -> None:
     assert ExtenderSettings.load([f"--default-policy={policy}"], {}).default_policy is policy
 
 
+def test_nominations_are_off_and_a_wrong_number_is_rejected() -> None:
+    settings = ExtenderSettings.load([], {})
+    assert (settings.nominate_above, settings.scheduler_name) == (0, "gputopo")
+    assert ExtenderSettings.load(["--nominate-above=50"], {}).nominate_above == 50
+    for text in ("-1", "many"):
+        with pytest.raises(SettingsError, match=rf"--nominate-above .*{text}"):
+            ExtenderSettings.load([f"--nominate-above={text}"], {})
+
+
 def test_weights_of_the_policy_utility_are_about_a_third_each() -> None:
     assert ExtenderSettings.load([], {}).weights.percents == (34, 33, 33)
     set_ = ExtenderSettings.load(["--utility-weights=50,40,10"], {})

@@ -1,0 +1,143 @@
+"""Nominates nodes ahead of kube-scheduler, and withdraws nominations, while its scheduler leads."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from gputopo.runtime.log import fields
+from gputopo_extender.fencing.pod_api import PodApi
+from gputopo_extender.nomination.nominations import Nominations
+from gputopo_extender.nomination.planner import Planner
+from gputopo_extender.state.cluster_queue import ClusterQueue
+from gputopo_extender.state.queue_pod import QueuePod
+from gputopo_extender.verbs.evaluation_cache import TablesNotReadyError
+from gputopo_kube.errors import ApiError, ConflictError, NotFoundError, RejectedError
+from gputopo_kube.reflector import Reflector
+
+MOST_OPEN: Final = 100
+"""Open nominations at one time: a second of kube-scheduler's work, and few to withdraw."""
+
+_ROUND_SECONDS: Final = 0.1
+_AT_ONCE: Final = 8
+"""Writes at one time. A slow API server then delays few of them until their time limit."""
+
+_PAUSE_SECONDS: Final = 10.0
+"""Pause after a write that the API server forbids or does not confirm."""
+
+_log = logging.getLogger(__name__)
+
+
+class NominationConditions(NamedTuple):
+    """When the nominator works.
+
+    Attributes:
+        above: of the pods that wait for their first try, so many first ones get no nominations.
+        leads: whether the kube-scheduler of this extender leads; None if no leader is known.
+        reflectors: it does nothing before all of them have listed their objects.
+    """
+
+    above: int
+    leads: Callable[[], bool | None]
+    reflectors: Sequence[Reflector[Any]]
+
+
+class Nominator:
+    """Carries out the plans of :class:`Planner`."""
+
+    def __init__(
+        self,
+        queue: ClusterQueue,
+        nominations: Nominations,
+        planner: Planner,
+        api: PodApi,
+        conditions: NominationConditions,
+        retry: Callable[[str], None],
+    ) -> None:
+        """Write with ``api``; ``retry`` lets kube-scheduler try a pod again."""
+        self._queue = queue
+        self._nominations = nominations
+        self._planner = planner
+        self._api = api
+        self._conditions = conditions
+        self._retry = retry
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._paused_until = 0.0
+
+    async def run(self) -> None:
+        """Nominate until cancelled."""
+        while True:
+            await asyncio.sleep(_ROUND_SECONDS)
+            leads = self._conditions.leads()
+            if leads and all(each.lists for each in self._conditions.reflectors):
+                await self.run_once(time.monotonic())
+            elif leads is False:
+                self._nominations.clear()
+
+    async def run_once(self, now: float) -> None:
+        """Withdraw and make nominations once; ``now`` is in monotonic seconds."""
+        withdrawn = self._nominations.end_by(self._queue, now)
+        waiting = {pod.uid for pod in self._queue.unbound()}
+        for uid in self._nominations.unblock(waiting, now):
+            self._retry(uid)
+        if now < self._paused_until:
+            return
+        begun = await self._planned(now)
+        await asyncio.gather(
+            *(self._withdraw(pod) for pod in withdrawn),
+            *(self._nominate(pod, node) for pod, node in begun),
+        )
+
+    async def _planned(self, now: float) -> list[tuple[QueuePod, str]]:
+        """Begin new nominations; return their pods and nodes."""
+        begun: list[tuple[QueuePod, str]] = []
+        most = MOST_OPEN - len(self._nominations.open())
+        if self._nominations.are_paused() or most <= 0:
+            return begun
+        untried = sum(not pod.tried for pod in self._queue.waiting())
+        if untried <= self._conditions.above:
+            return begun
+
+        def begin(pod: QueuePod, node: str) -> None:
+            self._nominations.begin(pod, node, now)
+            begun.append((pod, node))
+
+        try:
+            await self._planner.plan(most, now, begin, skip=self._conditions.above)
+        except TablesNotReadyError as error:
+            _log.debug("not nominated %s", fields(reason=error))
+        return begun
+
+    async def _nominate(self, pod: QueuePod, node: str) -> None:
+        async with self._at_once:
+            if self._planner.is_being_tried(pod):
+                self._nominations.not_written(pod.uid)
+                return
+            try:
+                version = await self._api.nominate(pod, node)
+            except RejectedError as error:
+                self._nominations.not_written(pod.uid)
+                self._note(pod, error)
+            except ApiError as error:
+                self._note(pod, error)
+            else:
+                self._nominations.written(pod.uid, version)
+
+    async def _withdraw(self, pod: QueuePod) -> None:
+        """Remove a nomination. After a failure the next round tries again."""
+        async with self._at_once:
+            try:
+                version = await self._api.nominate(pod, None)
+            except ApiError as error:
+                self._note(pod, error)
+            else:
+                self._nominations.withdrawn(pod.uid, version)
+
+    def _note(self, pod: QueuePod, error: ApiError) -> None:
+        """Pause after an error that further writes would get too."""
+        if isinstance(error, ConflictError | NotFoundError):
+            _log.debug("the pod has changed %s", fields(pod=pod.key, reason=error))
+            return
+        self._paused_until = time.monotonic() + _PAUSE_SECONDS
+        _log.warning("nomination not written %s", fields(pod=pod.key, reason=error))
