@@ -150,3 +150,16 @@ def test_weights_of_the_policy_utility_are_passed_to_the_extender(
         extender = container(find(rendered, "Deployment", "gputopo-scheduler"), "extender")
         found = [each for each in extender["args"] if each.startswith("--utility-weights")]
         assert found == expected
+
+
+def test_nominations_need_a_value_and_only_then_the_right_to_watch_nodes(
+    helm: Helm, objects: list[Object]
+) -> None:
+    nominating = helm.render({"schedulerName": "links", "extender": {"nominateAbove": 50}})
+    flags = {"--nominate-above=50", "--scheduler-name=links"}
+    for found, is_on in ((objects, False), (nominating, True)):
+        extender = container(find(found, "Deployment", "gputopo-scheduler"), "extender")
+        assert (flags <= {*extender["args"]}) is is_on
+        assert any(arg.startswith("--nominate-above") for arg in extender["args"]) is is_on
+        rules = find(found, "ClusterRole", "gputopo-extender")["rules"]
+        assert any("nodes" in rule["resources"] for rule in rules) is is_on

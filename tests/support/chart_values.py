@@ -18,7 +18,12 @@ EVERYTHING: dict[str, Any] = {
         "affinity": {"nodeAffinity": {}},
         "podAnnotations": {"a": "b"},
     },
-    "extender": {"defaultPolicy": "TopoAware", "logLevel": "debug", "offerOneAbove": 0},
+    "extender": {
+        "defaultPolicy": "TopoAware",
+        "logLevel": "debug",
+        "offerOneAbove": 0,
+        "nominateAbove": 20,
+    },
     "devicePlugin": {
         "driver": {"libraryDir": "/run/nvidia/driver/lib", "deviceDir": "/run/nvidia/driver/dev"},
         "deviceInjection": "CDI",
