@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ensemble-preprocessing"
-ITEMS = 400
+ITEMS = 2000
 
 
 def example(image: str) -> Object:

@@ -13,10 +13,12 @@ from gputopo_cli.shared import output
 from gputopo_cli.shared.arguments import suggest
 from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
+from gputopo_cli.shared.pending import duration
 from gputopo_kube.errors import NotFoundError
 from gputopo_kube.sync import SyncApi
 
 _MICRO = 1e6
+_ENDED = ("Succeeded", "Failed")
 
 
 def write_status(name: str, namespace: str, context: str | None, form: str) -> None:
@@ -52,9 +54,8 @@ def _lines(title: str, status: GPUEnsembleStatus) -> Iterator[RenderableType]:
     head = f"{title}: {status.phase or 'Pending'}, {status.progress or 'no plan yet'}"
     yield Text(output.one_line(f"{head}, {status.gpus} GPUs{spread}"))
     if status.plan is not None:
-        left = status.plan.seconds
-        end = "its end is unknown" if left is None else f"ends {left} s later"
-        yield Text(output.one_line(f"plan of {status.plan.time}: {status.plan.reason}; {end}"))
+        end = "" if status.phase in _ENDED else f"; {_end(status.plan.seconds)}"
+        yield Text(output.one_line(f"plan of {status.plan.time}: {status.plan.reason}{end}"))
     preprocessor = status.preprocessor
     if preprocessor is not None:
         demand = output.format_number(preprocessor.demand / _MICRO)
@@ -71,6 +72,10 @@ def _lines(title: str, status: GPUEnsembleStatus) -> Iterator[RenderableType]:
         yield output.table(*columns, "DONE>", "WAITS FOR", rows=rows)
         yield Text()
         yield Text("PLANNED and MEASURED are in items per second")
+
+
+def _end(seconds: int | None) -> str:
+    return "its end is unknown" if seconds is None else f"ends {duration(seconds)} later"
 
 
 def _row(member: EnsembleMemberStatus) -> tuple[str, ...]:

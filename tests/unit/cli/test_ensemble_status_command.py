@@ -82,8 +82,17 @@ def test_preprocessor_and_conditions_are_shown(api: StaticApi, gputopo: Command)
     text = "2 CPUs for 100 items/s; 2 cores deliver 60 of 100 items per second"
     assert f"preprocessor search-preprocessor-1: {text}\n" in out
     assert "\nRatesKnown False: slow: x\n" in out
-    assert "; ends 900 s later\n" in out
+    assert "; ends 15 min later\n" in out
     assert ", spread 20 %\n" in out
+
+
+def test_ended_ensemble_has_no_end_to_come(api: StaticApi, gputopo: Command) -> None:
+    raw = running()
+    raw["status"]["phase"] = "Succeeded"
+    api.objects[f"{PATH}/search"] = raw
+    out = gputopo("ensemble status search").out
+    assert "plan of 2026-01-01T00:00:0" in out
+    assert "its end" not in out
 
 
 def test_new_ensemble_has_no_plan(api: StaticApi, gputopo: Command) -> None:
