@@ -98,8 +98,11 @@ def nodes_text(nodes: Collection[NodeGpuCount]) -> str:
 
 
 def nodes_hash(nodes: Collection[NodeGpuCount]) -> str:
-    """Return a hash of the GPUs of the nodes, for comparison: the text may be cut."""
-    found = json.dumps([(node.name, node.gpus) for node in nodes])
+    """Return a hash of the GPUs of the nodes, for comparison: the text may be cut.
+
+    Nodes without usable GPUs do not count, because a node that is lost is no longer listed.
+    """
+    found = json.dumps([(node.name, node.gpus) for node in nodes if node.gpus])
     return sha256(found.encode()).hexdigest()[:16]
 
 

@@ -9,6 +9,7 @@ from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.ensemble.nodes import (
     LONGEST_TEXT,
     changed_nodes_text,
+    nodes_hash,
     nodes_text,
     usable_nodes,
 )
@@ -131,6 +132,12 @@ def test_long_list_of_nodes_is_cut() -> None:
 def test_text_names_the_nodes_that_changed(before: str, now: dict[str, int], text: str) -> None:
     nodes = [NodeGpuCount(name, gpus) for name, gpus in now.items()]
     assert changed_nodes_text(before, nodes) == text
+
+
+def test_node_without_usable_gpus_may_come_and_go() -> None:
+    idle, full = NodeGpuCount("n1", 8), NodeGpuCount("n2", 0)
+    assert nodes_hash([idle, full]) == nodes_hash([idle])
+    assert nodes_hash([idle]) != nodes_hash([idle, NodeGpuCount("n2", 1)])
 
 
 def test_each_of_many_nodes_counts() -> None:
