@@ -116,6 +116,7 @@ def test_node_of_a_binding_in_flight_is_the_best() -> None:
         ["n0", "n1", "n2"], [False, True, False], {True: candidate, False: elsewhere}
     )
     assert best_nodes(in_flight, 1, {}, sensitive=True) == in_flight.fitting() == ["n1"]
+    assert best_nodes(in_flight, 1, {"n1": 7}, sensitive=True) == ["n1"], "its state is unknown"
 
 
 def test_node_with_too_many_gpus_for_the_tables_is_too_small() -> None:
