@@ -165,7 +165,6 @@ class Agent:
             self._kubelet,
             plugin_dir=settings.plugin_dir,
             resource=settings.resource,
-            before_start=bool(settings.shares_per_gpu),
         )
         if not settings.shares_per_gpu:
             return [gpus]
@@ -197,7 +196,7 @@ class Agent:
             plugin_dir=settings.plugin_dir,
             resource=share_resource(settings.resource),
             with_numa=False,
-            before_start=True,
+            before_start=plugin.before_start,
         )
 
     def _create_reporter(self, lock: AdmissionLock) -> StatusReporter:

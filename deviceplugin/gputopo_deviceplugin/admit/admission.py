@@ -52,10 +52,6 @@ class Sharing(Protocol):
         """Return the allocation if its container can use the devices, or a rejection."""
         ...
 
-    async def before_start(self, devices: Sequence[GpuUuid]) -> str:
-        """Return why a container cannot start with its devices yet; empty if it can."""
-        ...
-
 
 class _NoSharing:
     async def prepare(self, allocation: ContainerAllocation) -> AdmissionResult:
@@ -64,9 +60,6 @@ class _NoSharing:
         return AdmissionRejection(
             f"pod {allocation.pod.key}: this node offers no shares of GPUs", allocation.pod
         )
-
-    async def before_start(self, devices: Sequence[GpuUuid]) -> str:  # noqa: ARG002
-        return ""
 
 
 NO_SHARING: Final = _NoSharing()

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import grpc
 import grpc.aio
@@ -44,7 +44,13 @@ class GpuDevicePlugin(DevicePluginServicer):
     """Serves this node's GPUs to kubelet. The ID of a device is the UUID of the GPU.
 
     :class:`gputopo_deviceplugin.sharing.device_plugin.ShareDevicePlugin` serves shares of GPUs.
+
+    Attributes:
+        before_start: whether kubelet calls PreStartContainer before each start of a container. It
+            does not for whole GPUs: their containers start again while the agent hangs.
     """
+
+    before_start: ClassVar = False
 
     def __init__(
         self,
@@ -65,8 +71,8 @@ class GpuDevicePlugin(DevicePluginServicer):
         request: api.Empty,  # noqa: ARG002
         context: grpc.aio.ServicerContext[api.Empty, api.DevicePluginOptions],  # noqa: ARG002
     ) -> api.DevicePluginOptions:
-        """Announce GetPreferredAllocation and, on nodes that share GPUs, PreStartContainer."""
-        return plugin_options(before_start=bool(self._settings.shares_per_gpu))
+        """Announce which calls the plugin serves."""
+        return plugin_options(before_start=self.before_start)
 
     async def ListAndWatch(  # noqa: N802
         self,
@@ -124,24 +130,6 @@ class GpuDevicePlugin(DevicePluginServicer):
                 add_steps_socket(injected, folder)
             response.container_responses.append(injected)
         return response
-
-    async def PreStartContainer(  # noqa: N802
-        self,
-        request: api.PreStartContainerRequest,
-        context: grpc.aio.ServicerContext[
-            api.PreStartContainerRequest, api.PreStartContainerResponse
-        ],
-    ) -> api.PreStartContainerResponse:
-        """Wait until MPS serves the container's devices as it must; or fail.
-
-        kubelet then tries to start the container again. Other pods do not wait: kubelet calls this
-        from the worker of the pod, whereas Allocate stops kubelet's main loop, which also restarts
-        the component that runs MPS.
-        """
-        reason = await self._admission.sharing.before_start([*map(GpuUuid, request.devices_ids)])
-        if reason:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
-        return api.PreStartContainerResponse()
 
     def _offered(self) -> tuple[Health, Mapping[GpuUuid, int]]:
         """Return the health of the devices, and the NUMA nodes to report."""

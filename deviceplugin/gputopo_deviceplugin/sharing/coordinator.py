@@ -1,6 +1,6 @@
 """Starts an MPS daemon for each shared GPU, ends it when no pod shares the GPU, reports faults."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -87,42 +87,42 @@ class SharingCoordinator:
         """Start MPS on the GPU of a sharing container; end MPS on GPUs that are used as a whole.
 
         Return the allocation, or a rejection. While the component does not respond, the allocation
-        is right too: the container waits for it before it starts.
+        of a share is right too: its container waits for the component before it starts.
         """
-        pod = allocation.pod
-        shared = is_share(allocation.gpus[0])
-        purpose = "be shared" if shared else "be used as a whole"
-        for gpu, prepare in self._steps(allocation.gpus):
+        if is_share(allocation.gpus[0]):
+            return await self._prepare_share(allocation, gpu_of(allocation.gpus[0]))
+        for gpu in sorted(self._daemons.serving() & {*allocation.gpus}):
             try:
-                if shared:
-                    self._check_memory(pod, gpu)
-                await prepare(gpu)
-            except MpsUnavailableError:
-                return allocation
-            except (MpsError, MemoryLimitError) as error:
-                return AdmissionRejection(f"pod {pod.key}: {gpu} cannot {purpose}: {error}", pod)
+                await self._daemons.end(gpu)
+            except MpsError as error:
+                pod = allocation.pod
+                reason = f"pod {pod.key}: {gpu} cannot be used as a whole: {error}"
+                return AdmissionRejection(reason, pod)
         return allocation
 
-    async def before_start(self, devices: Sequence[GpuUuid]) -> str:
-        """Prepare the devices of a container that starts, or return why this is not possible.
+    async def _prepare_share(
+        self, allocation: ContainerAllocation, gpu: GpuUuid
+    ) -> AdmissionResult:
+        pod = allocation.pod
+        try:
+            self._check_memory(pod, gpu)
+            await self._begin(gpu)
+        except MpsUnavailableError:
+            return allocation
+        except (MpsError, MemoryLimitError) as error:
+            return AdmissionRejection(f"pod {pod.key}: {gpu} cannot be shared: {error}", pod)
+        return allocation
 
-        While MPS serves a GPU, no process can use the GPU without MPS.
+    async def before_start(self, gpu: GpuUuid) -> str:
+        """Start MPS on the GPU of a sharing container that starts.
+
+        Return why this is not possible; empty if MPS takes clients.
         """
-        purpose = "be shared" if is_share(devices[0]) else "be used as a whole"
-        for gpu, prepare in self._steps(devices):
-            try:
-                await self._daemons.patiently(partial(prepare, gpu))
-            except MpsError as error:
-                return f"{gpu} cannot {purpose}: {error}"
+        try:
+            await self._daemons.patiently(partial(self._begin, gpu))
+        except MpsError as error:
+            return f"{gpu} cannot be shared: {error}"
         return ""
-
-    def _steps(
-        self, devices: Sequence[GpuUuid]
-    ) -> list[tuple[GpuUuid, Callable[[GpuUuid], Awaitable[None]]]]:
-        """Return what must be done on which GPUs before a container can use its devices."""
-        if is_share(devices[0]):
-            return [(gpu_of(devices[0]), self._begin)]
-        return [(gpu, self._daemons.end) for gpu in sorted(self._daemons.serving() & {*devices})]
 
     def _check_memory(self, pod: PodView, gpu: GpuUuid) -> None:
         """Check the memory again: a user can change the annotation of a pod that is bound."""

@@ -1,7 +1,9 @@
 """Serves shares of GPUs to kubelet, as a second resource beside the GPUs."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
+
+import grpc.aio
 
 from gputopo.api.shares import gpu_of
 from gputopo.topology.model import GpuUuid
@@ -26,7 +28,26 @@ class ShareDevicePlugin(GpuDevicePlugin):
     alone, and cannot know that a GPU excludes its shares.
     """
 
+    before_start: ClassVar = True
     coordinator: SharingCoordinator
+
+    async def PreStartContainer(  # noqa: N802
+        self,
+        request: api.PreStartContainerRequest,
+        context: grpc.aio.ServicerContext[
+            api.PreStartContainerRequest, api.PreStartContainerResponse
+        ],
+    ) -> api.PreStartContainerResponse:
+        """Wait until MPS serves the container's GPU, or fail.
+
+        kubelet then tries to start the container again. Other pods do not wait: kubelet calls this
+        from the worker of the pod, whereas Allocate stops kubelet's main loop, which also restarts
+        the component that runs MPS.
+        """
+        reason = await self.coordinator.before_start(gpu_of(GpuUuid(request.devices_ids[0])))
+        if reason:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
+        return api.PreStartContainerResponse()
 
     def _offered(self) -> tuple[Health, Mapping[GpuUuid, int]]:
         return self._state.offered_shares, {}

@@ -321,7 +321,6 @@ async def test_without_the_component_no_share_starts_and_whole_gpus_are_served(
         with pytest.raises(grpc.aio.AioRpcError, match="cannot be shared: the MPS component"):
             await world.start("share")
         await world.node.run("whole", {"main": [1]})
-        await world.node.kubelet.start_container(("default", "whole"))
         world.mps.broken = False
         await world.node.until(lambda: "sharingFault" not in world.node.observed(0))
         assert world.node.condition("MPSReady")["status"] == "True"
@@ -382,13 +381,8 @@ async def test_gpu_whose_daemon_goes_on_is_shared_without_the_component(
         assert given.envs["CUDA_VISIBLE_DEVICES"] == world.node.uuids[1]
         await world.end("a")
         await world.end("b")
-        await world.node.run("whole", {"main": [1]})
-        async with asyncio.TaskGroup() as tasks:
-            started = tasks.create_task(world.node.kubelet.start_container(("default", "whole")))
-            await world.node.until(lambda: "wholeFault" in world.node.observed(1))
-            assert not started.done()
-            await world.mps.open()
-        assert world.mps.gpus == {}
+        with pytest.raises(AdmissionRejectedError, match="cannot be used as a whole"):
+            await world.node.run("whole", {"main": [1]})
 
 
 async def test_no_pod_is_rejected_under_kills_of_the_component(
@@ -406,9 +400,9 @@ async def test_no_pod_is_rejected_under_kills_of_the_component(
             if chance.random() < 0.4:
                 await (world.mps.end() if is_up else world.mps.open())
                 is_up = not is_up
-            if chance.random() < 0.5:  # otherwise the pod is placed by an outdated status
-                await _until_ready(world, shown=str(is_up))
             name, whole = f"p{number}", chance.random() < 0.3
+            if whole or chance.random() < 0.5:  # otherwise it is placed by an outdated status
+                await _until_ready(world, shown=str(is_up))
             fault = "wholeFault" if whole else "sharingFault"
             used = {each for devices in running.values() for each in devices}
             free = [
@@ -427,15 +421,17 @@ async def test_no_pod_is_rejected_under_kills_of_the_component(
             if not devices:
                 continue
             gpu, share = chance.choice(devices)
-            await (world.node.run(name, {"main": [gpu]}) if whole else world.run(name, gpu, share))
-            kubelet = world.node.kubelet if whole else world.kubelet.shares
-            started = asyncio.create_task(kubelet.start_container(("default", name)))
-            await asyncio.wait({started}, timeout=0.5)
-            if not started.done() and not is_up:
-                kinds.append("waited")
-                await world.mps.open()
-                is_up = True
-            await started
+            if whole:
+                await world.node.run(name, {"main": [gpu]})
+            else:
+                await world.run(name, gpu, share)
+                started = asyncio.create_task(world.start(name))
+                await asyncio.wait({started}, timeout=0.5)
+                if not started.done() and not is_up:
+                    kinds.append("waited")
+                    await world.mps.open()
+                    is_up = True
+                await started
             kinds.append(f"{fault} {is_up}")
             running[name] = {world.node.uuids[gpu] if whole else world.share(gpu, share)}
             while running and chance.random() < 0.5:

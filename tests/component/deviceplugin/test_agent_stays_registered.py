@@ -2,11 +2,9 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from support.agent.world import AgentWorld, agent_world
 from support.api.faults import Fault
 from support.api.store import NODES, PODS
@@ -29,15 +27,6 @@ async def test_a_new_kubelet_gets_the_gpus_again_and_running_pods_keep_theirs(
 
 def sockets(world: AgentWorld) -> list[str]:
     return sorted(path.name for path in world.kubelet.plugin_dir.glob("gputopo.io-gpu*"))
-
-
-async def test_node_without_shares_lets_every_container_start(world: AgentWorld) -> None:
-    async with world.agent():
-        await world.served()
-        await world.run("a", {"main": [0]})
-        plugin: Any = world.kubelet.plugin
-        assert not (await plugin.GetDevicePluginOptions(api.Empty())).pre_start_required
-        await world.kubelet.start_container(("default", "a"))
 
 
 async def test_a_deleted_socket_is_created_again(world: AgentWorld) -> None:

@@ -129,9 +129,9 @@ class Coordinated:
         found = await self.coordinator.prepare(ContainerAllocation(pod, "main", devices))
         return None if isinstance(found, ContainerAllocation) else found.reason
 
-    async def start(self, *devices: GpuUuid) -> str:
-        """Let a container start; return why it cannot."""
-        return await self.coordinator.before_start(devices)
+    async def start(self, gpu: int) -> str:
+        """Let a container with a share of a GPU start; return why it cannot."""
+        return await self.coordinator.before_start(self.gpus[gpu])
 
 
 @asynccontextmanager

@@ -84,7 +84,7 @@ async def test_gpu_whose_daemon_has_ended_is_not_shared(case: Coordinated) -> No
     assert [*case.sharing_faults] == case.gpus
     view = case.users.put(sharing_pod("a", share=case.share(0)))
     assert await case.prepare(view, case.share(0)) is None
-    found = await case.start(case.share(0))
+    found = await case.start(0)
     assert f"{case.gpus[0]} cannot be shared: the MPS component does not respond" in found
     case.mps.serve(case.gpus[0])
 
@@ -116,7 +116,7 @@ async def test_container_of_an_admitted_pod_waits_for_the_component(
     assert await case.prepare(view, case.share(0)) is None  # kubelet's main loop does not wait
     folders = case.coordinator.folders(case.gpus[0])
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(case.start(case.share(0)))
+        waiting = tasks.create_task(case.start(0))
         while len(sent) < 3:  # noqa: ASYNC110 - another task sends the requests
             await asyncio.sleep(0.01)
         await case.check()  # the checks go on meanwhile, so that the outage is published
@@ -135,10 +135,10 @@ async def test_container_starts_when_kubelet_tries_again(
     monkeypatch.setattr(daemons, "_PATIENCE_SECONDS", 0.3)
     sent = count_starts(case, monkeypatch)
     await case.mps.end()
-    assert "does not respond" in await case.start(case.share(0))
+    assert "does not respond" in await case.start(0)
     assert len(sent) > 1
     await case.mps.open()
-    assert await case.start(case.share(0)) == ""
+    assert await case.start(0) == ""
 
 
 async def test_nothing_waits_if_the_gpu_cannot_be_shared(
@@ -148,12 +148,12 @@ async def test_nothing_waits_if_the_gpu_cannot_be_shared(
     case.mps.no_start[case.gpus[0]] = "process 99 uses the GPU"
     view = case.users.put(sharing_pod("a", share=case.share(0)))
     assert "process 99 uses the GPU" in str(await case.prepare(view, case.share(0)))
-    assert "process 99 uses the GPU" in await case.start(case.share(0))
+    assert "process 99 uses the GPU" in await case.start(0)
     assert len(sent) == 2
 
 
 @pytest.mark.parametrize("new_agent", [False, True])
-async def test_container_with_a_whole_gpu_does_not_start_while_its_daemon_goes_on(
+async def test_whole_gpu_is_not_given_while_its_daemon_goes_on(
     case: Coordinated, *, new_agent: bool
 ) -> None:
     case.mps.serve(case.gpus[0])
@@ -162,27 +162,13 @@ async def test_container_with_a_whole_gpu_does_not_start_while_its_daemon_goes_o
     if new_agent:
         case.restart()
     view = case.users.put(pod("whole", node="n1"))
-    assert await case.prepare(view, case.gpus[0]) is None
-    found = await case.start(case.gpus[0])
+    found = str(await case.prepare(view, case.gpus[0]))
     assert f"{case.gpus[0]} cannot be used as a whole: the MPS component does not" in found
     await case.check()
     assert case.whole_faults == {case.gpus[0]: case.state.mps_faults.outage}
     assert await case.prepare(view, case.gpus[1]) is None
-    assert await case.start(case.gpus[1]) == ""
-
-
-async def test_container_with_a_whole_gpu_waits_for_the_component(
-    case: Coordinated, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(daemons, "_PATIENCE_SECONDS", PATIENT)
-    case.mps.serve(case.gpus[0])
-    await case.check()
-    await case.mps.end()
-    async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(case.start(case.gpus[0]))
-        await case.check()
-        await case.mps.open()
-    assert waiting.result() == ""
+    await case.mps.open()
+    assert await case.prepare(view, case.gpus[0]) is None
     assert case.mps.gpus == {}
 
 
@@ -193,8 +179,7 @@ async def test_folder_of_an_interrupted_start_keeps_the_gpu_from_whole_pods(
     case.mps.folder(case.gpus[0]).mkdir(parents=True)
     await case.mps.end()
     view = case.users.put(pod("whole", node="n1"))
-    assert await case.prepare(view, case.gpus[0]) is None
-    assert "cannot be used as a whole" in await case.start(case.gpus[0])
+    assert "cannot be used as a whole" in str(await case.prepare(view, case.gpus[0]))
     await case.mps.open()
     assert await case.prepare(view, case.gpus[0]) is None
     assert not case.mps.folder(case.gpus[0]).exists()
