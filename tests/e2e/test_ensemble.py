@@ -1,6 +1,5 @@
 """Five models with different rates train as an ensemble, while parts of the cluster fail."""
 
-import os
 import time
 
 import pytest
@@ -12,14 +11,12 @@ from localcluster import containers
 from localcluster.cluster import Cluster
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
+from longruns import LONG
 from sandbox import Sandbox
 from showcase.install import Installed
 from showcase.kubectl import Object, wait_for
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif("GPUTOPO_LONG" not in os.environ, reason="takes 6 minutes"),
-]
+pytestmark = [pytest.mark.e2e, LONG]
 
 OPERATOR = "gputopo-operator"
 SECONDS = 120.0

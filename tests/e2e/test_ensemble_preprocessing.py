@@ -1,6 +1,5 @@
 """The example of shared preprocessing runs on a cluster, with another image and fewer items."""
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,12 @@ import yaml
 
 from ensembletest.observe import Observer, phases
 from gputopo.api.names import ENSEMBLE_PREPROCESSOR_LABEL
+from longruns import LONG
 from sandbox import Sandbox
 from showcase.install import Installed
 from showcase.kubectl import Object, wait_for
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif("GPUTOPO_LONG" not in os.environ, reason="takes 2 minutes of CPU time"),
-]
+pytestmark = [pytest.mark.e2e, LONG]
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ensemble-preprocessing"
 ITEMS = 2000

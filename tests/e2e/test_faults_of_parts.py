@@ -5,6 +5,7 @@ import pytest
 from faulttest import api_loss, checkpoint, list_flood, nvml_hang, other_plugin, patched_pod, quota
 from faulttest import stale_watch as stale
 from faulttest.scenario import Options
+from longruns import LONG
 from scenarios import CarryOut
 
 pytestmark = pytest.mark.e2e
@@ -22,6 +23,7 @@ def test_an_agent_without_the_api_server_offers_no_free_gpus(carry_out: CarryOut
     assert outcome.seen["pods that ran before and still run"] == 6
 
 
+@LONG
 def test_no_pod_fails_or_preempts_others_while_the_extender_is_late(carry_out: CarryOut) -> None:
     outcome = carry_out(stale.carry_out, Options(rounds=8))
     assert outcome.findings == {}

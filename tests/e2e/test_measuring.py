@@ -20,6 +20,7 @@ from learntest import laws, manifests, profiles
 from learntest.manifests import Run
 from localcluster import containers
 from localcluster.settings import current_paths
+from longruns import LONG
 from showcase.install import Installed
 from showcase.kubectl import KubectlError, Object, wait_for
 from soaktest.client import Client
@@ -147,6 +148,7 @@ def test_the_rate_of_a_running_job_is_in_its_status_and_in_kubectl_get(learning:
     assert any("±" in value for value in column(table, "STEPS/S"))
 
 
+@LONG
 def test_a_killed_agent_continues_the_measurements_of_its_node(
     learning: Learning, dgx1: str
 ) -> None:

@@ -8,6 +8,7 @@ import workloads
 from faults import LocalNodes
 from gputopo.api.waiting import PostponedAnnotation, parse_postponed
 from gputopo.runtime.times import unix_seconds
+from longruns import LONG
 from sandbox import Sandbox
 from showcase.kubectl import Object, wait_for
 
@@ -106,6 +107,7 @@ def test_job_gets_whole_quad_soon_after_the_pods_on_it_end(sandbox: Sandbox, dgx
     sandbox.assert_sources_agree()
 
 
+@LONG
 def test_kills_of_extender_and_kube_scheduler_do_not_move_the_end_of_a_wait(
     sandbox: Sandbox, dgx1: str, local_nodes: LocalNodes
 ) -> None:

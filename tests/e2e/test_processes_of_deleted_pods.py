@@ -4,6 +4,7 @@ import pytest
 
 from faulttest import delete_node, force_delete
 from faulttest.scenario import Options, Outcome
+from longruns import LONG
 from scenarios import CarryOut
 
 pytestmark = pytest.mark.e2e
@@ -29,6 +30,7 @@ def test_a_pod_waits_for_the_processes_of_a_pod_that_was_deleted_by_force(
     assert lingered > 5
 
 
+@LONG
 def test_a_pod_waits_for_the_processes_of_a_pod_whose_node_was_deleted(
     carry_out: CarryOut,
 ) -> None:

@@ -1,7 +1,6 @@
 """Pods share a GPU by MPS, in all sources alike, and beside pods with whole GPUs."""
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -17,6 +16,7 @@ from gputopo.api.shares import gpu_of, share_id, share_resource
 from learning import LEARN_SECONDS, Learning, learning_in
 from learntest import laws
 from learntest.manifests import Run
+from longruns import LONG
 from sandbox import Sandbox
 from sharetest.pods import CLIENT
 from showcase.install import Installed
@@ -172,7 +172,7 @@ def sharing_facts(learning: Learning, profile: str) -> Sequence[SharingFact]:
     return facts.sharing if facts else ()
 
 
-@pytest.mark.skipif("GPUTOPO_LONG" not in os.environ, reason="takes 6 minutes")
+@LONG
 def test_sharing_that_does_not_pay_is_ended_learnt_and_not_tried_again(
     learning: Learning, pcie: str
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from localcluster.cluster import Cluster
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
+from longruns import LONG
 from showcase.install import Installed
 from soaktest import report
 from soaktest.run import Options, carry_out
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.e2e
 SEED = 7
 
 
+@LONG
 def test_three_minutes_of_kills_leave_no_placement_false(
     installed: Installed, tmp_path: Path
 ) -> None:
