@@ -33,7 +33,7 @@ class Observer:
 
     def look(self) -> Object:
         """Return the status, and check the pods."""
-        selector = f"{ENSEMBLE_LABEL}={self.name}"
+        selector = f"{ENSEMBLE_LABEL}={self.name},{JOB_LABEL}"  # without preprocessors
         pods = self.kubectl.list("pods", self.namespace, selector=selector)
         bound = [
             pod
