@@ -22,7 +22,7 @@ from gputopo.api.tuning import (
 )
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologyStatus
 from gputopo.runtime.messages import first_error
-from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.document import Document, ObjectKey, controller_of
 from gputopo_kube.measurements import parse_measured
 from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import PodObject, parse_pod_object
@@ -59,11 +59,10 @@ def parse_child_job(raw: Document) -> ChildJob:
     """Parse a batch/v1 Job: an existing Job, or a new Job that the operator will create."""
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status", {})
     pod_annotations = spec["template"].get("metadata", {}).get("annotations", {})
-    owners = metadata.get("ownerReferences", [])
     return ChildJob(
         uid=metadata.get("uid", ""),
         resource_version=metadata.get("resourceVersion", ""),
-        owner_uid=next((str(owner["uid"]) for owner in owners if owner.get("controller")), ""),
+        owner_uid=str(controller_of(raw).get("uid", "")),
         deleting="deletionTimestamp" in metadata,
         suspended=spec.get("suspend", False),
         backoff_limit=spec["backoffLimit"],
@@ -74,12 +73,6 @@ def parse_child_job(raw: Document) -> ChildJob:
         result=_job_result(status.get("conditions", [])),
         links=LinksResult.parse(metadata.get("annotations", {}).get(LINK_RESULT_ANNOTATION)),
     )
-
-
-def controller_of(raw: Document) -> Document:
-    """Return the owner reference of the controller of an object; empty if it has none."""
-    owners = raw["metadata"].get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), {})
 
 
 def parse_link_run(raw: Document) -> LinkRun:

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from gputopo.api.names import ENSEMBLE_PREPROCESSOR_LABEL
-from gputopo_kube.document import Document
+from gputopo_kube.document import Document, controller_of
 from gputopo_operator.ensembles import PreprocessorJob, PreprocessorService
-from gputopo_operator.parse import controller_of
 
 
 def parse_preprocessors(

@@ -31,3 +31,9 @@ def identity(document: Document) -> Document:
     """Return UID and resource version: with them, a patch fails if the object has changed."""
     metadata = document["metadata"]
     return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+
+
+def controller_of(raw: Document) -> Document:
+    """Return the owner reference of the controller of an object; empty if it has none."""
+    owners = raw["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), {})

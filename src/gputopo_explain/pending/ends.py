@@ -1,13 +1,13 @@
 """Finds out when a pod ends: by deadlines, or by the duration that a user has stated."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 from gputopo.api.names import JOB_LABEL
 from gputopo_explain.objects import ClusterObjects, LiveKind
 from gputopo_explain.pending.model import EndKind, PodEnd
-from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.document import Document, ObjectKey, controller_of
 
 
 class PodEnds:
@@ -29,7 +29,7 @@ class PodEnds:
         yield from self._end(EndKind.DELETION, metadata.get("deletionTimestamp"), 0, "deletion")
         seconds = spec.get("activeDeadlineSeconds")
         yield from self._end(EndKind.DEADLINE, started, seconds, "spec.activeDeadlineSeconds")
-        job = self._jobs.get(controller(pod).get("uid")) or {}
+        job = self._jobs.get(controller_of(pod).get("uid")) or {}
         of_job = (job.get("spec") or {}).get("activeDeadlineSeconds")
         begun = (job.get("status") or {}).get("startTime") or started
         yield from self._end(EndKind.DEADLINE, begun, of_job, "activeDeadlineSeconds of the Job")
@@ -56,17 +56,11 @@ class PodEnds:
             return
 
 
-def controller(pod: Document) -> Mapping[str, Any]:
-    """Return the owner reference of the controller of a pod; empty without a controller."""
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), {})
-
-
 def gpu_job_of(pod: Document) -> ObjectKey:
     """Return the key of the pod's GPUJob; its name is empty for other pods."""
     metadata = pod["metadata"]
     name = (metadata.get("labels") or {}).get(JOB_LABEL) or ""
-    owner = controller(pod)
+    owner = controller_of(pod)
     # Any user can set the label on a pod, so the owner must be the Job of this name too.
     if (owner.get("kind"), owner.get("name")) != ("Job", name):
         name = ""
@@ -77,5 +71,5 @@ def owner_text(pod: Document) -> str | None:
     """Return kind and name of the pod's GPUJob or controller; None without one."""
     if name := gpu_job_of(pod).name:
         return f"GPUJob {name}"
-    owner = controller(pod)
+    owner = controller_of(pod)
     return f"{owner.get('kind')} {owner.get('name')}" if owner else None
