@@ -1,6 +1,7 @@
 """Five models with different rates train as an ensemble, while parts of the cluster fail."""
 
 import time
+from functools import partial
 
 import pytest
 
@@ -24,8 +25,7 @@ MOST_GPUS = 16
 MODELS = members.five(SECONDS)
 
 
-def true_rate(name: str, gpus: int) -> float:
-    return next(each for each in MODELS if each.name == name).rate(gpus)
+true_rate = partial(members.true_rate, MODELS)
 
 
 def measured(status: Object) -> bool:

@@ -62,6 +62,11 @@ def five(seconds: float) -> tuple[TrueMember, ...]:
     )
 
 
+def true_rate(members: Sequence[TrueMember], name: str, gpus: int) -> float:
+    """Return the true images per second of the member with a name."""
+    return next(each for each in members if each.name == name).rate(gpus)
+
+
 def manifest(name: str, members: Sequence[TrueMember], image: str, **spec: object) -> Object:
     """Return the GPUEnsemble; ``spec`` are further fields of its spec."""
     return {

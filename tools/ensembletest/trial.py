@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
-from ensembletest.members import TrueMember, gpu_job, manifest
+from ensembletest.members import TrueMember, gpu_job, manifest, true_rate
 from ensembletest.observe import Observer, gpus_of_pod, rates_table
 from ensembletest.ways import Outcome, Run, Way, gpus_each, run_of
 from showcase.install import Installed
@@ -48,6 +49,7 @@ class Trial:
         spec = {"maxGPUs": self.most_gpus, "itemsPerEpoch": 1}
         self._create(manifest(_NAME, self.members, image, **spec), namespace)
         search = Observer(self.installed.kubectl, namespace, _NAME)
+        truth = partial(true_rate, self.members)
         reasons: list[str] = []
 
         def is_done(status: Object) -> bool:
@@ -55,11 +57,11 @@ class Trial:
             if plan.get("reason") not in {None, *reasons[-1:]}:
                 reasons.append(plan["reason"])
                 self.say(f"plan: {plan['reason']}")
-                self.say("\n".join(rates_table(status, self._truth)))
+                self.say("\n".join(rates_table(status, truth)))
             return status.get("phase") in {"Succeeded", "Failed"}
 
         status = search.wait("the ensemble has ended", is_done, self.seconds)
-        self.say("\n".join(rates_table(status, self._truth)))
+        self.say("\n".join(rates_table(status, truth)))
         if status["phase"] != "Succeeded" or search.twice or search.most_gpus > self.most_gpus:
             raise TimeoutError(
                 f"ensemble: {status['phase']}, twice: {search.twice}, GPUs: {search.most_gpus}"
@@ -90,6 +92,3 @@ class Trial:
         pods = self.installed.kubectl.list("pods", namespace)
         runs = [run_of(pod, began, gpus_of_pod(pod)) for pod in pods]
         return sorted(runs, key=lambda run: (run.start, run.member))
-
-    def _truth(self, name: str, gpus: int) -> float:
-        return next(each for each in self.members if each.name == name).rate(gpus)
