@@ -394,9 +394,12 @@ async def test_no_pod_is_rejected_under_kills_of_the_component(
     running: dict[str, set[str]] = {}
     kinds: list[str] = []
     is_up = True
+    wanted = {"waited", "sharingFault True", "sharingFault False", "wholeFault True"}
     async with sharing_world(short_directory, library_dir) as world, world.node.agent():
         await world.served()
-        for number in range(30):
+        for number in range(200):  # which kinds occur depends on the speed of the machine too
+            if number >= 30 and wanted <= {*kinds}:
+                break
             if chance.random() < 0.4:
                 await (world.mps.end() if is_up else world.mps.open())
                 is_up = not is_up
@@ -438,7 +441,7 @@ async def test_no_pod_is_rejected_under_kills_of_the_component(
                 ended = chance.choice(sorted(running))
                 del running[ended]
                 await world.end(ended)
-    assert {*kinds} >= {"waited", "sharingFault True", "sharingFault False", "wholeFault True"}
+    assert {*kinds} >= wanted
 
 
 async def _until_ready(world: SharingWorld, *, shown: str) -> None:

@@ -9,7 +9,7 @@ from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 from support.builders.objects import pod, topology_object
-from support.extender.service import BINDING_SILENT_BEFORE, IMPATIENT, Start, until
+from support.extender.service import BINDING_SILENT_BEFORE, Start, until
 
 NODES = ["n1", "n2"]
 PODS_UNAVAILABLE = Fault("GET", "/pods/", 503, "overloaded", times=None)
@@ -70,7 +70,7 @@ async def test_binding_of_a_pod_that_is_deleted_meanwhile_fails(
 ) -> None:
     for name in ("a", "b"):
         api.put(PODS, pod(name, 8))
-    async with start(**IMPATIENT) as extender:
+    async with start(api_timeout_seconds=2) as extender:
         scheduler = extender.scheduler()
         api.faults.append(POD_NOT_FOUND)
         error = await scheduler.bind(pod("a", 8), "n1")

@@ -96,6 +96,12 @@ def test_node_that_pods_in_flight_have_filled_is_not_chosen() -> None:
     )
 
 
+def test_node_without_a_topology_is_not_chosen_for_its_pods_in_flight() -> None:
+    keys = [whole(), None]
+    nodes = evaluation(["a", "b"], keys, evaluate_states(keys, request_of(1)))
+    assert best_nodes(nodes, 1, {"b": 4}, sensitive=True) == ["a"]
+
+
 def test_worse_node_is_best_if_the_better_ones_are_filled_or_left_out() -> None:
     states = {"linked": whole(), "plain": whole("pcie-8gpu")}
     known = evaluate_states(states.values(), request_of(3))
