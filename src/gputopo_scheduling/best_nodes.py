@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import compress
 
@@ -34,12 +34,12 @@ def best_nodes(
         without: nodes to leave out.
         shares: whether the pod requests a share. Pods in flight may use shares of the same GPU.
     """
-    key_of = found.key_of if in_flight or without else {}
+    key_of = found.keys_of(in_flight.keys() | without)
     counted = {node: gpus for node, gpus in in_flight.items() if node in key_of}
     out = {node for node in without if node in key_of}
     if not shares:
         out |= {node for node, gpus in counted.items() if gpus > _spare(key_of[node], size)}
-    in_use = _best_keys(found, size, out, sensitive=sensitive)
+    in_use = _best_keys(found, size, [key_of[node] for node in out], sensitive=sensitive)
     fuller = {
         node: _part_in_use(key_of[node], size + gpus)
         for node, gpus in counted.items()
@@ -54,14 +54,16 @@ def best_nodes(
 
 
 def _best_keys(
-    found: Evaluation, size: int, out: AbstractSet[str], *, sensitive: bool
+    found: Evaluation, size: int, out: Iterable[Hashable], *, sensitive: bool
 ) -> dict[Hashable, float]:
-    """Return the used fraction of GPUs of each key with the best rank that has a node left."""
-    left = Counter(found.nodes_of_key)
-    left.subtract(found.key_of[node] for node in out)
-    ranks = {
-        key: rank for key, rank in found.ranks_by_key(sensitive=sensitive).items() if left[key]
-    }
+    """Return the used fraction of GPUs of each key with the best rank that has a node left.
+
+    ``out`` has the key of each node that is left out.
+    """
+    ranks = found.ranks_by_key(sensitive=sensitive)
+    counts = Counter(out).items()
+    if gone := {key for key, count in counts if count == found.nodes_of_key[key]}:
+        ranks = {key: rank for key, rank in ranks.items() if key not in gone}
     top = min(ranks.values(), default=0)
     return {key: _part_in_use(key, size) for key, rank in ranks.items() if rank == top}
 

@@ -50,17 +50,18 @@ def compare(
     Args:
         found: the evaluation of all nodes.
         offered: the nodes that filter returns.
-        ranks: rank of each node that fits, if gputopo sizes the pod
-            (:func:`gputopo_scheduling.cpu_shares.ranks_by_share`).
+        ranks: rank of each node that fits, or of the best only, if gputopo sizes the pod
+            (:mod:`gputopo_scheduling.cpu_shares`).
         sensitive: whether the pod is bandwidth-sensitive; used if there are no ranks.
     """
     if ranks:
         by_node = ranks
         sizes = Counter(by_node.values())
+        if others := found.count_fitting() - len(ranks):
+            sizes[max(sizes) + 1] = others
     else:
         by_key = found.ranks_by_key(sensitive=sensitive)
-        key_of = dict(zip(found.nodes, found.keys, strict=True))
-        by_node = {node: by_key[key_of[node]] for node in offered}
+        by_node = {node: by_key[key] for node, key in found.keys_of({*offered}).items()}
         sizes = Counter()
         for key, rank in by_key.items():
             sizes[rank] += found.nodes_of_key[key]

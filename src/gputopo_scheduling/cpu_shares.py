@@ -17,20 +17,19 @@ from gputopo_scheduling.evaluation import Evaluation, evaluation
 CpuShares = Mapping[str, int]
 """Share of one pod by node, in thousandths of a CPU. Nodes with an unknown share are missing."""
 
+CapacityOf = Callable[[str], SizedCapacity | None]
+"""Returns a node's capacity for sized pods; None if its agent reports none."""
+
 
 def cpu_shares(
     pod: PodView,
     gpus: int,
     nodes: Iterable[str],
-    capacity_of: Callable[[str], SizedCapacity | None],
+    capacity_of: CapacityOf,
 ) -> CpuShares:
     """Return the share of the pod on each node; empty for a pod that gputopo does not size.
 
-    Args:
-        pod: the pod.
-        gpus: number of GPUs that it requests.
-        nodes: nodes to compare.
-        capacity_of: returns a node's capacity for sized pods; None if its agent reports none.
+    ``gpus`` is the number of GPUs that the pod requests.
     """
     request = _request(pod)
     if request.mode is ResourcesMode.FIXED:
@@ -76,6 +75,23 @@ def preferred(found: Evaluation, ranks: Mapping[str, int]) -> Evaluation:
     best = [ranks.get(node) == 0 for node in found.nodes]
     nodes, keys = [*compress(found.nodes, best)], [*compress(found.keys, best)]
     return evaluation(nodes, keys, found.results)
+
+
+def best_by_share(
+    found: Evaluation, pod: PodView, gpus: int, capacity_of: CapacityOf, *, sensitive: bool
+) -> tuple[Evaluation, dict[str, int]]:
+    """Return the nodes among which to choose one for a pod, and the ranks of the best nodes.
+
+    For a sized pod these are the nodes with the best placement of the GPUs on which its share is
+    not clearly smaller than on others. For other pods they are all nodes, and there are no ranks.
+    Thousands of nodes cost little, because shares are computed for the best nodes only.
+    """
+    if _request(pod).mode is ResourcesMode.FIXED:
+        return found, {}
+    best = found.best(sensitive=sensitive)
+    shares = cpu_shares(pod, gpus, best.nodes, capacity_of)
+    ranks = ranks_by_share(best, shares, sensitive=sensitive)
+    return (preferred(best, ranks) if ranks else found), ranks
 
 
 def _request(pod: PodView) -> TuningRequest:

@@ -46,6 +46,8 @@ AnyNodeState = NodeState | SurroundedState | UnreadableTopology | None
 class MisfitKind(StrEnum):
     """Why a node does not fit; the values are labels of a metric."""
 
+    __hash__ = str.__hash__  # the hash of an Enum takes longer, and thousands are needed per pod
+
     BUSY = "busy"
     DELETED_PODS = "deleted_pods"
     UNOBSERVED = "unobserved"
@@ -122,13 +124,28 @@ class Evaluation:
 
     def has_fit(self) -> bool:
         """Return whether any node fits the pod."""
-        return any(isinstance(result, Candidate) for result in self.results.values())
+        return bool(self._candidates)
+
+    def count_fitting(self) -> int:
+        """Return how many nodes fit the pod."""
+        return sum(map(self.nodes_of_key.__getitem__, self._candidates))
+
+    def keys_of(self, nodes: AbstractSet[str]) -> dict[str, Hashable]:
+        """Return the key of each of these nodes that was evaluated."""
+        return dict(compress(self._pairs(), map(nodes.__contains__, self.nodes))) if nodes else {}
 
     def scores(self, *, sensitive: bool) -> dict[str, int]:
         """Return a score of 0 to 10 for each node. A node that does not fit has 0."""
         ranks = self.ranks_by_key(sensitive=sensitive)
         by_key = {key: score_of(ranks[key]) if key in ranks else 0 for key in self.results}
         return dict(zip(self.nodes, map(by_key.__getitem__, self.keys), strict=True))
+
+    def best(self, *, sensitive: bool) -> "Evaluation":
+        """Return the evaluation of the nodes of rank 0 only."""
+        ranks = self.ranks_by_key(sensitive=sensitive)
+        top = {key: self.results[key] for key, rank in ranks.items() if rank == 0}
+        best = [key in top for key in self.keys]
+        return Evaluation([*compress(self.nodes, best)], [*compress(self.keys, best)], top)
 
     def ranks_by_key(self, *, sensitive: bool) -> Mapping[Hashable, int]:
         """Return the rank of each key whose nodes fit; the best have rank 0."""
@@ -156,18 +173,15 @@ class Evaluation:
             for key, result in self.results.items()
             if isinstance(result, Misfit) and result.kind in kinds
         }
-        found = self._pairs() if reasons else ()
-        return {node: reasons[key] for node, key in found if key in reasons}
+        if not reasons:
+            return {}
+        found = compress(self._pairs(), map(reasons.__contains__, self.keys))
+        return {node: reasons[key] for node, key in found}
 
     @cached_property
     def nodes_of_key(self) -> Mapping[Hashable, int]:
         """Number of nodes by key."""
         return Counter(self.keys)
-
-    @cached_property
-    def key_of(self) -> Mapping[str, Hashable]:
-        """Key by node."""
-        return dict(self._pairs())
 
     @cached_property
     def misfit_counts(self) -> Mapping[MisfitKind, int]:

@@ -21,7 +21,7 @@ from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.best_nodes import best_nodes
-from gputopo_scheduling.cpu_shares import cpu_shares, preferred, ranks_by_share
+from gputopo_scheduling.cpu_shares import best_by_share
 from gputopo_scheduling.evaluation import Evaluation, evaluation
 
 _ALL_GPUS: Final = GpuMask(-1)
@@ -145,9 +145,11 @@ class Planner:
         if not isinstance(request, PlacementRequest) or request.surroundings is not None:
             return None
         found = await self._evaluate(view, request, self._queue.permitted(pod), planned)
-        shares = cpu_shares(view, request.size, found.nodes, self._ledger.sized_capacity)
-        ranks = ranks_by_share(found, shares, sensitive=request.sensitive)
-        node = self._first(pod, preferred(found, ranks), request, planned)
+        best, _ = best_by_share(
+            *(found, view, request.size, self._ledger.sized_capacity),
+            sensitive=request.sensitive,
+        )
+        node = self._first(pod, best, request, planned)
         if node is not None:
             planned.amounts[node].update(pod.amounts)
             planned.take(node, found)
@@ -191,6 +193,6 @@ class _Planned:
 
     def take(self, node: str, found: Evaluation) -> None:
         """Count the GPUs of a pod on a node. If the pod does not fit there, the node is full."""
-        fit = found.results[found.key_of[node]]
+        fit = found.results[found.keys_of({node})[node]]
         mask = mask_of(fit.match.gpus) if isinstance(fit, Candidate) else _ALL_GPUS
         self.gpus[node] = GpuMask(self.gpus.get(node, 0) | mask)

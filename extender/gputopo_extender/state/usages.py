@@ -41,6 +41,7 @@ class UsageCache:
         self._usages: dict[str, NodeUsage | UnreadableTopology] = {}
         self._states: dict[str, NodeState | UnreadableTopology] = {}
         self.restrictions = PodRestrictions(self.share)
+        self._with_numa: set[str] = set()
         self._shared: WeakValueDictionary[Hashable, NodeState] = WeakValueDictionary()
         self.usages: Mapping[str, NodeUsage | UnreadableTopology] = self._usages
         self.states: Mapping[str, NodeState | UnreadableTopology] = self._states
@@ -81,12 +82,14 @@ class UsageCache:
         if taken:
             pairs = zip(nodes, states, strict=True)
             states = [self._less(state, taken[it]) if it in taken else state for it, state in pairs]
+        if not self._with_numa:
+            return states
         limits: dict[NodeState | UnreadableTopology | None, NodeState] = {
             state: _limit(state, pod.aligned)
             for state in {*states}
             if isinstance(state, NodeState) and state.numa is not None
         }
-        return [limits.get(state, state) for state in states] if limits else states
+        return [limits.get(state, state) for state in states]
 
     def _less(
         self, state: NodeState | UnreadableTopology | None, taken: GpuMask
@@ -98,6 +101,10 @@ class UsageCache:
 
     def _update(self, name: str, usage: DerivedUsage) -> None:
         self.restrictions.update(name, usage if isinstance(usage, NodeUsage) else None)
+        if isinstance(usage, NodeUsage) and usage.numa is not None:
+            self._with_numa.add(name)
+        else:
+            self._with_numa.discard(name)
         if usage is None:
             self._usages.pop(name, None)
             self._states.pop(name, None)

@@ -32,7 +32,7 @@ from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.comparison import compare
-from gputopo_scheduling.cpu_shares import cpu_shares, preferred, ranks_by_share, scores
+from gputopo_scheduling.cpu_shares import best_by_share, cpu_shares, ranks_by_share, scores
 from gputopo_scheduling.evaluation import Evaluation, Misfit, bound_to, evaluation, rejected
 
 _log = logging.getLogger(__name__)
@@ -216,16 +216,19 @@ class Verbs:
 
         If a Binding is in flight, bind keeps the comparison of the earlier filter.
         """
-        fitting = found.fitting()
-        if isinstance(request, Misfit) or not fitting:
-            return fitting
-        ranks = self._ranks_by_share(pod, request, found, fitting)
-        few = self._offer_one_above == 0 or len(fitting) <= self._offer_one_above
+        if isinstance(request, Misfit) or not found.has_fit():
+            return found.fitting()
+        few = self._offer_one_above == 0 or found.count_fitting() <= self._offer_one_above
         # A pod that prefers some nodes, for example by affinity, gets all nodes that fit.
         if few or pod.prefers_nodes:
-            offered = fitting
+            offered = found.fitting()
+            ranks = self._ranks_by_share(pod, request, found, offered)
         else:
-            offered = [self.in_flight.choose(pod, request, preferred(found, ranks))]
+            best, ranks = best_by_share(
+                *(found, pod, request.size, self._ledger.sized_capacity),
+                sensitive=request.sensitive,
+            )
+            offered = [self.in_flight.choose(pod, request, best)]
         if self._ledger.reservations.get(pod.uid) is None:
             compared = compare(found, offered, ranks, sensitive=request.sensitive)
             self._binder.comparisons.put(pod.uid, compared)

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from gputopo.placement.model import Match
@@ -55,26 +56,22 @@ def score_of(rank: int) -> int:
 
 
 def _keys(candidates: Mapping[Key, Candidate], *, sensitive: bool) -> dict[Key, tuple[int, ...]]:
-    models = {candidate.match.model for candidate in candidates.values()}
-    one_model = len(models) == 1
-    return {
-        key: rank_key(candidate, sensitive=sensitive, one_model=one_model)
-        for key, candidate in candidates.items()
-    }
+    """Return the sort key of each candidate; higher is better.
 
-
-def rank_key(candidate: Candidate, *, sensitive: bool, one_model: bool) -> tuple[int, ...]:
-    """Return the sort key of a node; higher is better.
-
-    Args:
-        candidate: the node.
-        sensitive: whether the job is bandwidth-sensitive.
-        one_model: whether one bandwidth model computed the values of all compared nodes. If not,
-            the key uses ``common_mb_per_s``, which can be compared between all nodes.
+    If one bandwidth model computed the values of all candidates, they are compared by these values,
+    and otherwise by ``common_mb_per_s``.
     """
-    match = candidate.match
-    bandwidth = match.effective_mb_per_s if one_model else match.common_mb_per_s
-    utility = () if match.utility is None else (match.utility.value,)
-    if not sensitive or bandwidth is None:
-        return (*utility, -candidate.lost_mb_per_s, -match.preserved_mb_per_s)
-    return (*utility, bandwidth, -candidate.lost_mb_per_s)
+    models = {each.match.model for each in candidates.values()}
+    keys: dict[Key, tuple[int, ...]]
+    if not sensitive or None in models:  # one GPU has no bandwidth
+        keys = {
+            key: (-each.lost_mb_per_s, -each.match.preserved_mb_per_s)
+            for key, each in candidates.items()
+        }
+    else:
+        bandwidth = attrgetter("effective_mb_per_s" if len(models) == 1 else "common_mb_per_s")
+        keys = {
+            key: (bandwidth(each.match), -each.lost_mb_per_s) for key, each in candidates.items()
+        }
+    utilities = {key: it for key, each in candidates.items() if (it := each.match.utility)}
+    return keys | {key: (each.value, *keys[key]) for key, each in utilities.items()}

@@ -4,7 +4,7 @@ from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.patterns.model import ring
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.place import place
-from gputopo.placement.score import Candidate, rank_key, score_nodes
+from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology
 from gputopo_topologies.catalogue import named
 from support.builders.topologies import gpus
@@ -112,10 +112,3 @@ def test_a_node_with_nvswitch_beats_a_v100_server_for_a_sensitive_ring() -> None
     }
     assert {it.match.model for it in nodes.values()} == {"eq2", "physical"}
     assert score_nodes(nodes, sensitive=True) == {"a100": 10, "dgx1": 9}
-
-
-def test_a_single_candidate_has_a_sort_key() -> None:
-    fast = candidate(effective=50, common=40, lost=7, left=3)
-    assert rank_key(fast, sensitive=True, one_model=True) == (50, -7)
-    assert rank_key(fast, sensitive=True, one_model=False) == (40, -7)
-    assert rank_key(fast, sensitive=False, one_model=True) == (-7, -3)
