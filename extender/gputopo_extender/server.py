@@ -128,6 +128,7 @@ async def running(
     background = [] if handover is None else [handover.run()]
     if feed is not None:
         verbs.blocks_preemption = nominations.blocks_preemption
+        verbs.in_flight.nominated = nominations.gpus_by_node
         parts = PlanningParts(ledger, cache, requests, verbs.in_flight, binder.comparisons)
         nominator = Nominator(
             *(feed.queue, nominations, Planner(parts, feed.queue, nominations), pod_api),

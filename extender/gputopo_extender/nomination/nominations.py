@@ -5,6 +5,7 @@ decisions follow from the pods that the watch shows, so a new leader continues w
 of the former one: it adopts them, or withdraws them if they are not usable.
 """
 
+from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -81,6 +82,14 @@ class Nominations:
     def open(self) -> Mapping[str, Nomination]:
         """Return the open nominations by UID of the pod."""
         return self._open
+
+    def gpus_by_node(self, without: str) -> Counter[str]:
+        """Return the number of GPUs of pods with open nominations; skip the pod ``without``."""
+        gpus = Counter[str]()
+        for uid, nomination in self._open.items():
+            if uid != without and (view := nomination.pod.view):
+                gpus[nomination.node] += view.most_gpus
+        return gpus
 
     def clear(self) -> None:
         """Forget everything: another extender leads."""

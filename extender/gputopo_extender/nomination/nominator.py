@@ -4,6 +4,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from gputopo.runtime.log import fields
@@ -16,11 +18,11 @@ from gputopo_extender.verbs.evaluation_cache import TablesNotReadyError
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError, RejectedError
 from gputopo_kube.reflector import Reflector
 
-MOST_OPEN: Final = 100
-"""Open nominations at one time: a second of kube-scheduler's work, and few to withdraw."""
+MOST_OPEN: Final = 300
+"""Open nominations at one time: some seconds of kube-scheduler's work, and few to withdraw."""
 
 _ROUND_SECONDS: Final = 0.1
-_AT_ONCE: Final = 8
+_AT_ONCE: Final = 16
 """Writes at one time. A slow API server then delays few of them until their time limit."""
 
 _PAUSE_SECONDS: Final = 10.0
@@ -83,17 +85,19 @@ class Nominator:
             self._retry(uid)
         if now < self._paused_until:
             return
+        await asyncio.gather(*(self._withdraw(pod) for pod in withdrawn))
         begun = await self._planned(now)
-        await asyncio.gather(
-            *(self._withdraw(pod) for pod in withdrawn),
-            *(self._nominate(pod, node) for pod, node in begun),
-        )
+        for first in range(0, len(begun), _AT_ONCE):
+            first_ones = self._first_ones()
+            some = begun[first : first + _AT_ONCE]
+            await asyncio.gather(*(self._nominate(pod, node, first_ones) for pod, node in some))
 
     async def _planned(self, now: float) -> list[tuple[QueuePod, str]]:
         """Begin new nominations; return their pods and nodes."""
         begun: list[tuple[QueuePod, str]] = []
         most = MOST_OPEN - len(self._nominations.open())
-        if self._nominations.are_paused() or most <= 0:
+        # A plan counts all open nominations again, so it must be worth it.
+        if self._nominations.are_paused() or most < MOST_OPEN // 2:
             return begun
         untried = sum(not pod.tried for pod in self._queue.waiting())
         if untried <= self._conditions.above:
@@ -109,9 +113,14 @@ class Nominator:
             _log.debug("not nominated %s", fields(reason=error))
         return begun
 
-    async def _nominate(self, pod: QueuePod, node: str) -> None:
+    def _first_ones(self) -> set[str]:
+        """Return the UIDs of the pods that kube-scheduler may try before it reads a nomination."""
+        untried = (pod.uid for pod in self._queue.waiting() if not pod.tried)
+        return {*islice(untried, self._conditions.above)}
+
+    async def _nominate(self, pod: QueuePod, node: str, first_ones: AbstractSet[str]) -> None:
         async with self._at_once:
-            if self._planner.is_being_tried(pod):
+            if pod.uid in first_ones or self._planner.is_being_tried(pod):
                 self._nominations.not_written(pod.uid)
                 return
             try:

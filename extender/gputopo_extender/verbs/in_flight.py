@@ -8,7 +8,7 @@ another empty node.
 
 import random
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender.state.ledger import Ledger
@@ -18,11 +18,17 @@ from gputopo_scheduling.evaluation import Evaluation
 
 
 class InFlightPods:
-    """Counts GPUs of pods between filter and bind, for the choice among nodes of equal score."""
+    """Counts GPUs of pods between filter and bind, for the choice among nodes of equal score.
+
+    Attributes:
+        nominated: returns the number of GPUs by node that nominated pods other than this one, by
+            UID, will use.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         """A pod is in flight until ``ledger`` shows it as reserved, bound, ended or deleted."""
         self._ledger = ledger
+        self.nominated: Callable[[str], Counter[str]] = lambda _: Counter()
         self._pods: dict[str, tuple[str, int]] = {}
 
     def choose(self, pod: PodView, request: PlacementRequest, found: Evaluation) -> str:
@@ -30,7 +36,7 @@ class InFlightPods:
         best = best_nodes(
             found,
             request.size,
-            self.gpus_by_node(),
+            self.gpus_by_node() + self.nominated(pod.uid),
             sensitive=request.sensitive,
             shares=pod.shares,
         ) or best_nodes(found, request.size, {}, sensitive=request.sensitive)

@@ -259,3 +259,23 @@ async def test_pod_that_kube_scheduler_tries_at_this_moment_is_left_alone(
         put_leader(backlog, "own_1")
         await has(backlog, "p0", "p2", "p3")
         assert await extender.metric('gputopo_nominations_total{result="not_written"}') == 1
+
+
+async def test_pod_that_kube_scheduler_may_try_before_the_write_is_left_alone(
+    backlog: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nominator, "_AT_ONCE", 1)
+    put_leader(backlog, "other_1")
+    async with start(**ABOVE, **LED) as extender:
+
+        async def end_the_first() -> None:
+            for number in range(2):
+                backlog.delete(PODS, f"first{number}")
+            await asyncio.sleep(0.2)  # until the watch has shown it
+
+        backlog.hooks.append(Hook("PATCH", "/p0/status", end_the_first))
+        put_leader(backlog, "own_1")
+        await has(backlog, "p0", "p2", "p3")
+        assert await extender.metric('gputopo_nominations_total{result="not_written"}') == 1
+        await rounds()
+        assert "p1" not in nominated(backlog), "it is among the first two now"

@@ -1,16 +1,18 @@
 """Reservations and claims use GPUs until the ledger shows what became of their pods."""
 
 import dataclasses
+from collections import Counter
 
 from gputopo.topology.model import mask_of
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_scheduling.claims import Claim
-from gputopo_scheduling.evaluation import bound_to
+from gputopo_scheduling.evaluation import bound_to, evaluation
+from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.topologies import parse_node
 from gputopo_topologies.catalogue import named
 from support.builders.objects import pod, topology_object
-from support.builders.requests import pod_view
+from support.builders.requests import pod_view, request_of
 from support.extender.ledgers import DGX, UUIDS, bound, claim, decision_for, ledger_with, usage
 
 
@@ -146,3 +148,14 @@ def test_pod_is_in_flight_until_the_ledger_shows_its_node() -> None:
     ledger.put_pod(pod_view(pod("ended", 1, phase="Failed")))
     ledger.drop_pod("uid-gone")
     assert in_flight.gpus_by_node() == {"n1": 1}
+
+
+def test_node_that_nominated_pods_will_fill_is_not_chosen() -> None:
+    ledger = ledger_with()
+    ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
+    in_flight = InFlightPods(ledger)
+    request, view = request_of(1), pod_view(pod("next", 1))
+    states = ledger.states_for(view, ["n1", "n2"])
+    found = evaluation(["n1", "n2"], states, evaluate_states({*states}, request))
+    in_flight.nominated = lambda uid: Counter({"n1": 8 if uid == "uid-next" else 0})
+    assert {in_flight.choose(view, request, found) for _ in range(9)} == {"n2"}

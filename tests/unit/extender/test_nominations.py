@@ -206,3 +206,10 @@ def test_pod_does_not_preempt_before_nominations_of_its_priority_are_withdrawn()
     assert withdrawals(cluster) == []
     assert cluster.nominations.unblock(cluster.queue.pods, 2.0) == ["uid-b"]
     assert not cluster.nominations.blocks_preemption(view)
+
+
+def test_gpus_of_open_nominations_are_counted_by_node() -> None:
+    cluster = cluster_with(queued("a", 2), queued("b", 3), queued("c", 1))
+    for name in "abc":
+        nominated(cluster, name)
+    assert cluster.nominations.gpus_by_node("uid-c") == {"n1": 5}
