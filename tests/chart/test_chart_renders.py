@@ -371,7 +371,7 @@ def test_a_release_of_another_name_names_its_objects_and_accounts_after_it(helm:
     rendered = helm.render({"fullnameOverride": "links"})
     policy = find(rendered, "ValidatingAdmissionPolicy", "links-placement-annotations")
     account = "system:serviceaccount:gputopo-system:links-extender"
-    assert account in policy["spec"]["matchConditions"][0]["expression"]
+    assert account in policy["spec"]["variables"][0]["expression"]
     assert pod_of(find(rendered, "Deployment", "links-scheduler"))["serviceAccountName"] == (
         "links-extender"
     )
