@@ -1,7 +1,9 @@
 """Pods per second on simulated nodes: plain kube-scheduler, a do-nothing extender, gputopo."""
 
 import argparse
+import json
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -63,7 +65,10 @@ def _measure(
     paths, progress = current_paths(), Progress()
     kwok = binaries.ensure_kwok(paths, progress)
     install.start_cluster()
-    installed = install.install_chart(_VALUES)
+    with tempfile.TemporaryDirectory(prefix="gputopo-scale-") as folder:
+        values = Path(folder) / "nominations.json"
+        values.write_text(json.dumps({"extender": {"nominateAbove": options.nominate_above}}))
+        installed = install.install_chart(_VALUES, values)
     kubectl = installed.kubectl
     rounds: list[Round] = []
     with Client(paths) as client:
@@ -100,6 +105,9 @@ def _parser() -> argparse.ArgumentParser:
         type=_positive,
         default=1,
         help="turns of each scheduler; medians are compared (1)",
+    )
+    parser.add_argument(
+        "--nominate-above", type=int, default=0, help="extender.nominateAbove of the chart (0)"
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return parser

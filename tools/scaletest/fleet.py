@@ -36,7 +36,8 @@ def fleet(
             client.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
             each(lambda name: client.create(_NODES, objects.node(name)), names)
             each(lambda numbered: _publish(client, *numbered), list(enumerate(names)))
-            wait_for("all nodes are ready", lambda: _all_ready(client), timeout_s=120)
+            patience = 120 + len(names) // 5
+            wait_for("all nodes are ready", lambda: _all_ready(client), timeout_s=patience)
             yield
         finally:
             remove(client)

@@ -96,7 +96,7 @@ class Nominator:
         """Begin new nominations; return their pods and nodes."""
         begun: list[tuple[QueuePod, str]] = []
         most = MOST_OPEN - len(self._nominations.open())
-        # A plan counts all open nominations again, so it must be worth it.
+        # A plan counts all open nominations again, so it must add many.
         if self._nominations.are_paused() or most < MOST_OPEN // 2:
             return begun
         untried = sum(not pod.tried for pod in self._queue.waiting())

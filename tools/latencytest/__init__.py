@@ -1,0 +1,1 @@
+"""Measures how long pods and Jobs take from their creation until they run."""

@@ -1,0 +1,141 @@
+"""Time from creation to Running on the idle local cluster, with and without GPUs."""
+
+import argparse
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median, quantiles
+from typing import NamedTuple
+
+from latencytest import objects
+from latencytest.running import RunningTimes, wait_until_gone
+from localcluster.settings import current_paths
+from showcase import install
+from soaktest.client import Client
+from soaktest.trial import trial, write
+
+_NAMESPACES = "/api/v1/namespaces"
+_BURST = 24
+_GOAL = 1.1
+_REST_SECONDS = 0.3
+
+
+class Kind(NamedTuple):
+    """What is created one at a time, and the kind without GPUs to which it is compared."""
+
+    title: str
+    make: Callable[[str, str], objects.Object]
+    against: str = ""
+
+
+_KINDS = (
+    Kind("plain pod", objects.plain_pod),
+    Kind("GPU pod", objects.gpu_pod, "plain pod"),
+    Kind("plain Job", objects.plain_job),
+    Kind("GPUJob", objects.gpu_job, "plain Job"),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure and print."""
+    options = _parser().parse_args(arguments)
+    with trial():
+        install.start_cluster()
+        installed = install.install_chart()
+        with Client(current_paths()) as client:
+            try:
+                client.create(_NAMESPACES, {"metadata": {"name": objects.NAMESPACE}})
+                seconds = _single(client, installed.workload_image, options.times)
+                burst = [_burst(client, installed.workload_image) for _ in range(options.bursts)]
+            finally:
+                client.delete(f"{_NAMESPACES}/{objects.NAMESPACE}")
+        document = {
+            "seconds": {
+                title: {"p50": median(found), "p99": quantiles(found, n=100)[-1]}
+                for title, found in seconds.items()
+            },
+            "ratios": _ratios(seconds),
+            "burst": {"pods": _BURST, "seconds": burst},
+        }
+        write(options.output, document, _table(seconds, burst))
+    return 0
+
+
+def _single(client: Client, image: str, times: int) -> Mapping[str, list[float]]:
+    """Return the seconds of each kind; the kinds take turns, and the first turn does not count."""
+    seconds: defaultdict[str, list[float]] = defaultdict(list)
+    watch = RunningTimes(client)
+    try:
+        for turn in range(times + 1):
+            for kind in _KINDS:
+                body = kind.make(f"one-{turn}", image)
+                began = time.monotonic()
+                client.create(objects.COLLECTIONS[body["kind"]], body)
+                [ended] = watch.wait(1).values()
+                if turn:
+                    seconds[kind.title].append(ended - began)
+                _remove(client, body)
+    finally:
+        watch.stop()
+    return seconds
+
+
+def _burst(client: Client, image: str) -> float:
+    """Return the seconds until 24 pods of one GPU, created at once, run."""
+    watch = RunningTimes(client)
+    try:
+        bodies = [objects.gpu_pod(f"burst-{number}", image) for number in range(_BURST)]
+        began = time.monotonic()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda body: client.create(objects.PODS, body), bodies))
+        seconds = max(watch.wait(_BURST).values()) - began
+    finally:
+        watch.stop()
+    for body in bodies:
+        client.delete(f"{objects.PODS}/{body['metadata']['name']}", gracePeriodSeconds="0")
+    wait_until_gone(client)
+    return seconds
+
+
+def _remove(client: Client, body: objects.Object) -> None:
+    """Delete an object and its pods, and wait until the cluster is idle again."""
+    client.delete(f"{objects.COLLECTIONS[body['kind']]}/{body['metadata']['name']}")
+    wait_until_gone(client)
+    time.sleep(_REST_SECONDS)
+
+
+def _ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Return the time of each kind with GPUs relative to the one without."""
+    found = {}
+    for kind in _KINDS:
+        if kind.against:
+            own, other = seconds[kind.title], seconds[kind.against]
+            p99 = quantiles(own, n=100)[-1] / quantiles(other, n=100)[-1]
+            found[kind.title] = {"p50": median(own) / median(other), "p99": p99}
+    return found
+
+
+def _table(seconds: Mapping[str, Sequence[float]], burst: Sequence[float]) -> list[str]:
+    ratios = _ratios(seconds)
+    lines = [f"{'CREATED':<12}{'TIMES':>6}{'P50 S':>8}{'P99 S':>8}{'P50':>7}{'P99':>7}"]
+    for title, found in seconds.items():
+        line = f"{title:<12}{len(found):>6}{median(found):>8.2f}{quantiles(found, n=100)[-1]:>8.2f}"
+        ratio = ratios.get(title)
+        lines.append(f"{line}{ratio['p50']:>7.2f}{ratio['p99']:>7.2f}" if ratio else line)
+    lines.append(f"P50 and P99 at the right: relative to the kind without GPUs; goal {_GOAL}")
+    times = " ".join(f"{each:.2f}" for each in burst)
+    return [*lines, f"{_BURST} pods of one GPU at once, until all run: {times} s"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tools/latency", description=__doc__)
+    parser.add_argument("--times", type=int, default=100, help="of each kind (100)")
+    parser.add_argument("--bursts", type=int, default=3, help="of 24 pods at once (3)")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
