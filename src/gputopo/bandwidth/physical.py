@@ -39,8 +39,12 @@ from gputopo.topology.model import NodeTopology
 
 _COLLECTIVES: Final = frozenset({PatternKind.RING, PatternKind.TREE, PatternKind.RING_TREE})
 
-_PAIRS_AT_ONCE: Final = 2**18
-"""How many pairs of set and cut are evaluated at once; their data fits the processor's cache."""
+_PAIRS_AT_ONCE: Final = 2**17
+"""How many pairs of set and cut are evaluated at once.
+
+With fewer, the calls of numpy cost more than their work. With more, glibc returns the memory of
+each array to the kernel, and getting it again takes longer than the computation.
+"""
 
 
 @dataclass(frozen=True, slots=True)
