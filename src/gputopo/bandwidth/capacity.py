@@ -26,6 +26,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gputopo.bandwidth.cuts import Branch, between_pairs, minimum_cuts
 from gputopo.topology.hierarchy import blocks
 from gputopo.topology.model import (
     MAX_INDEX,
@@ -53,21 +54,6 @@ has 12, 12, 48 and 48 GB/s. On average, the first is two thirds of the second.
 
 MAX_MB_PER_S: Final = 8_000_000
 """Higher bandwidths of a link are reduced to this, so that sums over 16 GPUs fit 32 bits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """A branch of a tree of links: one GPU, or several smaller branches that are connected.
-
-    Attributes:
-        gpus: all GPUs in this branch.
-        uplink_mb_per_s: bandwidth to the rest of the tree, in each direction.
-        branches: the smaller branches; empty for a GPU.
-    """
-
-    gpus: GpuMask
-    uplink_mb_per_s: int
-    branches: tuple["Branch", ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,9 +88,9 @@ class LinkCapacities:
         Args:
             members: [size, sets] GPU indices of each set; size is at least 2.
         """
-        total = _between_pairs(self.direct_mb_per_s[members[:, None], members[None]])
+        total = between_pairs(self.direct_mb_per_s[members[:, None], members[None]])
         for tree in self.shared:
-            total += np.minimum(*_minimum_cuts(tree, members))
+            total += np.minimum(*minimum_cuts(tree, members))
         return total[:-1]
 
 
@@ -168,61 +154,3 @@ def _connect(branches: list[Branch], uplink: int) -> Branch:
     for branch in branches:
         gpus |= branch.gpus
     return Branch(GpuMask(gpus), uplink, tuple(branches))
-
-
-def _minimum_cuts(
-    branch: Branch, members: NDArray[np.uint8]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return two arrays [cuts + 1, sets]: the capacity of each cut in the tree ``branch``, in MB/s.
-
-    A cut puts each GPU on one of two sides. The function puts each switch on the side that gives
-    the least capacity. Only the topmost switch has a given side: in the first array, the side of
-    the set's first member, in the second array, the other side. In the last row of both arrays,
-    one side has all members.
-    """
-    rates = np.zeros(MAX_INDEX + 1, dtype=np.int32)
-    for gpu in branch.branches:
-        if not gpu.branches:
-            rates[gpu.gpus.bit_length() - 1] = gpu.uplink_mb_per_s
-    leaves = rates[members]
-    on_other = _sums(leaves)
-    on_first = leaves.sum(axis=0, dtype=np.int32) - on_other
-    for below in branch.branches:
-        if below.branches:
-            first, other = _minimum_cuts(below, members)
-            on_first += np.minimum(first, other + below.uplink_mb_per_s)
-            on_other += np.minimum(other, first + below.uplink_mb_per_s)
-    return on_first, on_other
-
-
-def _sums(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return [cuts + 1, sets]: sum of ``values`` over the members on the first member's side.
-
-    The last row is the sum over all members.
-    """
-    size, rows = values.shape
-    sums = np.empty((2 ** (size - 1), rows), dtype=np.int32)
-    sums[0] = values[0]
-    for place in range(1, size):
-        known = 2 ** (place - 1)
-        np.add(sums[:known], values[place], out=sums[known : 2 * known])
-    return sums
-
-
-def _between_pairs(mb_per_s: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return [cuts + 1, sets]: the bandwidth of direct NVLinks across each cut.
-
-    The last row is 0, because it has all members on one side. Each row is computed from an earlier
-    row by moving one member to the first member's side. Then the moved member's links to the other
-    side cross the cut, and its links to the first member's side no longer do.
-    """
-    size, _, rows = mb_per_s.shape
-    ports = mb_per_s.sum(axis=0, dtype=np.int32)
-    across = np.empty((2 ** (size - 1), rows), dtype=np.int32)
-    across[0] = ports[0]
-    for place in range(1, size):
-        known = 2 ** (place - 1)
-        inner = _sums(mb_per_s[place, :place])
-        np.subtract(across[:known], 2 * inner, out=across[known : 2 * known])
-        across[known : 2 * known] += ports[place]
-    return across

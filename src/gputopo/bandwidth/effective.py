@@ -54,6 +54,8 @@ def effective_table(
     table = embeddings(topology, pattern)
     if pattern.size == 1:
         return EffectiveTable(None, np.zeros(len(table.sets), dtype=np.int64))
-    chosen = default_model(topology, pattern) if model is None else model
-    require_supported(chosen, topology, pattern)
-    return EffectiveTable(chosen, chosen.effective_mb_per_s(topology, pattern, table))
+    if model is None:
+        # The table of the chosen model is cached too, so that callers can also name the model.
+        return effective_table(topology, pattern, default_model(topology, pattern))
+    require_supported(model, topology, pattern)
+    return EffectiveTable(model, model.effective_mb_per_s(topology, pattern, table))

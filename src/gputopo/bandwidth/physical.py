@@ -40,7 +40,11 @@ from gputopo.topology.model import NodeTopology
 _COLLECTIVES: Final = frozenset({PatternKind.RING, PatternKind.TREE, PatternKind.RING_TREE})
 
 _PAIRS_AT_ONCE: Final = 2**17
-"""How many pairs of set and cut are evaluated at once; their data fits the processor's cache."""
+"""How many pairs of set and cut are evaluated at once.
+
+With fewer, the calls of numpy cost more than their work. With more, glibc returns the memory of
+each array to the kernel, and getting it again takes longer than the computation.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +85,13 @@ class _Demand:
         cuts: traffic across each cut, in the order of :meth:`LinkCapacities.across`.
         ports: for each rank that has an edge, the index of the cut between it and all other ranks.
         port_traffic: the traffic across each cut of ``ports``.
+        uniform: whether the traffic is the same across all cuts.
     """
 
     cuts: NDArray[np.float64]
     ports: NDArray[np.intp]
     port_traffic: NDArray[np.float64]
+    uniform: bool
 
     @classmethod
     def from_pattern(cls, pattern: Pattern) -> "_Demand":
@@ -96,8 +102,9 @@ class _Demand:
             crossing += edge.weight * ((sides >> edge.a ^ sides >> edge.b) & 1)
         ranks = np.bitwise_count(sides)
         ports = np.flatnonzero(((ranks == 1) | (ranks == size - 1)) & (crossing > 0))
-        traffic = np.ones_like(crossing) if _is_collective(pattern) else crossing
-        return cls(traffic, ports, traffic[ports])
+        uniform = _is_collective(pattern)
+        traffic = np.ones_like(crossing) if uniform else crossing
+        return cls(traffic, ports, traffic[ports], uniform)
 
 
 def _values(mb_per_s: NDArray[np.int32], demand: _Demand) -> NDArray[np.float64]:
@@ -105,7 +112,10 @@ def _values(mb_per_s: NDArray[np.int32], demand: _Demand) -> NDArray[np.float64]
     # Sort the times, so that sets with the same links have exactly the same sum.
     times = np.sort(demand.port_traffic[:, None] / mb_per_s[demand.ports], axis=0)
     by_ports = times.sum(axis=0) / len(times)
-    by_cut = (demand.cuts[:, None] / mb_per_s).max(axis=0)
+    if demand.uniform:  # the narrowest cut takes the longest time
+        by_cut = demand.cuts[0] / mb_per_s.min(axis=0)
+    else:
+        by_cut = (demand.cuts[:, None] / mb_per_s).max(axis=0)
     values: NDArray[np.float64] = np.rint(2 * demand.port_traffic.max() / (by_cut + by_ports))
     return values
 
