@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
             "ratios": _ratios(seconds),
             "burst": {"pods": _BURST, "seconds": burst},
         }
-        write(options.output, document, _table(seconds, burst))
+        write(options.output, document, table(seconds, burst))
     return 0
 
 
@@ -117,7 +117,8 @@ def _ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float
     return found
 
 
-def _table(seconds: Mapping[str, Sequence[float]], burst: Sequence[float]) -> list[str]:
+def table(seconds: Mapping[str, Sequence[float]], burst: Sequence[float]) -> list[str]:
+    """Return the lines of the table: ``seconds`` of each kind, and those of each burst."""
     ratios = _ratios(seconds)
     lines = [f"{'CREATED':<12}{'TIMES':>6}{'P50 S':>8}{'P99 S':>8}{'P50':>7}{'P99':>7}"]
     for title, found in seconds.items():
