@@ -50,7 +50,7 @@ def best_nodes(
         return [node for node, part in fuller.items() if part == still_more]
     fullest = {key for key, part in in_use.items() if part == most}
     chosen = compress(found.nodes, map(fullest.__contains__, found.keys))
-    return [node for node in chosen if node not in out]
+    return [node for node in chosen if node not in out] if out else list(chosen)
 
 
 def _best_keys(

@@ -193,6 +193,6 @@ class _Planned:
 
     def take(self, node: str, found: Evaluation) -> None:
         """Count the GPUs of a pod on a node. If the pod does not fit there, the node is full."""
-        fit = found.results[found.keys_of({node})[node]]
+        fit = found.results[found.keys[found.nodes.index(node)]]
         mask = mask_of(fit.match.gpus) if isinstance(fit, Candidate) else _ALL_GPUS
         self.gpus[node] = GpuMask(self.gpus.get(node, 0) | mask)

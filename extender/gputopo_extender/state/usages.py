@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import compress, count
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -79,9 +80,8 @@ class UsageCache:
             states = [own[node] if node in own else common.get(node) for node in nodes]
         else:
             states = list(map(common.get, nodes))
-        if taken:
-            pairs = zip(nodes, states, strict=True)
-            states = [self._less(state, taken[it]) if it in taken else state for it, state in pairs]
+        for place in compress(count(), map(taken.__contains__, nodes)) if taken else ():
+            states[place] = self._less(states[place], taken[nodes[place]])
         if not self._with_numa:
             return states
         limits: dict[NodeState | UnreadableTopology | None, NodeState] = {
