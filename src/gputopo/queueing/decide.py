@@ -11,6 +11,9 @@ If no job runs longer than L, and one node has enough healthy GPUs, the overdue 
 wait starts at most L after its reservation began.
 """
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from gputopo.queueing.free_gpus import FreeGpus
 from gputopo.queueing.model import (
     AdmittedJob,
@@ -24,10 +27,25 @@ from gputopo.queueing.model import (
 from gputopo.queueing.order import is_overdue, sort_waiting
 
 
+class _Started(NamedTuple):
+    """A job that starts.
+
+    Attributes:
+        node: the node whose GPUs were taken for it; None if it joins a shared GPU.
+        avoids: nodes that its pod must avoid.
+        others: if later jobs must avoid ``node``, the other nodes where its pod could get GPUs.
+    """
+
+    job: str
+    node: str | None
+    avoids: frozenset[str]
+    others: frozenset[str]
+
+
 def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
     """Return the jobs to start now, and the place of each job that keeps waiting."""
     free = _free_gpus(state)
-    admitted: list[QueueStart] = []
+    admitted: list[_Started] = []
     waiting: list[QueuePlace] = []
     reserved = set[str]()
     for job in sort_waiting(state.waiting, rules, state.now):
@@ -43,7 +61,7 @@ def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
             waiting.append(QueuePlace(job.job, position, exposed))
         else:
             admitted.append(_admission(job, free, state.now, overdue=overdue))
-    return QueueDecision(tuple(admitted), tuple(waiting))
+    return QueueDecision(tuple(_start(it, admitted) for it in admitted), tuple(waiting))
 
 
 def _free_gpus(state: QueueState) -> FreeGpus:
@@ -78,12 +96,13 @@ def _exposed(job: WaitingJob, free: FreeGpus) -> str:
     )
 
 
-def _admission(job: WaitingJob, free: FreeGpus, now: float, *, overdue: bool) -> QueueStart:
+def _admission(job: WaitingJob, free: FreeGpus, now: float, *, overdue: bool) -> _Started:
     """Take GPUs for a job; its pod must avoid the nodes whose free GPUs other jobs need.
 
     The scheduler binds the pods of all jobs that start now, in any order and to any nodes. So a job
     that starts together with an overdue job may not use the node on which the overdue job is
-    placed, unless this function has placed both jobs on that node.
+    placed, unless this function has placed both jobs on that node. :func:`_start` keeps the overdue
+    job off the nodes that are left to the others.
     """
     gpus, idle = free.shareable(job), free.idle_nodes(job)
     node = free.place(AdmittedJob(job.job, job.gpus, None, now, job.avoids))
@@ -91,9 +110,23 @@ def _admission(job: WaitingJob, free: FreeGpus, now: float, *, overdue: bool) ->
     if node is None:  # it joins a shared GPU
         kept |= idle
     free.joins.add(gpus if node is None else job.joins, needed=node is None)
-    if overdue and node is not None:
-        free.expected.add(node)
-    return QueueStart(job.job, tuple(sorted(kept)) if job.can_avoid_nodes else ())
+    avoids = frozenset(kept) if job.can_avoid_nodes else frozenset[str]()
+    others = free.other_nodes(job, node) - avoids
+    # A job that cannot be kept off other nodes would not use its node reliably.
+    if not overdue or node is None or (others and not job.can_avoid_nodes):
+        return _Started(job.job, node, avoids, frozenset())
+    free.expected.add(node)
+    return _Started(job.job, node, avoids, others)
+
+
+def _start(start: _Started, admitted: Iterable[_Started]) -> QueueStart:
+    """Return the start of a job, with all nodes that its pod must avoid.
+
+    For example, an overdue job is placed on n1, and then another job on n2, which must avoid n1. If
+    the first job got n2, the other one would have no node. So the first one must avoid n2.
+    """
+    left = {other.node for other in admitted if start.node in other.avoids}
+    return QueueStart(start.job, tuple(sorted(start.avoids | start.others & left)))
 
 
 def _reason(job: WaitingJob, free: FreeGpus, reserved: str | None) -> str:

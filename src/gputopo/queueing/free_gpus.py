@@ -72,6 +72,11 @@ class FreeGpus:
         """Return the nodes with idle GPUs that a job may use, also if other jobs get these GPUs."""
         return {node for node in self._permitted(job) if self._idle[node]}
 
+    def other_nodes(self, job: WaitingJob, node: str | None) -> frozenset[str]:
+        """Return the nodes except ``node`` that had enough free GPUs before jobs started."""
+        nodes = (each for each in self._permitted(job) if self._idle[each] >= job.gpus)
+        return frozenset(nodes) - {node}
+
     def shareable(self, job: AdmittedJob | WaitingJob) -> frozenset[JoinableGpu]:
         """Return the shared GPUs that a job can join, on nodes where it cannot get an idle GPU.
 
@@ -105,9 +110,6 @@ class FreeGpus:
         )
         return min(found, default=None)
 
-    def _permitted(self, job: AdmittedJob | WaitingJob) -> Iterator[str]:
-        return (node for node in self._capacities if node not in job.avoids)
-
     def _best_fit(self, job: AdmittedJob | WaitingJob) -> str | None:
         fitting = (
             node
@@ -115,6 +117,9 @@ class FreeGpus:
             if self._free[node] >= job.gpus and node not in self.reserved
         )
         return min(fitting, key=lambda node: (self._free[node], node), default=None)
+
+    def _permitted(self, job: AdmittedJob | WaitingJob) -> Iterator[str]:
+        return (node for node in self._capacities if node not in job.avoids)
 
     def _take(self, job: AdmittedJob, node: str) -> None:
         self._free[node] = max(0, self._free[node] - job.gpus)

@@ -193,3 +193,23 @@ def test_job_that_may_not_use_the_reserved_node_is_not_kept_off_it_by_name() -> 
     again = new("again", 1, avoids=N1, can_avoid_nodes=False)
     decision = decide({"n1": 4, "n2": 2}, [*jobs, again], running("r", 1, "n1"))
     assert decision.admitted == (QueueStart("again"), QueueStart("small"))
+
+
+def test_overdue_jobs_that_start_together_leave_each_other_a_node() -> None:
+    decision = decide({"n1": 1, "n2": 1}, [overdue("a", 1), overdue("b", 1)])
+    assert decision.admitted == (QueueStart("a", avoids=("n2",)), QueueStart("b", avoids=("n1",)))
+
+
+def test_overdue_job_is_kept_off_the_node_that_is_left_to_a_later_job() -> None:
+    decision = decide({"n1": 1, "n2": 2}, [overdue("a", 1), new("b", 1), new("c", 1, avoids=N2)])
+    assert decision.admitted == (QueueStart("a", avoids=("n2",)), QueueStart("b", avoids=("n1",)))
+    # The third job may use n1 only, whose GPU is taken.
+    assert [place.job for place in decision.waiting] == ["c"]
+
+
+def test_jobs_keep_off_the_node_of_a_job_that_has_run_before_only_if_it_needs_this_node() -> None:
+    again = overdue("again", 2, can_avoid_nodes=False)
+    decision = decide({"n1": 2, "n2": 1}, [again, new("b", 1)])
+    assert decision.admitted == (QueueStart("again"), QueueStart("b", avoids=("n1",)))
+    decision = decide({"n1": 2, "n2": 2}, [again, new("b", 2)])
+    assert decision.admitted == (QueueStart("again"), QueueStart("b"))

@@ -57,3 +57,9 @@ def test_nodes_of_a_sized_pod_are_compared_by_its_share_too(
     found = compare(CLUSTER, ["a", "b", "weak"], ranks, sensitive=True).of_node(node)
     assert found is not None
     assert (found.better, found.equal) == (better, equal)
+
+
+def test_nodes_without_a_rank_count_as_worse() -> None:
+    found = compare(CLUSTER, ["a"], {"a": 0, "b": 1}, sensitive=True).of_node("a")
+    assert found is not None
+    assert (found.fitted, found.better, found.equal) == (3, 0, 0)

@@ -15,7 +15,13 @@ from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.best_nodes import best_nodes
-from gputopo_scheduling.cpu_shares import cpu_shares, preferred, ranks_by_share, scores
+from gputopo_scheduling.cpu_shares import (
+    best_by_share,
+    cpu_shares,
+    preferred,
+    ranks_by_share,
+    scores,
+)
 from gputopo_scheduling.evaluation import Evaluation, Misfit, MisfitKind, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.topologies import GpuNode, parse_node
@@ -94,6 +100,17 @@ def test_without_shares_nothing_changes() -> None:
     ranks = ranks_by_share(found, {}, sensitive=True)
     assert scores(found, ranks, sensitive=True) == found.scores(sensitive=True)
     assert preferred(found, ranks) is found
+
+
+def test_best_nodes_by_share_are_among_those_with_the_best_gpus() -> None:
+    found = evaluated(small=IDLE, large=IDLE, half=HALF)
+    unknown = best_by_share(found, view(), 2, CAPACITIES.get, sensitive=False)
+    assert unknown == (found, {}), "the share on the best node is not known"
+    found = evaluated(small=IDLE, large=IDLE)
+    best, ranks = best_by_share(found, view(), 2, CAPACITIES.get, sensitive=False)
+    assert (best.nodes, ranks) == (["large"], {"large": 0, "small": 1})
+    fixed = best_by_share(found, view("Fixed"), 2, CAPACITIES.get, sensitive=False)
+    assert fixed == (found, {})
 
 
 def topology_with(capacity: object) -> Document:

@@ -38,6 +38,8 @@ def test_nodes_rank_by_the_jobs_that_run_there() -> None:
     found = evaluation([*keys], [*keys.values()], evaluate_states(keys.values(), REQUEST))
     assert found.scores(sensitive=False) == {"beside a noisy job": 9, "beside a quiet job": 10}
     assert best_nodes(found, 1, {}, sensitive=False) == ["beside a quiet job"]
+    full = {"beside a quiet job": 1}
+    assert best_nodes(found, 1, full, sensitive=False) == ["beside a noisy job"]
 
 
 def test_equal_states_with_equal_jobs_share_one_result() -> None:
