@@ -1,6 +1,5 @@
 """The exact search with keys finds the same embeddings as with separate totals and codes."""
 
-import random
 from collections.abc import Callable
 from itertools import combinations, permutations
 
@@ -28,21 +27,13 @@ from gputopo.patterns.model import (
 from gputopo.patterns.plan import search_plan
 from gputopo.patterns.subsets import subsets
 from gputopo_topologies.catalogue import named
+from support.builders.links import random_weights
 
 COMMON = (12_000, 25_000, 50_000)
 HUGE = (2**46 + 1, 2**46 + 3, 2**45 + 7)
 """With these bandwidths, few ranks of 9 fit into a key."""
 
 _Orders = tuple[NDArray[np.uint8], NDArray[np.int64]]
-
-
-def random_weights(gpus: int, rates: tuple[int, ...], seed: int) -> NDArray[np.int64]:
-    """Return [gpus, gpus] bandwidths of random links."""
-    draw = random.Random(seed)  # noqa: S311 - repeatable, not secret
-    weights = np.zeros((gpus, gpus), dtype=np.int64)
-    for a, b in combinations(range(gpus), 2):
-        weights[a, b] = weights[b, a] = draw.choice(rates)
-    return weights
 
 
 def uneven(size: int) -> Pattern:

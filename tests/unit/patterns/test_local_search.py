@@ -1,29 +1,19 @@
 """The local search and its bound are those of plain searches that evaluate one set at a time."""
 
-import random
 from collections.abc import Callable, Iterator
 from itertools import combinations, permutations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from gputopo.patterns.bound import bounds
 from gputopo.patterns.improve import improved_embeddings, traffic_matrix
 from gputopo.patterns.model import Pattern, PatternEdge, custom, ring, ring_tree, star, tree
+from support.builders.links import random_weights
 
 COMMON = (12_000, 25_000, 50_000)
 LARGE = (2**40 + 1, 2**40 + 3, 2**39 + 7)
 """The totals of these bandwidths need 64-bit floats."""
-
-
-def random_weights(gpus: int, rates: tuple[int, ...], seed: int) -> NDArray[np.int64]:
-    """Return [gpus, gpus] bandwidths of random links."""
-    draw = random.Random(seed)  # noqa: S311 - repeatable, not secret
-    weights = np.zeros((gpus, gpus), dtype=np.int64)
-    for a, b in combinations(range(gpus), 2):
-        weights[a, b] = weights[b, a] = draw.choice(rates)
-    return weights
 
 
 def uneven(size: int) -> Pattern:
