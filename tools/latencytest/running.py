@@ -18,6 +18,7 @@ class RunningTimes:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._times: dict[str, float] = {}
+        self._seen: set[str] = set()
         self._ended = threading.Event()
         self._version = client.get(PODS)["metadata"]["resourceVersion"]
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -48,9 +49,11 @@ class RunningTimes:
                 for kind, pod in self._client.watch(PODS, self._version):
                     self._version = pod["metadata"]["resourceVersion"]
                     now = time.monotonic()
-                    live = kind != "DELETED" and not pod["metadata"].get("deletionTimestamp")
-                    if live and pod["status"].get("phase") == "Running":
-                        self._times.setdefault(pod["metadata"]["name"], now)
+                    uid, ended = pod["metadata"]["uid"], kind == "DELETED"
+                    running = not ended and pod["status"].get("phase") == "Running"
+                    if running and uid not in self._seen:
+                        self._seen.add(uid)
+                        self._times[pod["metadata"]["name"]] = now
             except (UnavailableError, RejectedError):
                 continue
 
