@@ -4,7 +4,6 @@ It compares only nodes on which the placement of the GPUs is equally good.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import compress
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.tuning import ResourcesMode, TuningRequest, parse_tuning_request
@@ -12,7 +11,7 @@ from gputopo.api.v1alpha1 import SizedCapacity
 from gputopo.placement.offers import ranked_by_shares, share_of_pod
 from gputopo.placement.score import score_of
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.evaluation import Evaluation, evaluation
+from gputopo_scheduling.evaluation import Evaluation
 
 CpuShares = Mapping[str, int]
 """Share of one pod by node, in thousandths of a CPU. Nodes with an unknown share are missing."""
@@ -72,9 +71,7 @@ def preferred(found: Evaluation, ranks: Mapping[str, int]) -> Evaluation:
     """Return the evaluation of the nodes that have rank 0 in :func:`ranks_by_share`."""
     if not ranks:
         return found
-    best = [ranks.get(node) == 0 for node in found.nodes]
-    nodes, keys = [*compress(found.nodes, best)], [*compress(found.keys, best)]
-    return evaluation(nodes, keys, found.results)
+    return found.only([ranks.get(node) == 0 for node in found.nodes])
 
 
 def best_by_share(

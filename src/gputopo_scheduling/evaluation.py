@@ -143,9 +143,12 @@ class Evaluation:
     def best(self, *, sensitive: bool) -> "Evaluation":
         """Return the evaluation of the nodes of rank 0 only."""
         ranks = self.ranks_by_key(sensitive=sensitive)
-        top = {key: self.results[key] for key, rank in ranks.items() if rank == 0}
-        best = [key in top for key in self.keys]
-        return Evaluation([*compress(self.nodes, best)], [*compress(self.keys, best)], top)
+        return self.only([ranks.get(key) == 0 for key in self.keys])
+
+    def only(self, chosen: Sequence[bool]) -> "Evaluation":
+        """Return the evaluation of the chosen nodes only."""
+        nodes, keys = [*compress(self.nodes, chosen)], [*compress(self.keys, chosen)]
+        return evaluation(nodes, keys, self.results)
 
     def ranks_by_key(self, *, sensitive: bool) -> Mapping[Hashable, int]:
         """Return the rank of each key whose nodes fit; the best have rank 0."""

@@ -52,10 +52,7 @@ def main(arguments: Sequence[str]) -> int:
             finally:
                 client.delete(f"{_NAMESPACES}/{objects.NAMESPACE}")
         document = {
-            "seconds": {
-                title: {"p50": median(found), "p99": quantiles(found, n=100)[-1]}
-                for title, found in seconds.items()
-            },
+            "seconds": {title: _quantiles(found) for title, found in seconds.items()},
             "ratios": _ratios(seconds),
             "burst": {"pods": _BURST, "seconds": burst},
         }
@@ -111,10 +108,13 @@ def _ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float
     found = {}
     for kind in _KINDS:
         if kind.against:
-            own, other = seconds[kind.title], seconds[kind.against]
-            p99 = quantiles(own, n=100)[-1] / quantiles(other, n=100)[-1]
-            found[kind.title] = {"p50": median(own) / median(other), "p99": p99}
+            own, other = _quantiles(seconds[kind.title]), _quantiles(seconds[kind.against])
+            found[kind.title] = {name: own[name] / other[name] for name in own}
     return found
+
+
+def _quantiles(seconds: Sequence[float]) -> dict[str, float]:
+    return {"p50": median(seconds), "p99": quantiles(seconds, n=100)[-1]}
 
 
 def table(seconds: Mapping[str, Sequence[float]], burst: Sequence[float]) -> list[str]:
@@ -122,7 +122,8 @@ def table(seconds: Mapping[str, Sequence[float]], burst: Sequence[float]) -> lis
     ratios = _ratios(seconds)
     lines = [f"{'CREATED':<12}{'TIMES':>6}{'P50 S':>8}{'P99 S':>8}{'P50':>7}{'P99':>7}"]
     for title, found in seconds.items():
-        line = f"{title:<12}{len(found):>6}{median(found):>8.2f}{quantiles(found, n=100)[-1]:>8.2f}"
+        own = _quantiles(found)
+        line = f"{title:<12}{len(found):>6}{own['p50']:>8.2f}{own['p99']:>8.2f}"
         ratio = ratios.get(title)
         lines.append(f"{line}{ratio['p50']:>7.2f}{ratio['p99']:>7.2f}" if ratio else line)
     lines.append(f"P50 and P99 at the right: relative to the kind without GPUs; goal {_GOAL}")

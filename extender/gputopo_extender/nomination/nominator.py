@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from gputopo.runtime.log import fields
 from gputopo_extender.fencing.pod_api import PodApi
@@ -27,6 +27,8 @@ _AT_ONCE: Final = 16
 
 _PAUSE_SECONDS: Final = 10.0
 """Pause after a write that the API server forbids or does not confirm."""
+
+_Item = TypeVar("_Item")
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +66,6 @@ class Nominator:
         self._api = api
         self._conditions = conditions
         self._retry = retry
-        self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._paused_until = 0.0
 
     async def run(self) -> None:
@@ -85,12 +86,11 @@ class Nominator:
             self._retry(uid)
         if now < self._paused_until:
             return
-        await asyncio.gather(*(self._withdraw(pod) for pod in withdrawn))
-        begun = await self._planned(now)
-        for first in range(0, len(begun), _AT_ONCE):
+        for some in _parts(withdrawn):
+            await asyncio.gather(*map(self._withdraw, some))
+        for begun in _parts(await self._planned(now)):
             first_ones = self._first_ones()
-            some = begun[first : first + _AT_ONCE]
-            await asyncio.gather(*(self._nominate(pod, node, first_ones) for pod, node in some))
+            await asyncio.gather(*(self._nominate(pod, node, first_ones) for pod, node in begun))
 
     async def _planned(self, now: float) -> list[tuple[QueuePod, str]]:
         """Begin new nominations; return their pods and nodes."""
@@ -119,29 +119,27 @@ class Nominator:
         return {*islice(untried, self._conditions.above)}
 
     async def _nominate(self, pod: QueuePod, node: str, first_ones: AbstractSet[str]) -> None:
-        async with self._at_once:
-            if pod.uid in first_ones or self._planner.is_being_tried(pod):
-                self._nominations.not_written(pod.uid)
-                return
-            try:
-                version = await self._api.nominate(pod, node)
-            except RejectedError as error:
-                self._nominations.not_written(pod.uid)
-                self._note(pod, error)
-            except ApiError as error:
-                self._note(pod, error)
-            else:
-                self._nominations.written(pod.uid, version)
+        if pod.uid in first_ones or self._planner.is_being_tried(pod):
+            self._nominations.not_written(pod.uid)
+            return
+        try:
+            version = await self._api.nominate(pod, node)
+        except RejectedError as error:
+            self._nominations.not_written(pod.uid)
+            self._note(pod, error)
+        except ApiError as error:
+            self._note(pod, error)
+        else:
+            self._nominations.written(pod.uid, version)
 
     async def _withdraw(self, pod: QueuePod) -> None:
         """Remove a nomination. After a failure the next round tries again."""
-        async with self._at_once:
-            try:
-                version = await self._api.nominate(pod, None)
-            except ApiError as error:
-                self._note(pod, error)
-            else:
-                self._nominations.withdrawn(pod.uid, version)
+        try:
+            version = await self._api.nominate(pod, None)
+        except ApiError as error:
+            self._note(pod, error)
+        else:
+            self._nominations.withdrawn(pod.uid, version)
 
     def _note(self, pod: QueuePod, error: ApiError) -> None:
         """Pause after an error that further writes would get too."""
@@ -150,3 +148,9 @@ class Nominator:
             return
         self._paused_until = time.monotonic() + _PAUSE_SECONDS
         _log.warning("nomination not written %s", fields(pod=pod.key, reason=error))
+
+
+def _parts(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    """Yield the items in parts whose writes are sent at one time."""
+    for first in range(0, len(items), _AT_ONCE):
+        yield items[first : first + _AT_ONCE]
