@@ -1,9 +1,7 @@
 """Pods per second on simulated nodes: plain kube-scheduler, a do-nothing extender, gputopo."""
 
 import argparse
-import json
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -65,9 +63,7 @@ def _measure(
     paths, progress = current_paths(), Progress()
     kwok = binaries.ensure_kwok(paths, progress)
     install.start_cluster()
-    with tempfile.TemporaryDirectory(prefix="gputopo-scale-") as folder:
-        values = Path(folder) / "nominations.json"
-        values.write_text(json.dumps({"extender": {"nominateAbove": options.nominate_above}}))
+    with install.nominations(options.nominate_above) as values:
         installed = install.install_chart(_VALUES, values)
     kubectl = installed.kubectl
     rounds: list[Round] = []

@@ -1,10 +1,10 @@
 """One scheduler's turn: equal pods, then mixed ones, all pending before it starts to place them."""
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gputopo.api.annotations import parse_gpus
@@ -12,7 +12,8 @@ from scaletest import fleet, objects
 from scaletest.measure import Latency, parts_seconds, processor_seconds, rate
 from scaletest.schedulers import Ours, Scheduler
 from showcase.kubectl import wait_for
-from soaktest.client import Client, RejectedError, UnavailableError
+from soaktest.client import Client, Object
+from soaktest.first_seen import FirstSeen
 
 _PATIENCE_SECONDS = 300.0
 _REST_SECONDS = 300
@@ -74,14 +75,13 @@ def _round(
         objects.pod(f"{prefix}-{number}", gpus, scheduler.name) for number, gpus in enumerate(sizes)
     ]
     fleet.each(lambda pod: client.create(fleet.PODS, pod), pods)
-    watch = _Bindings(client, prefix)
-    wait_for("the cluster is at rest", _AtRest(), timeout_s=_REST_SECONDS)
-    with scheduler.started():
-        watch.wait_first()
-        before = processor_seconds()
-        times = watch.wait_all(len(pods))
-        after = processor_seconds()
-    watch.stop()
+    with FirstSeen(client, fleet.PODS, partial(_is_bound, prefix)) as bindings:
+        wait_for("the cluster is at rest", _AtRest(), timeout_s=_REST_SECONDS)
+        with scheduler.started():
+            bindings.wait(1, _PATIENCE_SECONDS)
+            before = processor_seconds()
+            times = bindings.wait(len(pods), _PATIENCE_SECONDS)
+            after = processor_seconds()
     placed = client.get(fleet.PODS)["items"]
     in_use = gpus_by_node(placed)
     used = {part: (after[part] - before.get(part, 0)) / len(times) * 1000 for part in after}
@@ -115,48 +115,9 @@ class _AtRest:
         return used < _AT_REST
 
 
-class _Bindings:
-    """The times at which a watch saw each pod of a set as bound."""
-
-    def __init__(self, client: Client, prefix: str) -> None:
-        self._client, self._prefix = client, f"{prefix}-"
-        self._times: dict[str, float] = {}
-        self._ended = False
-        self._version = client.get(fleet.PODS, limit="1")["metadata"]["resourceVersion"]
-        self._thread = threading.Thread(target=self._follow, daemon=True)
-        self._thread.start()
-
-    def wait_first(self) -> None:
-        """Wait for the first binding."""
-        self._wait(1)
-
-    def wait_all(self, count: int) -> list[float]:
-        """Return the times of all bindings, or of those within the time limit."""
-        self._wait(count)
-        return list(self._times.values())
-
-    def stop(self) -> None:
-        """Stop watching."""
-        self._ended = True
-        self._thread.join()
-
-    def _wait(self, count: int) -> None:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while len(self._times) < count and time.monotonic() < deadline:
-            time.sleep(0.05)
-
-    def _follow(self) -> None:
-        while not self._ended:
-            try:
-                for _, pod in self._client.watch(fleet.PODS, self._version):
-                    self._version = pod["metadata"]["resourceVersion"]
-                    name = pod["metadata"]["name"]
-                    if pod["spec"].get("nodeName") and name.startswith(self._prefix):
-                        self._times.setdefault(name, time.monotonic())
-            except UnavailableError:
-                continue
-            except RejectedError:
-                return
+def _is_bound(prefix: str, pod: Object) -> bool:
+    """Whether a pod belongs to the set with this prefix and is bound."""
+    return "nodeName" in pod["spec"] and pod["metadata"]["name"].startswith(f"{prefix}-")
 
 
 def gpus_by_node(pods: Iterable[Mapping[str, Any]]) -> Counter[str]:

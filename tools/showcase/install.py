@@ -2,7 +2,9 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,6 +98,15 @@ def install_chart(*more_values: Path) -> Installed:
     )
     wait_for("every node publishes its GPUs", lambda: _all_published(kubectl), timeout_s=60)
     return installed
+
+
+@contextmanager
+def nominations(above: int) -> Iterator[Path]:
+    """Yield a file with the value ``extender.nominateAbove`` of the chart; remove it at the end."""
+    with tempfile.TemporaryDirectory(prefix="gputopo-values-") as folder:
+        values = Path(folder) / "nominations.json"
+        values.write_text(json.dumps({"extender": {"nominateAbove": above}}))
+        yield values
 
 
 def image_options(built: Mapping[str, str]) -> list[str]:

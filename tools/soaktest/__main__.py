@@ -20,8 +20,10 @@ from soaktest.trial import trial, write
 def main(arguments: Sequence[str]) -> int:
     """Run the soak; return 1 if an error was found."""
     options = _parser().parse_args(arguments)
-    with trial():
-        installed = install.on_local_cluster(lambda text: print(f"==> {text}", file=sys.stderr))
+    with trial(), install.nominations(options.nominate_above) as values:
+        installed = install.on_local_cluster(
+            lambda text: print(f"==> {text}", file=sys.stderr), values
+        )
         result = carry_out(installed, Cluster(current_paths(), Progress()), _wanted(options))
     write(options.output, report.document(result), report.table(result))
     return 0 if result.is_clean else 1
@@ -37,6 +39,7 @@ def _wanted(options: argparse.Namespace) -> Options:
         pods=options.pods,
         bursts=options.bursts,
         burst_gpus=options.gpus,
+        waves=options.nominate_above > 0,
         log=log,
     )
 
@@ -58,6 +61,13 @@ def _parser() -> argparse.ArgumentParser:
         help="instead: so many equal pods in bursts, bound in another order than made",
     )
     parser.add_argument("--gpus", type=int, default=1, choices=range(1, 9), help="of a burst's pod")
+    parser.add_argument(
+        "--nominate-above",
+        type=int,
+        default=0,
+        metavar="PODS",
+        help="extender.nominateAbove of the chart; above 0 the pods are made in waves (0)",
+    )
     parser.add_argument("--log", type=Path, help="file for every step")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return parser

@@ -27,6 +27,7 @@ _WEIGHT_OF_SIZE = {1: 34, 2: 26, 3: 10, 4: 14, 5: 4, 6: 3, 7: 2, 8: 7}
 _PATTERNS = [kind.value for kind in PatternKind if kind is not PatternKind.CUSTOM]
 # Somewhat more than there is, so that some pods wait.
 _WANTED_GPUS = 34
+_WANTED_GPUS_BEFORE_WAVE = 8
 _PATIENCE_SECONDS = 60.0
 _JOB_PATIENCE_SECONDS = 180.0
 _SHARE_OF_JOBS = 0.12
@@ -60,7 +61,10 @@ class Item:
 
 
 class Load:
-    """Keeps the cluster full of pods that run for seconds."""
+    """Keeps the cluster full of pods that run for seconds.
+
+    With ``waves``, it creates no pods until most of the GPUs are free, and then many at once.
+    """
 
     def __init__(
         self,
@@ -69,9 +73,12 @@ class Load:
         journal: Journal,
         rng: random.Random,
         image: str,
+        *,
+        waves: bool = False,
     ) -> None:
         self._client, self._pod_watcher, self._journal = client, pod_watcher, journal
         self._rng, self._image = rng, image
+        self._refill_below = _WANTED_GPUS_BEFORE_WAVE if waves else _WANTED_GPUS
         self._items: list[Item] = []
         self._doomed: list[tuple[str, dict[str, str]]] = []
         self._lingering = Lingering(journal)
@@ -88,8 +95,9 @@ class Load:
         self._lingering.end_due()
         try:
             self._reap()
-            while create and self.wanted_gpus < _WANTED_GPUS:
-                self._make()
+            if create and self.wanted_gpus < self._refill_below:
+                while self.wanted_gpus < _WANTED_GPUS:
+                    self._make()
         except UnavailableError:
             time.sleep(0.2)
 

@@ -35,6 +35,7 @@ class Options:
         pods: the least number to create, in up to twice the time.
         bursts: create so many equal pods in bursts; None for load and faults.
         burst_gpus: GPUs of each of them.
+        waves: create the pods of the load in waves.
     """
 
     minutes: float
@@ -44,6 +45,7 @@ class Options:
     pods: int = 0
     bursts: int | None = None
     burst_gpus: int = 1
+    waves: bool = False
 
 
 def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Report:
@@ -102,7 +104,8 @@ def _churn(
     """Load and cause faults for the time, then wait until all pods have ended."""
     # Two streams, so that the kills are the same however many pods there was time for.
     load_rng, kill_rng = random.Random(options.seed), random.Random(options.seed + 1)  # noqa: S311
-    load = Load(client, pod_watcher, journal, load_rng, installed.workload_image)
+    image = installed.workload_image
+    load = Load(client, pod_watcher, journal, load_rng, image, waves=options.waves)
     killer = Killer(cluster, client, journal, kill_rng)
     killer.start(nodes, options.kill_every_seconds)
     reported = journal.seconds

@@ -19,6 +19,7 @@ class PodView:
         why: reason and message of its end, or of the scheduler if it is not placed.
         job: the GPUJob it belongs to, or none.
         leaving: whether it is being deleted.
+        nominated: the node of its nomination, or empty.
     """
 
     uid: str
@@ -30,6 +31,7 @@ class PodView:
     why: str
     job: str | None
     leaving: bool
+    nominated: str
 
     @property
     def live(self) -> bool:
@@ -56,6 +58,7 @@ def view(pod: Mapping[str, Any]) -> PodView | None:
         why=_why(status),
         job=metadata.get("labels", {}).get(JOB_LABEL),
         leaving="deletionTimestamp" in metadata,
+        nominated=status.get("nominatedNodeName", ""),
     )
 
 

@@ -27,7 +27,7 @@ def test_table_has_ratios_to_the_kind_without_gpus(own: float, ratio: str) -> No
         "plain Job": [2.0] * 3,
         "GPUJob": [2 * own] * 3,
     }
-    lines = table(seconds, [4.81, 4.9])
+    lines = table(seconds, {"GPU pod": [4.81, 4.9]})
     assert lines[1].split() == ["plain", "pod", "3", "1.00", "1.00"]
     assert lines[2].split()[-2:] == lines[4].split()[-2:] == [ratio, ratio]
-    assert lines[-1] == "24 pods of one GPU at once, until all run: 4.81 4.90 s"
+    assert lines[-1] == "24 of GPU pod at once, until all run: 4.81 4.90 s"

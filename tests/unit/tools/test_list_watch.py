@@ -1,10 +1,14 @@
 """The tools know all objects again after a watch was lost."""
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import cast
 
+import pytest
+
 from soaktest.client import Client, Object, RejectedError, UnavailableError
+from soaktest.first_seen import FirstSeen
 from soaktest.list_watch import ListWatch
 
 
@@ -52,3 +56,38 @@ def test_a_lost_watch_goes_on_and_a_watch_that_is_too_old_lists_again() -> None:
         assert server.third.wait(10)
     assert server.versions[:3] == ["1", "2", "9"]
     assert calls[:4] == [("a", None), ("b", False), ("c", None), ("c", True)]
+
+
+class Bound:
+    """An API server that shows pod a three times, and the others once."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+
+    def get(self, _path: str, **_query: str) -> Object:
+        return {"items": [pod("a", 1)], "metadata": {"resourceVersion": "1"}}
+
+    def watch(self, _path: str, _version: str, **_query: str) -> Iterator[tuple[str, Object]]:
+        yield from [("MODIFIED", pod("a", 2)), ("ADDED", pod("b", 3)), ("DELETED", pod("a", 4))]
+        yield "DELETED", pod("c", 5)
+        self.over.set()
+
+
+def test_each_object_counts_once_when_it_is_first_seen() -> None:
+    server, began = Bound(), time.monotonic()
+    client = cast("Client", server)
+    with FirstSeen(client, "/api/v1/pods", lambda _: True) as seen:
+        times = seen.wait(2, seconds=10)
+        assert server.over.wait(10)
+        assert len(seen) == 2
+        assert seen.wait(3, seconds=0) == times
+    assert began <= times[0] <= times[1] <= time.monotonic()
+
+
+def test_no_object_within_the_time_is_an_error() -> None:
+    client = cast("Client", Bound())
+    with (
+        FirstSeen(client, "/api/v1/pods", lambda _: False) as seen,
+        pytest.raises(TimeoutError, match="no object in 0 s"),
+    ):
+        seen.wait(1, seconds=0)

@@ -17,7 +17,8 @@ CONTAINER = "c" * 64
 
 
 def _pod(uid: str, *gpus: str, phase: str = "Running") -> PodView:
-    return PodView(uid, "soak", f"pod-{uid[:2]}", "n1", phase, gpus, "", None, leaving=False)
+    name = f"pod-{uid[:2]}"
+    return PodView(uid, "soak", name, "n1", phase, gpus, "", None, leaving=False, nominated="")
 
 
 def _running(uid: str, *visible: str, minors: frozenset[int] = frozenset({0, 1})) -> Running:
