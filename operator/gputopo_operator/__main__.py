@@ -58,6 +58,13 @@ if TYPE_CHECKING:
 PROFILE_WORKERS: Final = 2
 """GPUProfiles that are reconciled at the same time."""
 
+JOB_REST_SECONDS: Final = 0.2
+"""Time from one reconciliation of a GPUJob to the next.
+
+While a job starts, its Job and its pod change about six times within 0.2 s. Each reconciliation
+sends four requests, which would compete with the start of the pod.
+"""
+
 _QUEUES: Final = (admission_queue, ensemble_queue, profiling_queue, tuning_queue)
 
 _log = logging.getLogger(__name__)
@@ -158,8 +165,9 @@ def _queues(
 ) -> Queues:
     defaults = PodDefaults(settings.resource, settings.scheduler_name)
     queued = settings.queue_rules is not None
+    reconciler = Reconciler(api, defaults, metrics, queued=queued)
     queues = Queues(
-        queue_in_threads(Reconciler(api, defaults, metrics, queued=queued).timed, threads),
+        queue_in_threads(reconciler.timed, threads, rest_seconds=JOB_REST_SECONDS),
         queue_in_threads(ProfileReconciler(api, reports, metrics).reconcile, threads),
         namespaces=settings.namespace_names,
         profile_delay_seconds=settings.profile_delay_seconds,

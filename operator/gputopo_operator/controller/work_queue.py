@@ -26,8 +26,15 @@ class WorkQueue(Generic[KeyType]):
     again; each error in a row doubles the delay. An ``ApiError`` is logged without a stack trace.
     """
 
-    def __init__(self, work: Callable[[KeyType], Awaitable[float | None]]) -> None:
+    def __init__(
+        self, work: Callable[[KeyType], Awaitable[float | None]], *, rest_seconds: float = 0.0
+    ) -> None:
+        """Let a key rest after each call without an error; then add it if it was added meanwhile.
+
+        So one call handles all additions within ``rest_seconds``.
+        """
         self._work = work
+        self._rest_seconds = rest_seconds
         self._ready: asyncio.Queue[KeyType] = asyncio.Queue()
         self._waiting: set[KeyType] = set()
         self._running: set[KeyType] = set()
@@ -70,14 +77,21 @@ class WorkQueue(Generic[KeyType]):
             if timer is not None:
                 timer.cancel()
             delay_seconds = await self._attempt(key)
-            self._running.discard(key)
-            if key in self._again:
-                self._again.discard(key)
-                # After an error, a new event waits for the delay too. Otherwise many events would
-                # cause many retries.
-                delay_seconds = delay_seconds if key in self._errors else 0.0
-            if delay_seconds is not None:
-                self._schedule(key, delay_seconds)
+            if self._rest_seconds and key not in self._errors:
+                loop = asyncio.get_running_loop()
+                loop.call_later(self._rest_seconds, self._end_work, key, delay_seconds)
+            else:
+                self._end_work(key, delay_seconds)
+
+    def _end_work(self, key: KeyType, delay_seconds: float | None) -> None:
+        self._running.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            # After an error, a new event waits for the delay too. Otherwise many events would
+            # cause many retries.
+            delay_seconds = delay_seconds if key in self._errors else 0.0
+        if delay_seconds is not None:
+            self._schedule(key, delay_seconds)
 
     def _schedule(self, key: KeyType, seconds: float) -> None:
         """Add the key after this time. If the key is already scheduled earlier, do nothing."""
@@ -110,11 +124,11 @@ class WorkQueue(Generic[KeyType]):
 
 
 def queue_in_threads(
-    work: Callable[[KeyType], float | None], threads: Executor
+    work: Callable[[KeyType], float | None], threads: Executor, *, rest_seconds: float = 0.0
 ) -> WorkQueue[KeyType]:
     """Return a queue that calls ``work`` in a thread, because it blocks."""
 
     async def run(key: KeyType) -> float | None:
         return await asyncio.get_running_loop().run_in_executor(threads, work, key)
 
-    return WorkQueue(run)
+    return WorkQueue(run, rest_seconds=rest_seconds)

@@ -17,8 +17,10 @@ Work = Callable[[str], Awaitable[float | None]]
 
 
 @asynccontextmanager
-async def working(work: Work, workers: int = 3) -> AsyncIterator[WorkQueue[str]]:
-    queue = WorkQueue(work)
+async def working(
+    work: Work, workers: int = 3, rest_seconds: float = 0.0
+) -> AsyncIterator[WorkQueue[str]]:
+    queue = WorkQueue(work, rest_seconds=rest_seconds)
     task = asyncio.create_task(queue.run(workers))
     try:
         yield queue
@@ -148,7 +150,9 @@ async def test_unexpected_error_is_logged_with_its_stack_trace_and_an_expected_o
 
 
 def calls_of(
-    scenario: Callable[[WorkQueue[str]], Awaitable[None]], results: Iterable[float | Exception] = ()
+    scenario: Callable[[WorkQueue[str]], Awaitable[None]],
+    results: Iterable[float | Exception] = (),
+    rest_seconds: float = 0.0,
 ) -> list[float]:
     """Return the seconds at which the key of a scenario was worked on, in virtual time.
 
@@ -166,7 +170,7 @@ def calls_of(
         return result
 
     async def run() -> None:
-        async with working(work) as queue:
+        async with working(work, rest_seconds=rest_seconds) as queue:
             await scenario(queue)
 
     with runner() as loop:
@@ -225,3 +229,33 @@ def test_key_that_is_added_later_keeps_its_delay_after_an_error() -> None:
         await asyncio.sleep(20)
 
     assert calls_of(scenario, [ApiError("no response")]) == [0, 1.5]
+
+
+def test_additions_while_a_key_rests_cause_one_call_at_the_end_of_the_rest() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        for _ in range(10):
+            queue.add("a")
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(20)
+        queue.add("a")
+        await asyncio.sleep(20)
+
+    assert calls_of(scenario, rest_seconds=3) == [0, 4, 8, 25]
+
+
+def test_another_key_does_not_wait_for_a_key_that_rests() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await asyncio.sleep(1.5)
+        queue.add("b")
+        await asyncio.sleep(20)
+
+    assert calls_of(scenario, rest_seconds=3) == [0, 1.5]
+
+
+def test_key_does_not_rest_after_an_error_and_rests_before_a_returned_delay() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await asyncio.sleep(20)
+
+    assert calls_of(scenario, [ApiError("no response"), 5.0], rest_seconds=3) == [0, 1.5, 10.5]
