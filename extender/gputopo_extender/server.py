@@ -124,11 +124,11 @@ async def running(
         resource=settings.resource,
         offer_one_above=settings.offer_one_above,
     )
-    nominations = nominations_of(metrics.registry)
+    nominations = nominations_of(feed.queue if feed else ClusterQueue(), metrics.registry)
     background = [] if handover is None else [handover.run()]
     if feed is not None:
         verbs.blocks_preemption = nominations.blocks_preemption
-        verbs.in_flight.nominated = nominations.gpus_by_node
+        verbs.in_flight.nominated = nominations.gpus_beside
         parts = PlanningParts(ledger, cache, requests, verbs.in_flight, binder.comparisons)
         nominator = Nominator(
             *(feed.queue, nominations, Planner(parts, feed.queue, nominations), pod_api),

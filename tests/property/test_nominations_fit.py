@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputopo.api.names import RESOURCE
+from gputopo_extender.nomination.nominations import UNUSED_SECONDS
 from gputopo_extender.state.queue_pod import QueuePod
 from support.extender.nominating import NOT_SCHEDULED, Cluster, queued
 from support.property_settings import fuzzed, tried
@@ -28,6 +29,7 @@ class Life:
             self.cluster.put_node(name, topology, cpu="20")
         self.stored: dict[str, dict[str, Any]] = {}
         self.of_others: dict[str, str] = {}
+        self.created: dict[str, float] = {}
         self.version = 1
         self.now = 0.0
 
@@ -47,7 +49,7 @@ class Life:
         if chance.random() < 0.1:
             self.of_others[name] = chance.choice([*NODES])
             document["status"]["nominatedNodeName"] = self.of_others[name]
-        self.stored[name] = document
+        self.stored[name], self.created[name] = document, self.now
         self.write(name)
 
     def show(self) -> None:
@@ -84,8 +86,8 @@ class Life:
 
     async def nominate(self) -> None:
         """Carry out a round of the nominator; some writes fail or have no response."""
-        nominations, queue = self.cluster.nominations, self.cluster.queue
-        for pod in nominations.end_by(queue, self.now):
+        nominations = self.cluster.nominations
+        for pod in nominations.end_by(self.now):
             assert pod.key.name not in self.of_others, "only own nominations are withdrawn"
             if self.is_current(pod.key.name):
                 del self.stored[pod.key.name]["status"]["nominatedNodeName"]
@@ -126,7 +128,10 @@ class Life:
         chosen = [name for name, _ in plan]
         assert [name for name in names if name in chosen] == chosen
         before = waiting[: waiting.index(queue.pods[f"uid-{chosen[-1]}"])] if chosen else []
-        assert all(pod.uid in open_ for pod in before), "a later pod must not take its place"
+        assert all(
+            pod.uid in open_ or self.now - self.created[pod.key.name] > UNUSED_SECONDS
+            for pod in before
+        ), "a later pod must not take its place"
         tried("nominations") if plan else None
 
     async def step(self) -> None:

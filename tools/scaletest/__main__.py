@@ -69,10 +69,11 @@ def _measure(
     rounds: list[Round] = []
     with Client(paths) as client:
         installed_replicas = replicas_installed(client)
-        alone: deque[Scheduler] = deque(
-            [Plain(paths, kubectl), DoNothing(paths, kubectl), Ours(client, 1)]
-        )
-        once = (Plain(paths, kubectl, sampling=True), Ours(client, installed_replicas))
+        alone: deque[Scheduler] = deque([Plain(paths, kubectl), Ours(client, 1)])
+        once: list[Scheduler] = []
+        if not options.plain_only:
+            alone.insert(1, DoNothing(paths, kubectl))
+            once = [Plain(paths, kubectl, sampling=True), Ours(client, installed_replicas)]
         try:
             report(f"{options.nodes} nodes")
             names = [f"scale-{number}" for number in range(options.nodes)]
@@ -101,6 +102,9 @@ def _parser() -> argparse.ArgumentParser:
         type=_positive,
         default=1,
         help="turns of each scheduler; medians are compared (1)",
+    )
+    parser.add_argument(
+        "--plain-only", action="store_true", help="compare with the plain kube-scheduler only"
     )
     parser.add_argument(
         "--nominate-above", type=int, default=0, help="extender.nominateAbove of the chart (0)"

@@ -5,10 +5,12 @@ decisions follow from the pods that the watch shows, so a new leader continues w
 of the former one: it adopts them, or withdraws them if they are not usable.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 from typing import Final
 
 from gputopo_extender.state.cluster_queue import ClusterQueue
@@ -25,6 +27,12 @@ HELD_SECONDS: Final = 60.0
 
 RETRY_SECONDS: Final = 10.0
 """Within this time kube-scheduler tries a pod again that may fit after a change."""
+
+PREEMPT_SECONDS: Final = 300.0
+"""Longest pause of the nominations for a pod that may preempt now.
+
+kube-scheduler queues such a pod behind all pods that are waiting, so its next try may take a while.
+"""
 
 _MOST_KINDS: Final = 1_000
 
@@ -44,9 +52,7 @@ class NominationResult(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-_FAILURES: Final = frozenset(
-    {NominationResult.ELSEWHERE, NominationResult.UNSCHEDULABLE, NominationResult.UNUSED}
-)
+_FAILURES: Final = frozenset({NominationResult.ELSEWHERE, NominationResult.UNSCHEDULABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +74,14 @@ class Nomination:
 class Nominations:
     """The nominations of this extender. No method awaits."""
 
-    def __init__(self, count: Callable[[NominationResult], None]) -> None:
-        """Call ``count`` with each result."""
+    def __init__(self, queue: ClusterQueue, count: Callable[[NominationResult], None]) -> None:
+        """Nominate nodes for pods in ``queue``; call ``count`` with each result."""
+        self._queue = queue
         self._count = count
         self._open: dict[str, Nomination] = {}
         self._done: set[str] = set()
         self._withdrawn: dict[str, int] = {}
         self._failures: dict[bytes, tuple[int, float]] = {}
-        self._withdrawing: dict[str, int] = {}
         self._blocked: dict[str, int] = {}
         self._retried: dict[str, float] = {}
 
@@ -83,12 +89,18 @@ class Nominations:
         """Return the open nominations by UID of the pod."""
         return self._open
 
-    def gpus_by_node(self, without: str) -> Counter[str]:
-        """Return the number of GPUs of pods with open nominations; skip the pod ``without``."""
+    def gpus_beside(self, pod: PodView, is_placed: Callable[[str], bool]) -> Counter[str]:
+        """Return the number of GPUs by node of the nominated pods that count against a pod.
+
+        As in kube-scheduler, these are the other pods of at least its priority. Do not count pods
+        whose GPUs count already, by UID, because they ``is_placed``.
+        """
         gpus = Counter[str]()
         for uid, nomination in self._open.items():
-            if uid != without and (view := nomination.pod.view):
-                gpus[nomination.node] += view.most_gpus
+            view = nomination.pod.view
+            if view is None or uid == pod.uid or view.priority < pod.priority or is_placed(uid):
+                continue
+            gpus[nomination.node] += view.most_gpus
         return gpus
 
     def clear(self) -> None:
@@ -97,7 +109,6 @@ class Nominations:
         self._done.clear()
         self._withdrawn.clear()
         self._failures.clear()
-        self._withdrawing.clear()
         self._blocked.clear()
         self._retried.clear()
 
@@ -128,19 +139,24 @@ class Nominations:
         taken = pod.nominated is not None or pod.uid in self._open or pod.uid in self._done
         return not (held or taken)
 
-    def end_by(self, queue: ClusterQueue, now: float) -> list[QueuePod]:
-        """End nominations by what the watch has shown; return the pods to withdraw from."""
+    def end_by(self, now: float) -> list[QueuePod]:
+        """End nominations by what the watch has shown; return the pods to withdraw from.
+
+        Nominations of a former leader become open if they are usable.
+        """
         for nomination in list(self._open.values()):
-            result = _result(nomination, queue, now)
+            result = _result(nomination, self._queue, now)
             if result is not None:
                 self._end(nomination, result, now)
-        unbound = queue.unbound()
+        unbound = self._queue.unbound()
         waiting = {pod.uid for pod in unbound}
         self._done &= waiting
         self._withdrawn = {uid: it for uid, it in self._withdrawn.items() if uid in waiting}
-        withdrawn = [pod for pod in unbound if self._must_withdraw(pod, queue, now)]
-        self._withdrawing = {pod.uid: pod.priority for pod in withdrawn}
-        return withdrawn
+        own = [pod for pod in unbound if pod.ours and self._is_unknown(pod)]
+        for pod in own:
+            if pod.nominated is not None and self._is_usable(pod):
+                self._open[pod.uid] = Nomination(pod, pod.nominated, now, pod.version)
+        return [pod for pod in own if pod.uid not in self._open]
 
     def blocks_preemption(self, pod: PodView) -> bool:
         """Return whether a pod must not preempt, because pods have nominations.
@@ -149,7 +165,7 @@ class Nominations:
         may fit as soon as these pods are bound elsewhere or their nominations are withdrawn.
         """
         self._retried.pop(pod.uid, None)
-        blocks = self._blocks(pod.priority)
+        blocks = self._highest_priority() >= pod.priority
         if blocks:
             self._blocked[pod.uid] = pod.priority
         return blocks
@@ -161,24 +177,28 @@ class Nominations:
     def unblock(self, waiting: Container[str], now: float) -> list[str]:
         """Return the pods that may preempt now and must be tried again; each is returned once.
 
-        Nominations stay paused until kube-scheduler has tried them, for at most ``RETRY_SECONDS``.
+        Nominations stay paused until one of them asks to preempt or is bound, for at most
+        ``PREEMPT_SECONDS``.
         Pods that are not ``waiting`` any more are dropped.
         """
         known = {uid: until for uid, until in self._retried.items() if now < until}
         self._retried = {uid: until for uid, until in known.items() if uid in waiting}
         self._blocked = {uid: it for uid, it in self._blocked.items() if uid in waiting}
-        free = [uid for uid, priority in self._blocked.items() if not self._blocks(priority)]
+        highest = self._highest_priority() if self._blocked else math.inf
+        free = [uid for uid, priority in self._blocked.items() if priority > highest]
         for uid in free:
             del self._blocked[uid]
-            self._retried[uid] = now + RETRY_SECONDS
+            self._retried[uid] = now + PREEMPT_SECONDS
         return free
 
-    def _blocks(self, priority: int) -> bool:
-        priorities = (
-            *(each.pod.priority for each in self._open.values()),
-            *self._withdrawing.values(),
-        )
-        return any(each >= priority for each in priorities)
+    def _highest_priority(self) -> float:
+        """Return the highest priority of a pod with a nomination of any leader; -inf without any.
+
+        Nominations that are to be withdrawn count until the watch shows the pod without them.
+        """
+        nominated = (each.pod.priority for each in self._open.values())
+        shown = (pod.priority for pod in self._queue.unbound() if pod.ours)
+        return max(chain(nominated, shown), default=-math.inf)
 
     def _end(self, nomination: Nomination, result: NominationResult, now: float) -> None:
         self._count(result)
@@ -193,33 +213,28 @@ class Nominations:
         elif result is NominationResult.USED:
             self._failures.pop(pod.kind, None)
 
-    def _must_withdraw(self, pod: QueuePod, queue: ClusterQueue, now: float) -> bool:
-        """Return whether a nomination of a waiting pod is to be withdrawn; adopt a usable one."""
-        node = pod.nominated
-        if node is None or not pod.ours or pod.uid in self._open:
-            return False
-        if pod.version < self._withdrawn.get(pod.uid, 0):
-            return False
-        if pod.queued and not pod.tried and node in queue.nodes and pod.uid not in self._done:
-            self._open[pod.uid] = Nomination(pod, node, now, pod.version)
-            return False
-        return True
+    def _is_unknown(self, pod: QueuePod) -> bool:
+        """Whether the nomination of a pod is not open, and was not withdrawn after this version."""
+        return pod.uid not in self._open and pod.version >= self._withdrawn.get(pod.uid, 0)
+
+    def _is_usable(self, pod: QueuePod) -> bool:
+        is_new = pod.queued and not pod.tried and pod.uid not in self._done
+        return is_new and pod.nominated in self._queue.nodes
 
 
 def _result(nomination: Nomination, queue: ClusterQueue, now: float) -> NominationResult | None:
     """Return how a nomination has ended; None if it is open."""
     pod = queue.pods.get(nomination.pod.uid)
-    if pod is None:
+    if pod is None or not (pod.node or pod.queued):
         return NominationResult.POD_DELETED
     if pod.node is not None:
         used = pod.node == nomination.node
         return NominationResult.USED if used else NominationResult.ELSEWHERE
+    if pod.tried:
+        return NominationResult.UNSCHEDULABLE
     is_shown = nomination.version is not None and pod.version >= nomination.version
-    ended = {
-        NominationResult.POD_DELETED: not pod.queued,
-        NominationResult.UNSCHEDULABLE: pod.tried,
-        NominationResult.REPLACED: is_shown and pod.nominated != nomination.node,
-        NominationResult.NODE_DELETED: nomination.node not in queue.nodes,
-        NominationResult.UNUSED: now - nomination.since > UNUSED_SECONDS,
-    }
-    return next((result for result, has_ended in ended.items() if has_ended), None)
+    if is_shown and pod.nominated != nomination.node:
+        return NominationResult.REPLACED
+    if nomination.node not in queue.nodes:
+        return NominationResult.NODE_DELETED
+    return NominationResult.UNUSED if now - nomination.since > UNUSED_SECONDS else None

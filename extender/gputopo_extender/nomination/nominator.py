@@ -28,6 +28,9 @@ _AT_ONCE: Final = 16
 _PAUSE_SECONDS: Final = 10.0
 """Pause after a write that the API server forbids or does not confirm."""
 
+_EMPTY_PAUSE_SECONDS: Final = 1.0
+"""Time from a plan without a nomination to the next plan."""
+
 _Item = TypeVar("_Item")
 
 _log = logging.getLogger(__name__)
@@ -67,6 +70,7 @@ class Nominator:
         self._conditions = conditions
         self._retry = retry
         self._paused_until = 0.0
+        self._next_plan = 0.0
 
     async def run(self) -> None:
         """Nominate until cancelled."""
@@ -80,27 +84,29 @@ class Nominator:
 
     async def run_once(self, now: float) -> None:
         """Withdraw and make nominations once; ``now`` is in monotonic seconds."""
-        withdrawn = self._nominations.end_by(self._queue, now)
+        withdrawn = self._nominations.end_by(now)
         waiting = {pod.uid for pod in self._queue.unbound()}
         for uid in self._nominations.unblock(waiting, now):
             self._retry(uid)
-        if now < self._paused_until:
-            return
         for some in _parts(withdrawn):
-            await asyncio.gather(*map(self._withdraw, some))
+            if self._may_write():
+                await asyncio.gather(*map(self._withdraw, some))
         for begun in _parts(await self._planned(now)):
             first_ones = self._first_ones()
             await asyncio.gather(*(self._nominate(pod, node, first_ones) for pod, node in begun))
+
+    def _may_write(self) -> bool:
+        return time.monotonic() >= self._paused_until and self._conditions.leads() is not False
 
     async def _planned(self, now: float) -> list[tuple[QueuePod, str]]:
         """Begin new nominations; return their pods and nodes."""
         begun: list[tuple[QueuePod, str]] = []
         most = MOST_OPEN - len(self._nominations.open())
-        # A plan counts all open nominations again, so it must add many.
-        if self._nominations.are_paused() or most < MOST_OPEN // 2:
+        if self._nominations.are_paused() or not self._may_write() or now < self._next_plan:
             return begun
         untried = sum(not pod.tried for pod in self._queue.waiting())
-        if untried <= self._conditions.above:
+        # A plan counts all open nominations again, so it must add many.
+        if most < MOST_OPEN // 2 or untried <= self._conditions.above:
             return begun
 
         def begin(pod: QueuePod, node: str) -> None:
@@ -108,9 +114,11 @@ class Nominator:
             begun.append((pod, node))
 
         try:
-            await self._planner.plan(most, now, begin, skip=self._conditions.above)
+            await self._planner.plan(most, now, begin, self._first_ones())
         except TablesNotReadyError as error:
             _log.debug("not nominated %s", fields(reason=error))
+        if not begun:
+            self._next_plan = now + _EMPTY_PAUSE_SECONDS
         return begun
 
     def _first_ones(self) -> set[str]:
@@ -119,7 +127,8 @@ class Nominator:
         return {*islice(untried, self._conditions.above)}
 
     async def _nominate(self, pod: QueuePod, node: str, first_ones: AbstractSet[str]) -> None:
-        if pod.uid in first_ones or self._planner.is_being_tried(pod):
+        is_late = pod.uid in first_ones or self._planner.is_being_tried(pod)
+        if is_late or not self._may_write():
             self._nominations.not_written(pod.uid)
             return
         try:

@@ -5,6 +5,7 @@ their nominated nodes. kube-scheduler also counts nominated pods when it filters
 gets no more nominations than its CPUs, memory and other resources allow.
 """
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -12,7 +13,11 @@ from typing import Final, NamedTuple
 from gputopo.placement.model import PlacementRequest
 from gputopo.placement.score import Candidate
 from gputopo.topology.model import GpuMask, mask_of
-from gputopo_extender.nomination.nominations import RETRY_SECONDS, Nominations
+from gputopo_extender.nomination.nominations import (
+    RETRY_SECONDS,
+    UNUSED_SECONDS,
+    Nominations,
+)
 from gputopo_extender.state.cluster_queue import ClusterQueue
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
@@ -54,34 +59,52 @@ class Planner:
         self._queue = queue
         self._nominations = nominations
         self._fits_since: dict[bytes, float] = {}
+        self._fits_at = 0.0
+        self._first_since: dict[str, float] = {}
 
     async def plan(
-        self, most: int, now: float, begin: Callable[[QueuePod, str], None], *, skip: int = 0
+        self,
+        most: int,
+        now: float,
+        begin: Callable[[QueuePod, str], None],
+        first_ones: Container[str] = (),
     ) -> None:
-        """Call ``begin`` with each pod that gets a nomination, and its node.
+        """Call ``begin`` with each pod that gets a nomination, and its node; at most ``most``.
 
-        The first ``skip`` pods get none, because kube-scheduler may try them before it could read
-        their nominations. But the plan counts what they need. It ends at the first other pod that
-        gets none: a later pod must not take its place.
+        The ``first_ones``, by UID, get none, because kube-scheduler may try them before it could
+        read their nominations. But the plan counts what they need. It ends at the first other pod
+        that gets none: a later pod must not take its place.
 
         Raises:
             TablesNotReadyError: if the tables are not built within the time limit.
         """
         waiting = self._queue.waiting()
+        uids = {pod.uid for pod in waiting}
+        self._first_since = {uid: at for uid, at in self._first_since.items() if uid in uids}
         planned = await self._planned()
-        next_kinds = self._next_kinds(waiting, planned, now)
+        next_kinds = await self._next_kinds(waiting, planned, now)
         for pod in waiting:
-            skip -= not pod.tried
             if pod.uid in self._nominations.open() or pod.nominated is not None:
                 continue
             if self.is_being_tried(pod) or (pod.tried and pod.kind not in next_kinds):
                 continue
-            node = None if pod.tried or most <= 0 else await self._choose(pod, planned, now)
-            if node is None:
+            if most <= 0:
                 return
-            if skip < 0:
+            node = None if pod.tried else await self._choose(pod, planned, now)
+            if node is None:
+                if pod.tried or not self._is_held(pod, now):
+                    return
+            elif pod.uid not in first_ones:
                 begin(pod, node)
                 most -= 1
+
+    def _is_held(self, pod: QueuePod, now: float) -> bool:
+        """Whether kube-scheduler does not try a pod although all pods before it have nodes.
+
+        kube-scheduler does not put a pod into its queue before the ResourceClaims exist that the
+        pod names. No condition of the pod shows this.
+        """
+        return now - self._first_since.setdefault(pod.uid, now) > UNUSED_SECONDS
 
     async def _planned(self) -> "_Planned":
         """Return what the pods with nominations and with Bindings in flight use."""
@@ -115,7 +138,7 @@ class Planner:
         filtered = pod.uid in self._filtered and not pod.tried
         return filtered or bool(self._ledger.reservations.of_pod(pod.uid))
 
-    def _next_kinds(
+    async def _next_kinds(
         self, waiting: Sequence[QueuePod], planned: "_Planned", now: float
     ) -> set[bytes]:
         """Return the kinds of pods that kube-scheduler has tried in vain and may soon place.
@@ -124,15 +147,17 @@ class Planner:
         their nodes, kube-scheduler has tried them again within ``RETRY_SECONDS``.
         """
         tried = {pod.kind: pod for pod in waiting if pod.tried and pod.nominated is None}
-        fitting = [
-            kind
-            for kind, pod in tried.items()
+        fitting = []
+        for kind, pod in tried.items():
+            await asyncio.sleep(0)  # with thousands of nodes, one kind takes milliseconds
             if any(
                 self._queue.fits(pod, node, planned.amounts[node])
                 for node in self._queue.permitted(pod)
-            )
-        ]
-        self._fits_since = {kind: self._fits_since.get(kind, now) for kind in fitting}
+            ):
+                fitting.append(kind)
+        before = self._fits_since if now - self._fits_at <= RETRY_SECONDS else {}
+        self._fits_since = {kind: before.get(kind, now) for kind in fitting}
+        self._fits_at = now
         return {kind for kind, since in self._fits_since.items() if now - since < RETRY_SECONDS}
 
     async def _choose(self, pod: QueuePod, planned: "_Planned", now: float) -> str | None:

@@ -1,13 +1,16 @@
 """Keeps all pods and nodes of the cluster as kube-scheduler counts them, for the nominator."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from gputopo_extender.state.queue_pod import QueueNode, QueuePod
 from gputopo_kube.node_match import is_permitted
 
 _MOST_KINDS = 1_000
 """Lists of permitted nodes that are kept; one for each kind of waiting pod."""
+
+_NOTHING: Final = Counter[str]()
 
 
 class ClusterQueue:
@@ -22,16 +25,16 @@ class ClusterQueue:
         self.pods: dict[str, QueuePod] = {}
         self.nodes: dict[str, QueueNode] = {}
         self._waiting: dict[str, None] = {}
-        self._used: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._used: dict[str, Counter[str]] = {}
         self._permitted: dict[bytes, list[str]] = {}
 
     def waiting(self) -> list[QueuePod]:
-        """Return the pods in kube-scheduler's queue in its order: by priority, then by age.
+        """Return the pods in kube-scheduler's queue in its order: by priority, then first seen.
 
-        Times of creation are whole seconds; of pods of one second the first seen comes first.
+        kube-scheduler too uses the times at which it has first seen the pods.
         """
         queued = (pod for uid in self._waiting if (pod := self.pods[uid]).queued)
-        return sorted(queued, key=lambda pod: (-pod.priority, pod.created))
+        return sorted(queued, key=lambda pod: -pod.priority)
 
     def unbound(self) -> list[QueuePod]:
         """Return the pods that are not bound, also those that are not in the queue."""
@@ -56,7 +59,7 @@ class ClusterQueue:
 
         A node that was deleted meanwhile has nothing left.
         """
-        known, used = self.nodes.get(node), self._used[node]
+        known, used = self.nodes.get(node), self._used.get(node, _NOTHING)
         return known is not None and all(
             amount + used[name] + more.get(name, 0) <= known.allocatable.get(name, 0)
             for name, amount in pod.amounts.items()
@@ -73,24 +76,20 @@ class ClusterQueue:
 
     def put_pod(self, pod: QueuePod) -> None:
         """Add or replace a pod."""
-        before = self.pods.get(pod.uid)
-        if before is not None and before.node:
-            self._used[before.node].subtract(before.amounts)
+        self._release(pod.uid)
         if not pod.amounts:
             self._forget(pod.uid)
             return
         self.pods[pod.uid] = pod
         if pod.node:
             self._waiting.pop(pod.uid, None)
-            self._used[pod.node].update(pod.amounts)
+            self._used.setdefault(pod.node, Counter()).update(pod.amounts)
         else:
             self._waiting[pod.uid] = None
 
     def drop_pod(self, uid: str) -> None:
         """Remove a deleted pod."""
-        before = self.pods.get(uid)
-        if before is not None and before.node:
-            self._used[before.node].subtract(before.amounts)
+        self._release(uid)
         self._forget(uid)
 
     def replace_nodes(self, nodes: Iterable[QueueNode]) -> None:
@@ -109,6 +108,16 @@ class ClusterQueue:
         """Remove a deleted node."""
         self.nodes.pop(name, None)
         self._permitted.clear()
+
+    def _release(self, uid: str) -> None:
+        """Subtract a bound pod from its node. A node without pods is forgotten."""
+        before = self.pods.get(uid)
+        if before is None or not before.node:
+            return
+        used = self._used[before.node]
+        used.subtract(before.amounts)
+        if not any(used.values()):
+            del self._used[before.node]
 
     def _forget(self, uid: str) -> None:
         self.pods.pop(uid, None)

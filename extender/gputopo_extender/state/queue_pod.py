@@ -10,7 +10,6 @@ from typing import Any, Final
 import orjson
 
 from gputopo.api.avoid import known_avoid
-from gputopo.runtime.times import unix_seconds
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.node_match import node_rules, pod_rules
 from gputopo_kube.podmodel import PodError, parse_pod_object, valid_parts
@@ -33,7 +32,6 @@ class QueuePod:
     Attributes:
         node: the node to which the pod is bound; None if the pod is not bound.
         amounts: what kube-scheduler counts for the pod; empty for a pod that has ended.
-        created: Unix time of the creation in seconds; 0 if it is unknown.
         queued: whether the pod waits in the queue of the extender's kube-scheduler.
         tried: whether kube-scheduler has tried the pod without success.
         nominated: the nominated node of a waiting pod; None if there is none.
@@ -48,7 +46,6 @@ class QueuePod:
     key: ObjectKey
     version: int
     priority: int = 0
-    created: float = 0.0
     node: str | None = None
     amounts: Mapping[str, int] = field(default_factory=dict)
     queued: bool = False
@@ -116,13 +113,12 @@ def _waiting(pod: QueuePod, document: Document, view: PodView | None, scheduler:
     kind = orjson.dumps([rules, pod.amounts], option=orjson.OPT_SORT_KEYS)
     return QueuePod(
         *(pod.uid, pod.key, pod.version, pod.priority),
-        created=unix_seconds(metadata.get("creationTimestamp")) or 0.0,
         amounts=pod.amounts,
         queued=spec.get("schedulerName") == scheduler
         and not metadata.get("deletionTimestamp")
-        and not spec.get("schedulingGates")
-        and reason != "SchedulingGated",
-        tried=reason is not None,
+        and not spec.get("schedulingGates"),
+        # The API server sets this reason once, and keeps it when the gates are removed.
+        tried=reason not in {None, "SchedulingGated"},
         nominated=nominated,
         ours=nominated is not None and _is_ours(metadata.get("managedFields") or ()),
         simple=view is not None and _is_simple(spec, view),

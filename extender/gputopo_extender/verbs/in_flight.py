@@ -21,14 +21,14 @@ class InFlightPods:
     """Counts GPUs of pods between filter and bind, for the choice among nodes of equal score.
 
     Attributes:
-        nominated: returns the number of GPUs by node that nominated pods other than this one, by
-            UID, will use.
+        nominated: returns the number of GPUs by node of the nominated pods that count against a
+            pod. Skips the pods, by UID, for which its second argument returns True.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         """A pod is in flight until ``ledger`` shows it as reserved, bound, ended or deleted."""
         self._ledger = ledger
-        self.nominated: Callable[[str], Counter[str]] = lambda _: Counter()
+        self.nominated: Callable[[PodView, Callable[[str], bool]], Counter[str]] = _no_nominations
         self._pods: dict[str, tuple[str, int]] = {}
 
     def choose(self, pod: PodView, request: PlacementRequest, found: Evaluation) -> str:
@@ -36,7 +36,7 @@ class InFlightPods:
         best = best_nodes(
             found,
             request.size,
-            self.gpus_by_node() + self.nominated(pod.uid),
+            self.gpus_by_node() + self.nominated(pod, self._is_placed),
             sensitive=request.sensitive,
             shares=pod.shares,
         ) or best_nodes(found, request.size, {}, sensitive=request.sensitive)
@@ -55,12 +55,23 @@ class InFlightPods:
 
         Pods with a UID in ``without`` do not count.
         """
-        self._pods = {uid: target for uid, target in self._pods.items() if self._is_in_flight(uid)}
+        self._pods = {
+            uid: target for uid, target in self._pods.items() if not self._is_reserved(uid)
+        }
         gpus = Counter[str]()
         for uid, (node, count) in self._pods.items():
             if uid not in without:
                 gpus[node] += count
         return gpus
 
-    def _is_in_flight(self, uid: str) -> bool:
-        return self._ledger.is_waiting(uid) and self._ledger.reservations.get(uid) is None
+    def _is_placed(self, uid: str) -> bool:
+        """Whether the GPUs of a pod count already, or count no more."""
+        return uid in self._pods or self._is_reserved(uid)
+
+    def _is_reserved(self, uid: str) -> bool:
+        """Whether the ledger shows a pod as reserved, bound, ended or deleted."""
+        return not self._ledger.is_waiting(uid) or self._ledger.reservations.get(uid) is not None
+
+
+def _no_nominations(_pod: PodView, _is_placed: Callable[[str], bool]) -> Counter[str]:
+    return Counter()

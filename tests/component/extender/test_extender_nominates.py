@@ -28,6 +28,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handover_lease, "_POLL_SECONDS", 0.02)
     monkeypatch.setattr(nominator, "_ROUND_SECONDS", 0.02)
     monkeypatch.setattr(nominator, "_PAUSE_SECONDS", 0.2)
+    monkeypatch.setattr(nominator, "_EMPTY_PAUSE_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -159,9 +160,13 @@ async def test_only_the_extender_of_the_leader_nominates(backlog: ApiServer, sta
         put_leader(backlog, "other_2")
         await rounds()
         before = backlog.count("PATCH", WRITE)
+        for name in ("p2", "p3"):
+            backlog.delete(PODS, name)
         backlog.put(PODS, queued("p9", 1))
         await rounds()
         assert backlog.count("PATCH", WRITE) == before
+        put_leader(backlog, "own_2")
+        await has(backlog, "p1", "p9")
 
 
 async def test_pod_that_changed_meanwhile_keeps_the_nomination_of_another_client(
@@ -180,15 +185,48 @@ async def test_pod_that_changed_meanwhile_keeps_the_nomination_of_another_client
 
 @pytest.mark.parametrize("status", [403, 500])
 async def test_nominator_pauses_after_an_error(
-    backlog: ApiServer, start: Start, status: int
+    backlog: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    backlog.faults.append(Fault("PATCH", WRITE, status, times=8))
+    monkeypatch.setattr(nominator, "_PAUSE_SECONDS", 1.0)
+    backlog.faults.append(Fault("PATCH", WRITE, status, times=4))
     async with start(**ABOVE):
         await until(lambda: written(backlog, 4))
+        backlog.delete(PODS, "p3")
+        backlog.put(PODS, queued("p4", 3))
+        await rounds()
         assert backlog.count("PATCH", WRITE) == 4
+        await until(lambda: written(backlog, 5))
         if status == 403:
-            await until(lambda: written(backlog, 8))
-            await has(backlog, "p0", "p1", "p2", "p3")
+            await has(backlog, "p0", "p1", "p2", "p4")
+
+
+async def test_error_ends_the_writes_of_a_round(
+    backlog: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nominator, "_PAUSE_SECONDS", 1.0)
+    monkeypatch.setattr(nominator, "_AT_ONCE", 1)
+    backlog.faults.append(Fault("PATCH", WRITE, 403))
+    async with start(**ABOVE) as extender:
+        await until(lambda: written(backlog, 1))
+        await rounds()
+        assert backlog.count("PATCH", WRITE) == 1
+        assert await extender.metric('gputopo_nominations_total{result="not_written"}') == 4
+        await has(backlog, "p0", "p1", "p2", "p3")
+
+
+async def test_withdrawals_end_after_an_error(
+    backlog: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nominator, "_PAUSE_SECONDS", 1.0)
+    monkeypatch.setattr(nominator, "_AT_ONCE", 1)
+    for number in range(2):
+        backlog.put(PODS, queued(f"p{number}", 4, nominated="n1", tried=True))
+    backlog.faults.append(Fault("PATCH", WRITE, 403))
+    async with start(nominate_above=9):
+        await until(lambda: written(backlog, 1))
+        await rounds()
+        assert backlog.count("PATCH", WRITE) == 1
+        await has(backlog)
 
 
 async def written(api: ApiServer, times: int) -> bool:

@@ -1,6 +1,6 @@
 """A cluster in memory with a planner of nominations, and the pods of its queue."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,7 +98,7 @@ class Cluster:
         seconds = Histogram("seconds", "Time of a call.", registry=None)
         cache = EvaluationCache(evaluate_states, seconds, timeout_seconds=60)
         self.in_flight = InFlightPods(self.ledger)
-        self.nominations = Nominations(self.results.append)
+        self.nominations = Nominations(self.queue, self.results.append)
         parts = PlanningParts(self.ledger, cache, requests, self.in_flight, self.filtered)
         self.planner = Planner(parts, self.queue, self.nominations)
 
@@ -120,7 +120,9 @@ class Cluster:
         self.ledger.drop_pod(f"uid-{name}")
         self.queue.drop_pod(f"uid-{name}")
 
-    async def plan(self, most: int = 100, now: float = 0.0, skip: int = 0) -> list[tuple[str, str]]:
+    async def plan(
+        self, most: int = 100, now: float = 0.0, first_ones: Container[str] = ()
+    ) -> list[tuple[str, str]]:
         """Plan once; return the pods and their nodes in the order of the plan."""
         begun: list[tuple[str, str]] = []
 
@@ -128,5 +130,5 @@ class Cluster:
             self.nominations.begin(pod, node, now)
             begun.append((pod.key.name, node))
 
-        await self.planner.plan(most, now, begin, skip=skip)
+        await self.planner.plan(most, now, begin, first_ones)
         return begun

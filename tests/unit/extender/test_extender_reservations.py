@@ -157,5 +157,5 @@ def test_node_that_nominated_pods_will_fill_is_not_chosen() -> None:
     request, view = request_of(1), pod_view(pod("next", 1))
     states = ledger.states_for(view, ["n1", "n2"])
     found = evaluation(["n1", "n2"], states, evaluate_states({*states}, request))
-    in_flight.nominated = lambda uid: Counter({"n1": 8 if uid == "uid-next" else 0})
+    in_flight.nominated = lambda pod, _: Counter({"n1": 8 if pod.uid == "uid-next" else 0})
     assert {in_flight.choose(view, request, found) for _ in range(9)} == {"n2"}

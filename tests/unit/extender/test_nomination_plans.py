@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from gputopo.topology.model import GpuMask
-from gputopo_extender.nomination.nominations import RETRY_SECONDS
+from gputopo_extender.nomination.nominations import RETRY_SECONDS, UNUSED_SECONDS
 from gputopo_scheduling.usage import NodeState
 from support.builders.objects import Document
 from support.builders.requests import pod_view
@@ -39,9 +39,11 @@ async def test_plan_ends_at_the_limit() -> None:
 async def test_first_pods_get_no_nominations_but_count() -> None:
     cluster = cluster_of("n1")
     cluster.put(*(queued(f"p{number}", 3) for number in range(2)), queued("a"), queued("b", 2))
-    assert await cluster.plan(skip=2) == [("a", "n1")], "b does not fit beside p0 and p1"
+    first_ones = {"uid-p0", "uid-p1"}
+    plan = await cluster.plan(first_ones=first_ones)
+    assert plan == [("a", "n1")], "b does not fit beside p0 and p1"
     cluster.put(queued("c"))
-    assert await cluster.plan(skip=4) == []
+    assert await cluster.plan(first_ones={*first_ones, "uid-b", "uid-c"}) == []
 
 
 async def test_pod_is_evaluated_as_if_earlier_pods_had_their_gpus() -> None:
@@ -136,6 +138,26 @@ async def test_tried_pod_that_may_fit_now_comes_first_for_a_while() -> None:
     cluster.drop("filler")
     cluster.put(queued("d"))
     assert await cluster.plan(now=21.0) == [], "both fit again"
+
+
+async def test_kind_that_fitted_before_a_break_comes_first_again() -> None:
+    cluster = cluster_of("n1")
+    cluster.put(queued("tried", 4, tried=True), queued("b"))
+    assert await cluster.plan(now=5.0) == []
+    assert await cluster.plan(now=1000.0) == [], "no plan has observed it for a while"
+    assert await cluster.plan(now=1000.0 + RETRY_SECONDS) == [("b", "n1")]
+
+
+async def test_pod_that_kube_scheduler_does_not_try_stops_plans_for_a_limited_time() -> None:
+    cluster = cluster_of("n1")
+    cluster.put(queued("held", resourceClaims=[{"name": "c"}]), queued("b"))
+    assert await cluster.plan(now=5.0) == []
+    assert await cluster.plan(now=5.0 + UNUSED_SECONDS) == []
+    assert await cluster.plan(now=6.0 + UNUSED_SECONDS) == [("b", "n1")]
+    cluster.drop("held")
+    await cluster.plan(now=7.0 + UNUSED_SECONDS)
+    cluster.put(queued("held", resourceClaims=[{"name": "c"}]), queued("c"))
+    assert await cluster.plan(now=8.0 + UNUSED_SECONDS) == [], "another pod of this name"
 
 
 async def test_tried_pod_comes_first_although_filter_once_returned_nodes() -> None:

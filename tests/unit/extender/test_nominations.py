@@ -5,7 +5,7 @@ import pytest
 from gputopo_extender.nomination.nominations import (
     HELD_SECONDS,
     MOST_FAILURES,
-    RETRY_SECONDS,
+    PREEMPT_SECONDS,
     UNUSED_SECONDS,
     NominationResult,
 )
@@ -29,7 +29,7 @@ def nominated(cluster: Cluster, name: str = "a", version: int | None = 2) -> Non
 
 
 def withdrawals(cluster: Cluster, now: float = 1.0) -> list[str]:
-    return [pod.key.name for pod in cluster.nominations.end_by(cluster.queue, now)]
+    return [pod.key.name for pod in cluster.nominations.end_by(now)]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,9 @@ def test_pod_does_not_preempt_beside_nominations_of_its_priority() -> None:
     assert lower is not None
     assert not cluster.nominations.blocks_preemption(lower)
     assert cluster.nominations.are_paused()
-    assert cluster.nominations.unblock(known, 2.0 + RETRY_SECONDS) == []
+    assert cluster.nominations.unblock(known, 1.0 + PREEMPT_SECONDS) == []
+    assert cluster.nominations.are_paused(), "its next try comes after those of all other pods"
+    assert cluster.nominations.unblock(known, 2.0 + PREEMPT_SECONDS) == []
     assert not cluster.nominations.are_paused()
 
 
@@ -204,12 +206,37 @@ def test_pod_does_not_preempt_before_nominations_of_its_priority_are_withdrawn()
     assert cluster.nominations.unblock(cluster.queue.pods, 2.0) == []
     cluster.nominations.withdrawn("uid-a", 4)
     assert withdrawals(cluster) == []
+    assert cluster.nominations.blocks_preemption(view), "kube-scheduler may not have seen it"
+    cluster.put(queued("a", tried=True, version=4, priority=5))
     assert cluster.nominations.unblock(cluster.queue.pods, 2.0) == ["uid-b"]
     assert not cluster.nominations.blocks_preemption(view)
 
 
-def test_gpus_of_open_nominations_are_counted_by_node() -> None:
-    cluster = cluster_with(queued("a", 2), queued("b", 3), queued("c", 1))
-    for name in "abc":
+def test_pod_does_not_preempt_beside_nominations_of_a_former_leader() -> None:
+    cluster = cluster_with(queued("a", nominated="n1", priority=5), queued("b", priority=5))
+    view = cluster.queue.pods["uid-b"].view
+    assert view is not None
+    cluster.nominations.clear()
+    assert cluster.nominations.blocks_preemption(view), "they are not adopted yet"
+
+
+def test_gpus_of_nominations_count_by_node_as_in_kube_scheduler() -> None:
+    lower = queued("lower", 1, priority=1)
+    cluster = cluster_with(*(queued(name, 2, priority=2) for name in ("a", "b", "own")), lower)
+    cluster.put(queued("placed", 1, priority=3))
+    for name in ("a", "b", "own", "lower", "placed"):
         nominated(cluster, name)
-    assert cluster.nominations.gpus_by_node("uid-c") == {"n1": 5}
+    view = cluster.queue.pods["uid-own"].view
+    assert view is not None
+    found = cluster.nominations.gpus_beside(view, lambda uid: uid == "uid-placed")
+    assert found == {"n1": 4}
+
+
+def test_unused_nominations_are_no_failures() -> None:
+    cluster = cluster_with(queued("a"))
+    for number in range(MOST_FAILURES):
+        name = f"f{number}"
+        cluster.put(queued(name))
+        nominated(cluster, name)
+        withdrawals(cluster, UNUSED_SECONDS + 1)
+    assert cluster.nominations.may_begin(cluster.queue.pods["uid-a"], UNUSED_SECONDS + 1)

@@ -14,7 +14,6 @@ AFFINITY = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def test_waiting_pod_has_its_amounts_and_its_place_in_the_queue() -> None:
     document = queued("a", 2, cpu="1500m", priority=7)
-    document["metadata"]["creationTimestamp"] = "1970-01-02T00:00:00Z"
     found = queue_pod(document)
     assert found.amounts == {
         "cpu": 1500,
@@ -22,7 +21,7 @@ def test_waiting_pod_has_its_amounts_and_its_place_in_the_queue() -> None:
         "gputopo.io/gpu": 2000,
         "pods": 1000,
     }
-    assert (found.priority, found.created, found.node) == (7, 86400.0, None)
+    assert (found.priority, found.node) == (7, None)
     assert found.queued
     assert found.simple
     assert not found.tried
@@ -68,18 +67,22 @@ def with_deletion(document: Document) -> Document:
 
 
 def test_pods_that_no_scheduler_tries_now_are_not_in_the_queue() -> None:
-    gate = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
-    gated = queued("a")
-    gated["status"]["conditions"] = [{"type": "Ready", "status": "False"}, gate]
     for document in (
         queued("a", schedulerName="default-scheduler"),
         queued("a", schedulingGates=[{"name": "g"}]),
-        gated,
         with_deletion(queued("a")),
         queued("a", node="n1"),
     ):
         assert not queue_pod(document).queued
     assert queue_pod(queued("a", tried=True)).tried
+
+
+def test_pod_whose_gates_were_removed_waits_for_its_first_try() -> None:
+    gate = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+    pod_without_gates = queued("a")  # the API server keeps the condition
+    pod_without_gates["status"]["conditions"] = [{"type": "Ready", "status": "False"}, gate]
+    found = queue_pod(pod_without_gates)
+    assert (found.queued, found.tried) == (True, False)
 
 
 def test_nomination_is_ours_if_the_nominator_wrote_it_last() -> None:
@@ -103,12 +106,12 @@ def queue_of(*nodes: Document) -> ClusterQueue:
     return queue
 
 
-def test_queue_is_ordered_by_priority_and_age() -> None:
+def test_queue_is_ordered_by_priority_and_by_the_time_at_which_pods_were_first_seen() -> None:
     queue = queue_of()
     old, late = queued("old"), queued("late")
-    old["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
-    late["metadata"]["creationTimestamp"] = "2026-01-01T00:00:01Z"
-    for document in (late, queued("first", priority=5), old, queued("second", priority=5)):
+    old["metadata"]["creationTimestamp"] = "2026-01-01T00:00:01Z"
+    late["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    for document in (old, queued("first", priority=5), late, queued("second", priority=5)):
         queue.put_pod(queue_pod(document))
     queue.put_pod(queue_pod(queued("bound", node="n1")))
     queue.put_pod(queue_pod(queued("first", priority=5, version=2)))
@@ -116,7 +119,7 @@ def test_queue_is_ordered_by_priority_and_age() -> None:
     listed = [queued("late"), queued("second"), queued("new"), queued("first")]
     queue.replace_pods(map(queue_pod, listed))
     names = [pod.key.name for pod in queue.waiting()]
-    assert names == ["late", "first", "second", "new"], "known pods keep their place"
+    assert names == ["first", "late", "second", "new"], "known pods keep their place"
 
 
 def test_node_has_left_what_bound_pods_do_not_use() -> None:
