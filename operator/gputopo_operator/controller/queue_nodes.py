@@ -28,6 +28,7 @@ class ParsedObjects(Generic[Value]):
         self._parse = parse
         self._lock = threading.Lock()
         self._values: dict[str, Value] = {}
+        self._uids: dict[str, str | None] = {}
 
     def values(self) -> dict[str, Value]:
         """Return the parsed objects, by name, or by ``NAMESPACE/NAME``."""
@@ -39,19 +40,27 @@ class ParsedObjects(Generic[Value]):
         name, after = _name(raw), self._parse(raw)
         with self._lock:
             changed = self._values.get(name) != after
-            self._values[name] = after
+            self._values[name], self._uids[name] = after, raw["metadata"].get("uid")
         return changed
 
     def drop(self, raw: Document) -> None:
-        """Forget a deleted object."""
+        """Forget a deleted object. An object that was created after it with its name stays.
+
+        kopf keeps the order of the events of one object only: this event may come after the
+        creation of the next object.
+        """
+        name = _name(raw)
         with self._lock:
-            self._values.pop(_name(raw), None)
+            if name in self._uids and self._uids[name] == raw["metadata"].get("uid"):
+                del self._values[name], self._uids[name]
 
     def replace_all(self, raws: Iterable[Document]) -> None:
         """Parse and store the objects, and forget all other objects."""
-        after = {_name(raw): self._parse(raw) for raw in raws}
+        found = {_name(raw): raw for raw in raws}
+        after = {name: self._parse(raw) for name, raw in found.items()}
         with self._lock:
             self._values = after
+            self._uids = {name: raw["metadata"].get("uid") for name, raw in found.items()}
 
 
 def _name(raw: Document) -> str:

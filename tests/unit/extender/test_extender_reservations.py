@@ -2,10 +2,12 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
 
 from gputopo.topology.model import mask_of
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.in_flight import InFlightPods
+from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import bound_to, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
@@ -159,3 +161,25 @@ def test_node_that_nominated_pods_will_fill_is_not_chosen() -> None:
     found = evaluation(["n1", "n2"], states, evaluate_states({*states}, request))
     in_flight.nominated = lambda pod, _: Counter({"n1": 8 if pod.uid == "uid-next" else 0})
     assert {in_flight.choose(view, request, found) for _ in range(9)} == {"n2"}
+
+
+def test_nominated_pod_that_filter_or_bind_has_placed_counts_no_more() -> None:
+    ledger = ledger_with()
+    in_flight = InFlightPods(ledger)
+    request, view, other = request_of(1), pod_view(pod("next", 1)), pod_view(pod("other", 1))
+    states = ledger.states_for(view, ["n1"])
+    found = evaluation(["n1"], states, evaluate_states({*states}, request))
+    placed: list[bool] = []
+
+    def nominated(_pod: PodView, is_placed: Callable[[str], bool]) -> Counter[str]:
+        placed.append(is_placed("uid-other"))
+        return Counter()
+
+    in_flight.nominated = nominated
+    ledger.put_pod(other)
+    in_flight.choose(view, request, found)
+    in_flight.add("uid-other", "n1", 1)
+    in_flight.choose(view, request, found)
+    ledger.drop_pod("uid-other")
+    in_flight.choose(view, request, found)
+    assert placed == [False, True, True]

@@ -306,6 +306,21 @@ def test_node_reports_show_whether_the_gpus_of_a_node_have_changed() -> None:
     assert reports.values() == {}
 
 
+def test_late_event_of_a_deleted_node_does_not_remove_the_next_node_of_this_name() -> None:
+    reports = QueueNodes().gpus
+    deleted, created = node("n1", 2), node("n1", 4)
+    deleted["metadata"]["uid"], created["metadata"]["uid"] = "old", "new"
+    reports.replace(deleted)
+    reports.replace(created)
+    reports.drop(deleted)
+    assert reports.values()["n1"].healthy == 4
+    reports.replace_all([deleted])
+    reports.drop(created)
+    assert reports.values()["n1"].healthy == 2
+    reports.drop(deleted)
+    assert reports.values() == {}
+
+
 def test_node_with_an_unreadable_gputopology_offers_no_gpus(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
