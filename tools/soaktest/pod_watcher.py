@@ -109,9 +109,10 @@ class PodWatcher:
         self.seen[pod.uid] = pod
         if before is None or (before.phase, before.node) != (pod.phase, pod.node):
             self._journal.note(f"pod {pod.name} {pod.phase} {pod.node} {pod.why}".rstrip())
-        if pod.nominated and not (before and before.nominated):
+        nominated = before.nominated if before else ""
+        if pod.nominated and not nominated:
             self._journal.count("pods nominated")
-        if pod.node and pod.node == pod.nominated and not (before and before.node):
+        if nominated and nominated == pod.node:  # the API server clears it with the Binding
             self._journal.count("nominations used")
         if pod.node:
             self.bound_since.setdefault(pod.uid, time.monotonic())
