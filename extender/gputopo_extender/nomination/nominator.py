@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from gputopo.runtime.log import fields
@@ -92,7 +91,7 @@ class Nominator:
             if self._may_write():
                 await asyncio.gather(*map(self._withdraw, some))
         for begun in _parts(await self._planned(now)):
-            first_ones = self._first_ones()
+            first_ones = {*self._untried()[: self._conditions.above]}
             await asyncio.gather(*(self._nominate(pod, node, first_ones) for pod, node in begun))
 
     def _may_write(self) -> bool:
@@ -102,11 +101,13 @@ class Nominator:
         """Begin new nominations; return their pods and nodes."""
         begun: list[tuple[QueuePod, str]] = []
         most = MOST_OPEN - len(self._nominations.open())
-        if self._nominations.are_paused() or not self._may_write() or now < self._next_plan:
-            return begun
-        untried = sum(not pod.tried for pod in self._queue.waiting())
         # A plan counts all open nominations again, so it must add many.
-        if most < MOST_OPEN // 2 or untried <= self._conditions.above:
+        if most < MOST_OPEN // 2 or now < self._next_plan:
+            return begun
+        if self._nominations.are_paused() or not self._may_write():
+            return begun
+        untried, above = self._untried(), self._conditions.above
+        if len(untried) <= above:
             return begun
 
         def begin(pod: QueuePod, node: str) -> None:
@@ -114,17 +115,19 @@ class Nominator:
             begun.append((pod, node))
 
         try:
-            await self._planner.plan(most, now, begin, self._first_ones())
+            await self._planner.plan(most, now, begin, {*untried[:above]})
         except TablesNotReadyError as error:
             _log.debug("not nominated %s", fields(reason=error))
         if not begun:
             self._next_plan = now + _EMPTY_PAUSE_SECONDS
         return begun
 
-    def _first_ones(self) -> set[str]:
-        """Return the UIDs of the pods that kube-scheduler may try before it reads a nomination."""
-        untried = (pod.uid for pod in self._queue.waiting() if not pod.tried)
-        return {*islice(untried, self._conditions.above)}
+    def _untried(self) -> list[str]:
+        """Return the UIDs of the pods that wait for their first try, in the order of the queue.
+
+        kube-scheduler may try the first ones of them before it reads a nomination.
+        """
+        return [pod.uid for pod in self._queue.waiting() if not pod.tried]
 
     async def _nominate(self, pod: QueuePod, node: str, first_ones: AbstractSet[str]) -> None:
         is_late = pod.uid in first_ones or self._planner.is_being_tried(pod)

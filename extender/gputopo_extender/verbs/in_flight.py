@@ -28,7 +28,9 @@ class InFlightPods:
     def __init__(self, ledger: Ledger) -> None:
         """A pod is in flight until ``ledger`` shows it as reserved, bound, ended or deleted."""
         self._ledger = ledger
-        self.nominated: Callable[[PodView, Callable[[str], bool]], Counter[str]] = _no_nominations
+        self.nominated: Callable[[PodView, Callable[[str], bool]], Counter[str]] = (
+            lambda _pod, _is_placed: Counter()
+        )
         self._pods: dict[str, tuple[str, int]] = {}
 
     def choose(self, pod: PodView, request: PlacementRequest, found: Evaluation) -> str:
@@ -71,7 +73,3 @@ class InFlightPods:
     def _is_reserved(self, uid: str) -> bool:
         """Whether the ledger shows a pod as reserved, bound, ended or deleted."""
         return not self._ledger.is_waiting(uid) or self._ledger.reservations.get(uid) is not None
-
-
-def _no_nominations(_pod: PodView, _is_placed: Callable[[str], bool]) -> Counter[str]:
-    return Counter()

@@ -27,21 +27,20 @@ class ParsedObjects(Generic[Value]):
     def __init__(self, parse: Callable[[Document], Value]) -> None:
         self._parse = parse
         self._lock = threading.Lock()
-        self._values: dict[str, Value] = {}
-        self._uids: dict[str, str | None] = {}
+        self._found: dict[str, tuple[str | None, Value]] = {}
 
     def values(self) -> dict[str, Value]:
         """Return the parsed objects, by name, or by ``NAMESPACE/NAME``."""
         with self._lock:
-            return dict(self._values)
+            return {name: value for name, (_, value) in self._found.items()}
 
     def replace(self, raw: Document) -> bool:
         """Parse and store an object; return whether its parsed value has changed."""
         name, after = _name(raw), self._parse(raw)
         with self._lock:
-            changed = self._values.get(name) != after
-            self._values[name], self._uids[name] = after, raw["metadata"].get("uid")
-        return changed
+            before = self._found.get(name)
+            self._found[name] = _uid(raw), after
+        return before is None or before[1] != after
 
     def drop(self, raw: Document) -> None:
         """Forget a deleted object. An object that was created after it with its name stays.
@@ -51,16 +50,19 @@ class ParsedObjects(Generic[Value]):
         """
         name = _name(raw)
         with self._lock:
-            if name in self._uids and self._uids[name] == raw["metadata"].get("uid"):
-                del self._values[name], self._uids[name]
+            if name in self._found and self._found[name][0] == _uid(raw):
+                del self._found[name]
 
     def replace_all(self, raws: Iterable[Document]) -> None:
         """Parse and store the objects, and forget all other objects."""
-        found = {_name(raw): raw for raw in raws}
-        after = {name: self._parse(raw) for name, raw in found.items()}
+        after = {_name(raw): (_uid(raw), self._parse(raw)) for raw in raws}
         with self._lock:
-            self._values = after
-            self._uids = {name: raw["metadata"].get("uid") for name, raw in found.items()}
+            self._found = after
+
+
+def _uid(raw: Document) -> str | None:
+    uid: str | None = raw["metadata"].get("uid")
+    return uid
 
 
 def _name(raw: Document) -> str:

@@ -32,6 +32,18 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a pause after an error last longer than :func:`rounds`."""
+    monkeypatch.setattr(nominator, "_PAUSE_SECONDS", 1.0)
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send one write at a time."""
+    monkeypatch.setattr(nominator, "_AT_ONCE", 1)
+
+
+@pytest.fixture
 async def backlog(api: ApiServer) -> ApiServer:
     for name in ("n1", "n2"):
         api.put(NODES, node_object(name))
@@ -183,11 +195,11 @@ async def test_pod_that_changed_meanwhile_keeps_the_nomination_of_another_client
         assert await extender.metric('gputopo_nominations_total{result="not_written"}') == 1
 
 
+@pytest.mark.usefixtures("long_pause")
 @pytest.mark.parametrize("status", [403, 500])
 async def test_nominator_pauses_after_an_error(
-    backlog: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch, status: int
+    backlog: ApiServer, start: Start, status: int
 ) -> None:
-    monkeypatch.setattr(nominator, "_PAUSE_SECONDS", 1.0)
     backlog.faults.append(Fault("PATCH", WRITE, status, times=4))
     async with start(**ABOVE):
         await until(lambda: written(backlog, 4))
@@ -200,11 +212,8 @@ async def test_nominator_pauses_after_an_error(
             await has(backlog, "p0", "p1", "p2", "p4")
 
 
-async def test_error_ends_the_writes_of_a_round(
-    backlog: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nominator, "_PAUSE_SECONDS", 1.0)
-    monkeypatch.setattr(nominator, "_AT_ONCE", 1)
+@pytest.mark.usefixtures("long_pause", "one_by_one")
+async def test_error_ends_the_writes_of_a_round(backlog: ApiServer, start: Start) -> None:
     backlog.faults.append(Fault("PATCH", WRITE, 403))
     async with start(**ABOVE) as extender:
         await until(lambda: written(backlog, 1))
@@ -214,11 +223,8 @@ async def test_error_ends_the_writes_of_a_round(
         await has(backlog, "p0", "p1", "p2", "p3")
 
 
-async def test_withdrawals_end_after_an_error(
-    backlog: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nominator, "_PAUSE_SECONDS", 1.0)
-    monkeypatch.setattr(nominator, "_AT_ONCE", 1)
+@pytest.mark.usefixtures("long_pause", "one_by_one")
+async def test_withdrawals_end_after_an_error(backlog: ApiServer, start: Start) -> None:
     for number in range(2):
         backlog.put(PODS, queued(f"p{number}", 4, nominated="n1", tried=True))
     backlog.faults.append(Fault("PATCH", WRITE, 403))
@@ -283,10 +289,10 @@ async def test_pod_preempts_only_after_the_nominations_of_its_priority(
         assert await extender.scheduler().preempt(preemptor, {"n1": [victim]}) != {}
 
 
+@pytest.mark.usefixtures("one_by_one")
 async def test_pod_that_kube_scheduler_tries_at_this_moment_is_left_alone(
-    backlog: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
+    backlog: ApiServer, start: Start
 ) -> None:
-    monkeypatch.setattr(nominator, "_AT_ONCE", 1)
     put_leader(backlog, "other_1")
     async with start(**ABOVE, **LED) as extender:
 
@@ -299,10 +305,10 @@ async def test_pod_that_kube_scheduler_tries_at_this_moment_is_left_alone(
         assert await extender.metric('gputopo_nominations_total{result="not_written"}') == 1
 
 
+@pytest.mark.usefixtures("one_by_one")
 async def test_pod_that_kube_scheduler_may_try_before_the_write_is_left_alone(
-    backlog: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
+    backlog: ApiServer, start: Start
 ) -> None:
-    monkeypatch.setattr(nominator, "_AT_ONCE", 1)
     put_leader(backlog, "other_1")
     async with start(**ABOVE, **LED) as extender:
 
