@@ -120,6 +120,21 @@ async def test_nothing_is_nominated_by_default_or_without_a_backlog(
         await has(backlog, "p1", "p2", "p3")
 
 
+async def test_next_plan_waits_until_it_can_add_many(
+    backlog: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nominator, "MOST_OPEN", 4)
+    for number in range(4, 8):
+        backlog.put(PODS, queued(f"p{number}", 1))
+    async with start(**ABOVE):
+        await has(backlog, "p0", "p1", "p2", "p3")
+        backlog.delete(PODS, "p0")
+        await rounds()
+        assert nominated(backlog).keys() == {"p1", "p2", "p3"}
+        backlog.delete(PODS, "p1")
+        await has(backlog, "p2", "p3", "p4", "p5")
+
+
 async def test_nodes_and_pods_are_followed(backlog: ApiServer, start: Start) -> None:
     backlog.delete(NODES, "n2")
     async with start(**ABOVE):
