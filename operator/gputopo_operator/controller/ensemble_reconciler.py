@@ -178,7 +178,7 @@ class EnsembleReconciler:
 
     def _measured(self) -> dict[str, Measurement]:
         measured: dict[str, Measurement] = {}
-        for node in self._reports.nodes():
+        for node in self._reports.uids():
             measured |= self._reports.measured(node)
         return measured
 

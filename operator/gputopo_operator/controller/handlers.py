@@ -80,14 +80,15 @@ def _watch_topologies(
     async def topology_changed(
         event: kopf.RawEvent,
         name: str,
+        uid: str,
         **indices: Any,  # noqa: ANN401 - kopf's
     ) -> None:
         if event["type"] == "DELETED":
-            reports.drop([name])
+            reports.drop(name, uid)
             return
         gpu_job_of_pod: kopf.Index[str, ObjectKey] = indices[POD_INDEX]
         changed = reports.replace(dict(event["object"]))
-        for uid in changed.pods & set(gpu_job_of_pod):
-            for key in gpu_job_of_pod[uid]:
+        for pod in changed.pods & set(gpu_job_of_pod):
+            for key in gpu_job_of_pod[pod]:
                 queues.jobs.add(key)
         queues.add_changed_profiles(changed)

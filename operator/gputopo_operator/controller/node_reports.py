@@ -1,7 +1,6 @@
 """Keeps what the GPUTopology of every node reports, for all threads of the operator."""
 
 import threading
-from collections.abc import Iterable
 
 from gputopo.api.profile import Measurement
 from gputopo_kube.document import Document, ObjectKey
@@ -21,6 +20,7 @@ class NodeReports:
         self._lock = threading.Lock()
         self._reports: dict[str, NodeReport] = {}
         self._known: dict[str, dict[str, PodReport]] = {}
+        self._uids: dict[str, str] = {}
 
     def replace(self, topology: Document) -> ReportChanges:
         """Replace a node's report; return the GPUJobs and GPUProfiles to update because of it."""
@@ -29,20 +29,24 @@ class NodeReports:
             before, known = self._reports.get(node, NO_REPORT), self._known.get(node, {})
             changed = changes(known, before, after)
             self._reports[node] = after
+            self._uids[node] = topology["metadata"]["uid"]
             self._known[node] = known_pods(known, after, changed)
         return changed
 
-    def drop(self, nodes: Iterable[str]) -> None:
-        """Forget the reports of deleted nodes."""
-        with self._lock:
-            for node in nodes:
-                self._reports.pop(node, None)
-                self._known.pop(node, None)
+    def drop(self, node: str, uid: str) -> None:
+        """Forget the report of a deleted GPUTopology, unless it was created again.
 
-    def nodes(self) -> set[str]:
-        """Return the nodes with a report."""
+        kopf orders only the events of one object, so the deletion may come after the creation of
+        the next GPUTopology of the node.
+        """
         with self._lock:
-            return set(self._reports)
+            if self._uids.get(node) == uid:
+                del self._reports[node], self._known[node], self._uids[node]
+
+    def uids(self) -> dict[str, str]:
+        """Return the UIDs of the GPUTopologies with a report, by node."""
+        with self._lock:
+            return dict(self._uids)
 
     def measured(self, node: str) -> dict[str, Measurement]:
         """Return the newest measurements of a node, by UID of the pod."""

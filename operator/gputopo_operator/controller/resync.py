@@ -63,10 +63,11 @@ class Resync:
 
     def _replace_reports(self) -> ReportChanges:
         """Read the reports of all nodes; return the GPUProfiles with a new sample or a new pod."""
-        before, read = self._reports.nodes(), set[str]()
+        before, read = self._reports.uids(), dict[str, str]()
         profiles = set[ObjectKey]()
         for topology in self._api.topologies():
-            read.add(topology["metadata"]["name"])
+            read[topology["metadata"]["name"]] = topology["metadata"]["uid"]
             profiles |= self._reports.replace(topology).profiles
-        self._reports.drop(before - read)
+        for node, uid in before.items() - read.items():
+            self._reports.drop(node, uid)
         return ReportChanges(profiles=frozenset(profiles))

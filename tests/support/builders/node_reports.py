@@ -53,7 +53,7 @@ def reporting(
     return {
         "apiVersion": API_VERSION,
         "kind": "GPUTopology",
-        "metadata": {"name": node},
+        "metadata": {"name": node, "uid": f"uid-{node}"},
         "spec": {},
         "status": {"gpus": gpus, "measurements": [*measurements], "samples": [*samples]},
     }

@@ -106,10 +106,22 @@ def test_evidence_of_a_workload_comes_from_all_nodes_in_the_order_of_time() -> N
     found = reports.evidence(BERT)
     assert [each.pod_uid for each in found.samples] == ["u1", "u2", "u3"]
     assert found.running == {"uid-here"}
-    assert reports.nodes() == {"n1", "n2"}
-    reports.drop(["n1", "unknown"])
+    assert reports.uids() == {"n1": "uid-n1", "n2": "uid-n2"}
+    reports.drop("n1", "uid-n1")
+    reports.drop("unknown", "uid-n1")
     assert [each.pod_uid for each in reports.evidence(BERT).samples] == ["u1", "u2"]
-    assert reports.nodes() == {"n2"}
+    assert reports.uids() == {"n2": "uid-n2"}
+
+
+def test_late_deletion_keeps_the_report_of_the_next_object_of_a_node() -> None:
+    reports = NodeReports()
+    created = reporting("n1", measurements=[measurement()])
+    created["metadata"]["uid"] = "created-again"
+    reports.replace(created)
+    reports.drop("n1", "uid-n1")
+    assert reports.measured("n1")
+    reports.drop("n1", "created-again")
+    assert not reports.measured("n1")
 
 
 def test_sample_of_a_newer_agent_is_skipped() -> None:

@@ -70,7 +70,7 @@ async def test_resync_finds_jobs_profiles_and_samples(api: ApiServer, job_api: J
     await process.run_until(
         jobs={"default/train", "default/deleted"}, profiles={"default/edited", "default/measured"}
     )
-    assert process.reports.nodes() == {"n1"}
+    assert process.reports.uids().keys() == {"n1"}
 
 
 async def test_failed_list_does_not_stop_the_resync(

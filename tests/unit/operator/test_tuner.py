@@ -266,7 +266,7 @@ def report_rate(operator: OperatorUnderTest, uid: str, rate: int, milli_cpu: int
         "milliCPU": milli_cpu,
     }
     status = {"measurements": [measurement]}
-    operator.reports.replace({"metadata": {"name": NODE}, "status": status})
+    operator.reports.replace({"metadata": {"name": NODE, "uid": "u"}, "status": status})
 
 
 def test_measured_rate_is_stored_before_a_resize(
