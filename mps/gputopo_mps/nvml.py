@@ -109,6 +109,9 @@ class GpuDriver:
             # The driver may have been unloaded, so the next call opens NVML again.
             self._close()
             raise GpuDriverError(f"NVML: {error}") from error
+        except GpuDriverError:
+            self._close()
+            raise
 
     def _open(self) -> None:
         if self._is_open:
@@ -140,11 +143,19 @@ def _run(
 
 
 def _find(uuid: str) -> Any:  # noqa: ANN401 - a ctypes pointer
+    """Return the handle of a GPU, also while NVML has lost another GPU.
+
+    nvmlDeviceGetHandleByUUID is documented to fail if any GPU is lost.
+    """
+    failures = []
     for index in range(pynvml.nvmlDeviceGetCount()):
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        if pynvml.nvmlDeviceGetUUID(handle) == uuid:
-            return handle
-    raise GpuDriverError(f"GPU {uuid}: this node has no such GPU")
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            if pynvml.nvmlDeviceGetUUID(handle) == uuid:
+                return handle
+        except pynvml.NVMLError as error:
+            failures.append(f"; GPU with index {index} cannot be read: {error}")
+    raise GpuDriverError(f"GPU {uuid}: NVML lists no such GPU{''.join(failures)}")
 
 
 def _facts(handle: Any) -> GpuFacts:  # noqa: ANN401 - a ctypes pointer

@@ -192,6 +192,7 @@ class SharedGpu:
 
     async def _serve(self) -> None:
         await self._daemon.start()
+        self._errors = 0
         self._faults.reset()
         self._save()
         servers = await self.control.servers()

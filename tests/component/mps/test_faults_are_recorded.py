@@ -4,7 +4,10 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from fakemps.server import STUCK
+from gputopo_mps.control import ControlError, ControlProgram
 from support.api.store import Document
 from support.mps.world import MpsWorld, pod_uid
 
@@ -206,12 +209,29 @@ async def test_a_server_that_does_not_recover_is_replaced(world: MpsWorld) -> No
         assert len(await world.faults()) == 1
 
 
-async def test_a_daemon_that_only_responds_with_errors_is_replaced(world: MpsWorld) -> None:
+async def test_a_daemon_that_only_responds_with_errors_is_replaced(
+    world: MpsWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers, errors = ControlProgram.servers, ["one"]
+
+    def failures() -> float:
+        labels = {"of": "check"}
+        return world.metrics.registry.get_sample_value("gputopo_mps_failures_total", labels) or 0
+
+    async def fail_once(program: ControlProgram) -> list[int]:
+        if errors:
+            raise ControlError(errors.pop())
+        return await servers(program)
+
     async with world.running():
         await world.share(0)
         former = world.daemons(0)
         (world.folder(0) / "pipe" / "control").unlink()
         await world.until(lambda: len({*world.daemons(0)} - {*former}) == 2)
         await world.until_state(0, "Ready")
-        value = world.metrics.registry.get_sample_value
-        assert (value("gputopo_mps_failures_total", {"of": "check"}) or 0) >= 2
+        failed, new = failures(), world.daemons(0)
+        assert failed >= 2
+        monkeypatch.setattr(ControlProgram, "servers", fail_once)
+        await world.until(lambda: failures() == failed + 1)
+        await world.until_state(0, "Ready")
+        assert world.daemons(0) == new, "the errors of the former daemon do not count"

@@ -87,7 +87,7 @@ async def rejected(world: MpsWorld, uuid: str = "") -> str:
 
 async def test_gpus_that_cannot_be_shared_are_rejected(world: MpsWorld) -> None:
     async with world.running():
-        assert "this node has no such GPU" in await rejected(world, "GPU-0")
+        assert "NVML lists no such GPU" in await rejected(world, "GPU-0")
         assert "must be a UUID" in await rejected(world, "nvidia0")
         assert (await world.call("GET", "/gpus"))[1]["gpus"] == []
         process = world.occupy(0)

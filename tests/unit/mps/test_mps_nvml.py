@@ -45,6 +45,17 @@ async def test_a_gpu_without_mig_has_none(library: Path, conf: Path) -> None:
     driver.close()
 
 
+async def test_a_lost_gpu_leaves_the_gpus_after_it_usable(library: Path, conf: Path) -> None:
+    driver = GpuDriver(library.parent, 60)
+    add(conf, "fault 0 15")
+    last = TOPOLOGY.gpus[-1].uuid
+    await driver.set_mode(last, "EXCLUSIVE_PROCESS")
+    assert (await driver.read(last)).mode == "EXCLUSIVE_PROCESS"
+    with pytest.raises(GpuDriverError, match=f"{UUID}: NVML lists .* index 0 cannot be read: "):
+        await driver.read(UUID)
+    driver.close()
+
+
 @pytest.mark.usefixtures("conf")
 async def test_a_driver_that_does_not_support_mig_is_read(
     library: Path, monkeypatch: pytest.MonkeyPatch
