@@ -134,11 +134,17 @@ class NumaReporter:
             await self._read_policy()
         else:
             self._retry_at = 0.0  # the next registration is a new attempt
-        current = self._kubelet.registered and self._registration == self._kubelet.registrations
+        current = self._is_current()
         hardware = self._state.hardware
         gpus = hardware.gpus if hardware else {}
         policy = self._policy if current else UNREGISTERED
-        nodes, condition = numa_to_report(gpus, policy, any_policy=self._any_policy)
+        topology = hardware.topology if hardware else None
+        nodes, condition = numa_to_report(
+            gpus,
+            policy,
+            any_policy=self._any_policy,
+            host_nodes=len(topology.numa_nodes) if topology else 0,
+        )
         aligned = bool(nodes) and policy.name != "none"
         if current:
             self._align(policy if aligned else None)
@@ -152,9 +158,16 @@ class NumaReporter:
 
     def hide(self, gpus: frozenset[GpuUuid]) -> None:
         """Report no NUMA nodes of these GPUs to a kubelet that takes GPUs by NUMA node."""
-        if gpus != self._hidden:
-            self._hidden = gpus
+        if gpus == self._hidden:
+            return
+        self._hidden = gpus
+        # A kubelet that has registered the agent since the last update may have another policy.
+        if self._is_current():
             self._report()
+
+    def _is_current(self) -> bool:
+        """Whether the policy that was last read is that of the kubelet that knows the agent."""
+        return self._kubelet.registered and self._registration == self._kubelet.registrations
 
     def _report(self) -> None:
         hidden = self._hidden if self._aligned else ()

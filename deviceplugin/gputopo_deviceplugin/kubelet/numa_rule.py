@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gputopo.alignment.model import ManagerPolicy, ManagerScope
+from gputopo.alignment.model import MAX_NODES, ManagerPolicy, ManagerScope
 from gputopo.api.names import NUMA_PUBLISHED_CONDITION
 from gputopo.runtime.messages import quoted
 from gputopo.topology.model import Gpu, GpuUuid
@@ -80,7 +80,11 @@ def _unpredictable(config: Mapping[str, Any]) -> str:
 
 
 def numa_to_report(
-    gpus: Mapping[GpuUuid, Gpu], policy: TopologyPolicy, *, any_policy: bool = False
+    gpus: Mapping[GpuUuid, Gpu],
+    policy: TopologyPolicy,
+    *,
+    any_policy: bool = False,
+    host_nodes: int = 0,
 ) -> tuple[Mapping[GpuUuid, int], NodeCondition]:
     """Return the NUMA nodes that kubelet gets, and the condition with the reason.
 
@@ -91,9 +95,10 @@ def numa_to_report(
         gpus: the GPUs of the node.
         policy: kubelet's policy.
         any_policy: whether kubelet gets the NUMA nodes also with a policy other than ``none``.
+        host_nodes: number of NUMA nodes of the host, also of those without GPUs.
     """
     known = {uuid: gpu.numa_node for uuid, gpu in gpus.items() if gpu.numa_node is not None}
-    if obstacle := _obstacle(policy, any_policy=any_policy):
+    if obstacle := _obstacle(policy, host_nodes, any_policy=any_policy):
         return {}, obstacle
     if unknown := sorted(gpus.keys() - known.keys()):
         text = f"NVML reports no NUMA node for {' '.join(unknown)}"
@@ -110,7 +115,7 @@ def numa_to_report(
     return known, _condition("PolicyPredicted", text, holds=True)
 
 
-def _obstacle(policy: TopologyPolicy, *, any_policy: bool) -> NodeCondition | None:
+def _obstacle(policy: TopologyPolicy, host_nodes: int, *, any_policy: bool) -> NodeCondition | None:
     """Return why kubelet gets no NUMA nodes, whatever the GPUs are."""
     if policy.name is None:
         return _condition("PolicyUnknown", f"kubelet's policy is unknown: {policy.unknown}")
@@ -119,8 +124,9 @@ def _obstacle(policy: TopologyPolicy, *, any_policy: bool) -> NodeCondition | No
     if not any_policy:
         text = f"with topologyManagerPolicy {quoted(policy.name)}, kubelet would choose the GPUs"
         return _condition("PolicyNotNone", text)
-    if policy.unpredictable:
-        text = f"which GPUs kubelet chooses cannot be predicted with {policy.unpredictable}"
+    many = f"{host_nodes} NUMA nodes, at most {MAX_NODES}" if host_nodes > MAX_NODES else ""
+    if cause := policy.unpredictable or many:
+        text = f"which GPUs kubelet chooses cannot be predicted with {cause}"
         return _condition("PolicyNotPredicted", text)
     return None
 

@@ -230,6 +230,32 @@ async def test_after_a_restart_with_the_policy_none_no_scheduler_must_follow_kub
     assert (parts.state.numa_nodes, parts.state.aligned) == (NODES, False)
 
 
+def test_restarted_kubelet_gets_no_numa_node_before_its_policy_is_known() -> None:
+    parts = aligned()
+    first = min(NODES)
+
+    async def restart() -> None:
+        parts.register("restricted")
+        await parts.reporter.update()
+        parts.reporter.confirm(stable=True)
+        await asyncio.sleep(2)
+        await parts.reporter.update()
+        parts.reporter.hide(frozenset({first}))
+        others = {gpu: node for gpu, node in NODES.items() if gpu != first}
+        assert (parts.state.numa_nodes, parts.state.aligned) == (others, True)
+        parts.register("newest")
+        parts.reporter.hide(frozenset())
+        assert parts.state.numa_nodes == {}
+        await parts.reporter.update()
+        assert (parts.state.numa_nodes, parts.reporter.condition.reason) == (
+            {},
+            "PolicyNotPredicted",
+        )
+
+    with runner() as loop:
+        loop.run(restart())
+
+
 async def test_if_the_cpus_cannot_be_read_the_policy_is_unknown() -> None:
     parts = aligned()
 

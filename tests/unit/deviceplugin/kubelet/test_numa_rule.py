@@ -105,6 +105,17 @@ def test_with_a_setting_that_is_not_predicted_kubelet_gets_no_numa_node(
     assert condition.message.endswith(named)
 
 
+@pytest.mark.parametrize(("nodes", "reason"), [(16, "Predicted"), (17, "NotPredicted")])
+def test_on_a_host_with_many_numa_nodes_kubelet_gets_none(nodes: int, reason: str) -> None:
+    found, condition = numa_to_report(
+        GPUS, TopologyPolicy("restricted"), any_policy=True, host_nodes=nodes
+    )
+    assert (bool(found), condition.reason) == (nodes == 16, f"Policy{reason}")
+    if nodes == 17:
+        assert condition.message.endswith("with 17 NUMA nodes, at most 16")
+    assert numa_to_report(GPUS, TopologyPolicy("none"), host_nodes=nodes)[1].holds
+
+
 def test_known_settings_are_predicted() -> None:
     config = {
         "topologyManagerPolicy": "restricted",
