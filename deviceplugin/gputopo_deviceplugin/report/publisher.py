@@ -17,6 +17,7 @@ from gputopo.topology.model import NodeTopology, TopologyError
 from gputopo_deviceplugin.report.status import NodeObservation, build_status, stopping_conditions
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError, RejectedError
+from gputopo_kube.merge_patch import merge_patch
 
 _MEASURED: Final = ("measurements", "samples", "counters")
 _INVALID: Final = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
@@ -108,7 +109,7 @@ class TopologyPublisher:
                 now=self._clock(),
             )
             if after != before:
-                document = await self._write_status(_changes(after, before))
+                document = await self._write_status(merge_patch(before.to_json(), after.to_json()))
                 self._unstored |= _unstored(after, _parse_status(document))
             self._object = document
         except ApiError:
@@ -187,12 +188,6 @@ def _parse_spec(document: Document) -> GPUTopologySpec | None:
         return GPUTopologySpec.model_validate(document.get("spec") or {})
     except ValidationError:
         return None
-
-
-def _changes(after: GPUTopologyStatus, before: GPUTopologyStatus) -> Document:
-    """Return the merge patch that makes ``before`` to ``after``."""
-    removed = {"alignment": None} if before.alignment and not after.alignment else {}
-    return after.to_json() | removed
 
 
 def _unstored(sent: GPUTopologyStatus, stored: GPUTopologyStatus) -> frozenset[str]:

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
+from gputopo.alignment.model import ManagerPolicy, ManagerScope
+from gputopo.api.alignment import KubeletAlignment, NumaCpus
 from gputopo.api.profile import Measurement, NodeSample, SampleLoad, SampleTraffic
-from gputopo.api.v1alpha1 import CounterStatus, SizedCapacity
+from gputopo.api.v1alpha1 import CounterStatus, SharingCapacity, SizedCapacity
 from gputopo_deviceplugin.conditions import not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.measure.records import NodeMeasurements
@@ -16,6 +19,7 @@ from gputopo_deviceplugin.report.status import NodeObservation, observed_gpus
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ConflictError, RejectedError, error_of_status
 from gputopo_topologies.catalogue import named
+from support.api.rest import merge
 
 OWN: Document = {"metadata": {"name": "n1", "resourceVersion": "1"}, "spec": {}, "status": {}}
 SUCCESSORS: Document = {
@@ -121,8 +125,9 @@ class StrictStore:
         if self.status is not None and "measurements" in status:
             raise error_of_status(self.status, "status.measurements[0].milliCPU: Invalid value")
         stored = {name: status[name] for name in status if name not in self.newer}
-        self.written.append(stored)
-        self.object = {**self.object, "status": stored}
+        self.object = deepcopy(self.object)
+        merge(self.object.setdefault("status", {}), stored)
+        self.written.append(self.object["status"])
         return self.object
 
 
@@ -136,9 +141,10 @@ class StoreWithoutCounters(StrictStore):
         dropped = {"traffic", "load"}
         samples = [
             {name: value for name, value in sample.items() if name not in dropped}
-            for sample in status["samples"]
+            for sample in status.get("samples", ())
         ]
-        return await super().patch_topology_status({**status, "samples": samples}, version)
+        known = {**status, "samples": samples} if "samples" in status else status
+        return await super().patch_topology_status(known, version)
 
 
 SAMPLE = NodeSample(
@@ -163,6 +169,8 @@ async def publish_with(
     measurement: Measurement = MEASUREMENT,
     *samples: NodeSample,
     counters: Sequence[CounterStatus] | None = None,
+    sharing: SharingCapacity | None = None,
+    alignment: KubeletAlignment | None = None,
 ) -> bool:
     topology = named("dgx1-v100", node="n1")
     health = dict.fromkeys(gpu.uuid for gpu in topology.gpus)
@@ -175,6 +183,8 @@ async def publish_with(
         processes_visible=True,
         measured=NodeMeasurements((measurement,), samples),
         counters=counters,
+        sharing=sharing,
+        alignment=alignment,
         sized_capacity=SizedCapacity(milli_cpu=8000, memory=2**30, gpus=8),
     )
     return await publisher.publish({"metadata": {"name": "n1", "uid": "u"}}, observation)
@@ -234,6 +244,25 @@ async def test_counters_are_published_and_withdrawn() -> None:
     assert store.written[-1]["samples"][0]["traffic"]["pattern"] == "Ring"
     assert await publish_with(publisher, MEASUREMENT, SAMPLE)
     assert store.written[-1]["counters"] == []
+
+
+async def test_what_the_agent_reports_no_more_is_removed() -> None:
+    store = StrictStore(None, newer=())
+    cpus = [NumaCpus(numa_node=0, total=8, allocatable=8, free=8)]
+    exclusive = KubeletAlignment(
+        policy=ManagerPolicy.RESTRICTED, scope=ManagerScope.CONTAINER, cpus=cpus
+    )
+    sharing = SharingCapacity(most_pods=4)
+    publisher = TopologyPublisher(store)
+    assert await publish_with(publisher, sharing=sharing, alignment=exclusive)
+    after_restart = TopologyPublisher(store)
+    without = exclusive.model_copy(update={"cpus": None})
+    assert await publish_with(after_restart, alignment=without)
+    assert store.written[-1]["alignment"] == without.to_json()
+    assert "sharing" not in store.written[-1]
+    assert await publish_with(after_restart)
+    assert "alignment" not in store.written[-1]
+    assert not await publish_with(after_restart), "nothing has changed"
 
 
 async def test_samples_are_published_even_if_the_schema_has_no_counters() -> None:
