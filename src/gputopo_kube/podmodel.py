@@ -65,6 +65,7 @@ class PodSpec(PodPart):
     affinity: dict[str, _Affinity | None] | None = None
     topology_spread_constraints: list[Any] | None = None
     resource_claims: list[Any] | None = None
+    scheduling_gates: list[Any] | None = None
     scheduling_group: dict[str, Any] | None = None
     overhead: dict[str, Any] | None = None
     containers: list[Container]

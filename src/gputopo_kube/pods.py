@@ -193,7 +193,8 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
         preempts=spec.preemption_policy != "Never",
         grouped=spec.scheduling_group is not None,
         created=unix_seconds(metadata.creation_timestamp),
-        gated=status.is_gated,
+        # The condition of a gated pod stays until kube-scheduler tries the pod.
+        gated=bool(spec.scheduling_gates),
         started=status.has_started,
         stopped=status.has_stopped(len(spec.containers)),
         rejected=status.rejection,

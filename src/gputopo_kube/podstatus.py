@@ -136,12 +136,6 @@ class PodStatus(PodPart):
         return any(each.was_started for each in self.containers)
 
     @property
-    def is_gated(self) -> bool:
-        """Whether a scheduling gate keeps the scheduler from placing the pod."""
-        scheduled = self.condition("PodScheduled")
-        return scheduled is not None and scheduled.reason == "SchedulingGated"
-
-    @property
     def rejection(self) -> str | None:
         """Why kubelet rejected the pod: reason and message; None if kubelet did not reject it.
 

@@ -289,9 +289,7 @@ def test_pod_is_no_longer_postponed_when_its_longest_wait_is_over() -> None:
 def test_pods_that_are_bound_or_gated_are_forgotten() -> None:
     world = Rounds(ring("bound"), ring("gated"), ring("kept"))
     gated = ring("gated")
-    gated["status"]["conditions"] = [
-        {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
-    ]
+    gated["spec"]["schedulingGates"] = [{"name": "example.org/quota"}]
     world.ledger.put_pod(pod_view(gated))
     world.ledger.put_pod(pod_view(bound("bound", 0)))
     assert {each.key.name for each in world.pods.prune()} == {"bound", "gated"}

@@ -61,15 +61,18 @@ def waiting(ledger: Ledger) -> list[float | None]:
 
 
 def test_only_live_unbound_pods_without_a_gate_wait() -> None:
-    gated = waiting_pod("gated")
     gate = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
-    gated["status"]["conditions"] = [gate]
+    gated, released = waiting_pod("gated"), waiting_pod("released", "1970-01-01T00:03:00Z")
+    gated["spec"]["schedulingGates"] = [{"name": "example.org/quota"}]
+    for each in (gated, released):
+        each["status"]["conditions"] = [gate]
     ended = waiting_pod("ended")
     ended["status"]["phase"] = "Failed"
     full = waiting_pod("full", "1970-01-01T00:02:00Z")
     full["status"]["conditions"] = [{**gate, "reason": "Unschedulable"}]
     bound = pod("bound", node="n1")
-    assert waiting(ledger_with(waiting_pod("a"), full, gated, ended, bound)) == [60, 120]
+    pods = (waiting_pod("a"), full, gated, released, ended, bound)
+    assert waiting(ledger_with(*pods)) == [60, 120, 180]
 
 
 def test_pod_waits_until_it_is_bound_or_deleted() -> None:
