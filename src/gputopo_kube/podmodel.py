@@ -123,7 +123,7 @@ def parse_pod_object(document: Mapping[str, Any]) -> PodObject:
 
 
 def valid_parts(document: Mapping[str, Any]) -> PodObject:
-    """Return the identity, phase and amounts of an object that is not a valid pod.
+    """Return the identity, node, phase and amounts of an object that is not a valid pod.
 
     A pod of a newer Kubernetes may have a field in an unknown format. It still uses its CPUs and
     memory. Containers that cannot be parsed are left out. Missing names are ``unknown``.
@@ -136,8 +136,10 @@ def valid_parts(document: Mapping[str, Any]) -> PodObject:
     identity = ("uid", "name", "namespace")
     return PodObject.model_validate(
         {
-            "metadata": {name: str(metadata.get(name) or "unknown") for name in identity},
+            "metadata": {name: str(metadata.get(name) or "unknown") for name in identity}
+            | {"resourceVersion": str(metadata.get("resourceVersion") or "")},
             "spec": {name: _valid(Container, spec.get(name)) for name in of_containers}
+            | {"nodeName": str(spec.get("nodeName") or "")}
             | {"overhead": _mapping(spec.get("overhead"))},
             "status": {name: _valid(ContainerStatus, status.get(name)) for name in of_statuses}
             | {"phase": str(status.get("phase") or "")},

@@ -160,7 +160,7 @@ def parse_gpu_pod(document: Mapping[str, Any], resource: str) -> PodView | None:
     Raises:
         PodError: if the object is not a valid pod, or its resource version is not a number.
     """
-    if not _may_request(document, resource):
+    if not may_request(document, resource):
         return None
     pod = parse_pod(document, resource)
     if not pod.version:
@@ -222,7 +222,7 @@ def version_number(text: str | None) -> int:
     return int(text) if text and is_number(text, _MOST_VERSION_DIGITS) else 0
 
 
-def _may_request(document: Mapping[str, Any], resource: str) -> bool:
+def may_request(document: Mapping[str, Any], resource: str) -> bool:
     """Return False if no container of the pod requests the resource or shares, otherwise True.
 
     Most pods request no GPU. For them this check replaces parsing, which takes ten times as long.

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, AsyncClient
 from gputopo_kube.document import Document
-from gputopo_kube.podmodel import parse_pod_object
+from gputopo_kube.podmodel import PodError, parse_pod_object, valid_parts
 from gputopo_kube.podruntime import runtime_of
-from gputopo_kube.pods import NO_RUNTIME, PodView, view_of
+from gputopo_kube.pods import NO_RUNTIME, PodView, may_request, view_of
 from gputopo_kube.resources import (
     EventDocument,
     NodeDocument,
@@ -97,12 +97,18 @@ class NodeApi:
 def parse_node_pod(document: Document, resource: str) -> PodView:
     """Parse a pod, and the CPUs and memory of the node that kube-scheduler counts for the pod.
 
-    If the pod requests GPUs, the result also has the limits and images of its containers.
+    If the pod requests GPUs, the result also has the limits and images of its containers. Of other
+    pods, a field in an unknown format is ignored: a newer Kubernetes may have new formats.
 
     Raises:
-        PodError: the object is not a valid pod.
+        PodError: the pod requests GPUs, or may request some, and is not valid.
     """
-    pod = parse_pod_object(document)
+    try:
+        pod = parse_pod_object(document)
+    except PodError as error:
+        pod = valid_parts(document)
+        if may_request(document, resource):
+            raise PodError(f"{pod.metadata.namespace}/{pod.metadata.name}: {error}") from None
     view = view_of(pod, resource)
     runtime = runtime_of(pod) if view.containers else NO_RUNTIME
     sized = is_tuned(view, document["metadata"].get("labels") or {})

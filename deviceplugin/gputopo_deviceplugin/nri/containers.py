@@ -8,6 +8,7 @@ from typing import Final
 from gputopo.alignment.cpuset import GpuContainerCpus
 from gputopo.api.annotations import AnnotationError, parse_gpus
 from gputopo.api.names import CUDA_VISIBLE_DEVICES
+from gputopo.api.shares import gpu_of
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.gpus.cpulist import CpuListError, parse_cpu_list
 from gputopo_deviceplugin.gpus.numa import numa_nodes_of
@@ -84,11 +85,11 @@ def _gpus_of(pod: api.PodSandbox, container: api.Container) -> tuple[GpuUuid, ..
         return ()
     placed = annotation.containers
     if container.name in placed:
-        return tuple(map(GpuUuid, placed[container.name]))
+        return tuple(map(gpu_of, placed[container.name]))
     variable = f"{CUDA_VISIBLE_DEVICES}="
     values = [entry.removeprefix(variable) for entry in container.env if entry.startswith(variable)]
     own = values[-1].split(",") if values else []
-    of_pod = {uuid for uuids in placed.values() for uuid in uuids}
+    of_pod = {gpu_of(device) for devices in placed.values() for device in devices}
     return tuple(map(GpuUuid, own)) if of_pod.issuperset(own) else ()
 
 

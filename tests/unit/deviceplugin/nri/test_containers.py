@@ -36,6 +36,13 @@ def test_the_gpus_of_an_init_container_come_from_its_environment() -> None:
     assert found == GpuContainerCpus(frozenset({1}), 0)
 
 
+def test_the_gpu_of_a_share_decides_the_cpus() -> None:
+    pod = sandbox("a", {"main": [f"{UUIDS[4]}::2"]})
+    assert cpus_of(pod, in_runtime(pod)) == GpuContainerCpus(frozenset({1}), 0)
+    init = in_runtime(pod, "init", env=[f"CUDA_VISIBLE_DEVICES={UUIDS[4]}"])
+    assert cpus_of(pod, init) == GpuContainerCpus(frozenset({1}), 0)
+
+
 @pytest.mark.parametrize("value", [UUIDS[0], f"{UUIDS[4]},{UUIDS[0]}", "0,1", ""])
 def test_the_environment_may_name_only_gpus_of_the_pod(value: str) -> None:
     pod = sandbox("a", {"main": UUIDS[4:6]})

@@ -1,5 +1,7 @@
 """What a node has for pods that gputopo sizes: the rest beside all other pods."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -8,6 +10,8 @@ from gputopo.api.names import RESOURCE, RESOURCES_MODE_ANNOTATION, TUNED_LABEL
 from gputopo.api.v1alpha1 import SizedCapacity
 from gputopo_deviceplugin.apiserver.node_api import parse_node_pod
 from gputopo_deviceplugin.report.sized_capacity import CapacityReport, sized_capacity
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
 from support.builders.objects import pod
 
@@ -20,8 +24,15 @@ def container(name: str = "main", cpu: str = "1", gpus: int = 0) -> dict[str, An
     return {"name": name, "image": "x", "resources": {"requests": requests, "limits": requests}}
 
 
-def parsed(name: str, *containers: dict[str, Any], sized: bool = False, **more: Any) -> PodView:
+def parsed(
+    name: str,
+    *containers: dict[str, Any],
+    sized: bool = False,
+    spec: Mapping[str, Any] = MappingProxyType({}),
+    **more: Any,
+) -> PodView:
     document = pod(name, node="n1", containers=[*containers], **more)
+    document["spec"].update(spec)
     if sized:
         document["metadata"]["labels"] = {TUNED_LABEL: "true"}
         document["metadata"]["annotations"] = {RESOURCES_MODE_ANNOTATION: "Auto"}
@@ -42,6 +53,15 @@ def test_container_that_gputopo_sizes_does_not_count_but_those_beside_it_do() ->
     pods = [parsed("auto", container(cpu="6", gpus=2), container("log", "500m"), sized=True)]
     found = sized_capacity(NODE, pods, RESOURCE)
     assert found == SizedCapacity(milli_cpu=7500, memory=63 * GIB, gpus=4)
+
+
+def test_pod_in_an_unknown_format_uses_its_cpus_unless_it_requests_gpus() -> None:
+    newer = parsed("log", container(), spec={"schedulingGroup": "a-name"})
+    assert (newer.key, newer.uid, newer.node) == (ObjectKey("default", "log"), "uid-log", "n1")
+    found = sized_capacity(NODE, [newer], RESOURCE)
+    assert found == SizedCapacity(milli_cpu=7000, memory=63 * GIB, gpus=4)
+    with pytest.raises(PodError, match=r"default/train: pod spec\.schedulingGroup: 'a-name'"):
+        parsed("train", container(gpus=1), spec={"schedulingGroup": "a-name"})
 
 
 def test_pods_that_request_too_much_leave_nothing() -> None:
