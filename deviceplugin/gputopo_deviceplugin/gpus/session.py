@@ -76,24 +76,31 @@ class NvmlSession:
 
     def close(self) -> None:
         """End the NVML session, if there is one."""
+        self._end_listener()
         if self._nvml is None:
             return
         try:
-            if self._listener is not None:
-                self._listener.close()
             self._nvml.close()
         except NvmlError as error:
             _log.debug("NVML not closed %s", fields(reason=error))
-        self._nvml = self._listener = None
+        self._nvml = None
+
+    def _end_listener(self) -> None:
+        """End the registration for XID events; an error does not stop the end of the session."""
+        if self._listener is None:
+            return
+        try:
+            self._listener.close()
+        except NvmlError as error:
+            _log.debug("XID events not ended %s", fields(reason=error))
+        self._listener = None
 
     def _listen_to(self, snapshot: NvmlSnapshot) -> None:
         """Register with NVML for XID events again if the set of readable GPUs has changed."""
         readable = frozenset(gpu.uuid for gpu in snapshot.gpus)
         if self._listener is not None and readable == self._listened_gpus:
             return
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        self._end_listener()
         self._listener = XidListener()
         self._listened_gpus = readable
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 from gputopo.runtime.log import fields
@@ -27,7 +29,9 @@ _Result = TypeVar("_Result")
 
 
 class MpsDaemons:
-    """Starts, ends and reads daemons. One request at a time.
+    """Starts, ends and reads daemons. One start or end at a time for each GPU.
+
+    A daemon that starts slowly must not delay kubelet's call for another GPU.
 
     Attributes:
         known: the daemons as the component or the node has last shown them.
@@ -40,7 +44,8 @@ class MpsDaemons:
         self.outage: str | None = None
         self._connection = connection
         self._presence = presence
-        self._lock = asyncio.Lock()
+        self._locks = defaultdict[GpuUuid, asyncio.Lock](asyncio.Lock)
+        self._ended = Counter[GpuUuid]()
 
     async def read(self) -> MpsState:
         """Read all daemons and faults.
@@ -48,10 +53,16 @@ class MpsDaemons:
         Raises:
             MpsError: the component does not respond.
         """
-        async with self._lock:
-            state = await self._request(self._connection.state)
-            self.known = {gpu.uuid: gpu for gpu in state.gpus}
-            return state
+        ended = self._ended.copy()
+        state = await self._request(self._connection.state)
+
+        def is_newest(gpu: GpuUuid) -> bool:
+            """Return whether no start or end of the GPU may be newer than the response."""
+            return self._ended[gpu] == ended[gpu] and not self._locks[gpu].locked()
+
+        kept = {gpu: found for gpu, found in self.known.items() if not is_newest(gpu)}
+        self.known = kept | {each.uuid: each for each in state.gpus if is_newest(each.uuid)}
+        return state
 
     async def start(self, gpu: GpuUuid) -> None:
         """Start the daemon of a GPU, or find that it goes on while the component is down.
@@ -59,7 +70,7 @@ class MpsDaemons:
         Raises:
             MpsError: the daemon does not take clients.
         """
-        async with self._lock:
+        async with self._turn(gpu):
             try:
                 self.known[gpu] = await self._request(lambda: self._connection.start(gpu))
             except MpsUnavailableError:
@@ -74,7 +85,7 @@ class MpsDaemons:
         Raises:
             MpsError: the daemon still has clients, or does not end.
         """
-        async with self._lock:
+        async with self._turn(gpu):
             if only_if():
                 await self._request(lambda: self._connection.stop(gpu))
                 self.known.pop(gpu, None)
@@ -127,6 +138,14 @@ class MpsDaemons:
             await self._presence.wait_for_end(seconds)
         else:
             await self._presence.wait_for_start(seconds)
+
+    @asynccontextmanager
+    async def _turn(self, gpu: GpuUuid) -> AsyncIterator[None]:
+        async with self._locks[gpu]:
+            try:
+                yield
+            finally:
+                self._ended[gpu] += 1
 
     async def _request(self, send: Callable[[], Awaitable[_Result]]) -> _Result:
         try:

@@ -24,6 +24,7 @@ class FakeMps:
         faults: the faults that were not acknowledged.
         no_start: why the daemon of a GPU does not start, by UUID.
         no_end: why it does not end.
+        slow_starts: when the start of a daemon goes on, by UUID.
         broken: whether each request fails with status 500.
         broken_acknowledge: whether this request does.
         responds: whether the list and the ends are responded to now.
@@ -38,6 +39,7 @@ class FakeMps:
         self.faults: list[Document] = []
         self.no_start: dict[str, str] = {}
         self.no_end: dict[str, str] = {}
+        self.slow_starts: dict[str, asyncio.Event] = {}
         self.broken = False
         self.broken_acknowledge = False
         self.responds = asyncio.Event()
@@ -127,11 +129,14 @@ class FakeMps:
 
     async def list(self, _: web.Request) -> web.StreamResponse:
         self.lists += 1
+        found = {"gpus": [*self.gpus.values()], "faults": [*self.faults]}
         await self.responds.wait()
-        return self._response({"gpus": [*self.gpus.values()], "faults": self.faults})
+        return self._response(found)
 
     async def start(self, request: web.Request) -> web.StreamResponse:
         uuid = self._record(request)
+        if uuid in self.slow_starts:
+            await self.slow_starts[uuid].wait()
         if uuid in self.no_start:
             return self._response({"reason": self.no_start[uuid]}, 409)
         if uuid not in self.gpus and not self.broken:

@@ -118,3 +118,25 @@ def test_a_session_that_nvml_does_not_close_ends(
     watch.session.close()
     shutdown()  # the library is shared with other tests
     assert not watch.session.is_open
+
+
+def test_events_that_nvml_does_not_end_leave_no_session_open(
+    watch: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> object:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+
+    ended: list[bool] = []
+    shutdown = pynvml.nvmlShutdown
+
+    def end() -> None:
+        ended.append(True)
+        shutdown()
+
+    monkeypatch.setattr(pynvml, "nvmlShutdown", end)
+    watch.look()
+    monkeypatch.setattr(pynvml, "nvmlEventSetFree", failing)
+    watch.session.close()
+    assert not watch.session.is_open
+    assert not watch.session.listens
+    assert ended == [True], "NVML counts the sessions of a process"
