@@ -86,10 +86,12 @@ class AdmissionQueue:
             await asyncio.sleep(self._resync_seconds)
 
     def _replace_nodes(self) -> None:
+        shared = () if self._shares is None else (self._shares.nodes,)
+        for objects in (self._nodes.gpus, self._nodes.rules, *shared):
+            objects.begin_list()
         topologies = [*self._api.topologies()]
-        self._nodes.gpus.replace_all(topologies)
-        if self._shares is not None:
-            self._shares.nodes.replace_all(topologies)
+        for each in (self._nodes.gpus, *shared):
+            each.replace_all(topologies)
         self._nodes.rules.replace_all(self._api.nodes())
 
     def _follow(self, objects: ParsedObjects[Any], event: kopf.RawEvent) -> None:

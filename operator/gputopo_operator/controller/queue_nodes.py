@@ -28,6 +28,7 @@ class ParsedObjects(Generic[Value]):
         self._parse = parse
         self._lock = threading.Lock()
         self._found: dict[str, tuple[str | None, Value]] = {}
+        self._changed: set[str] | None = None
 
     def values(self) -> dict[str, Value]:
         """Return the parsed objects, by name, or by ``NAMESPACE/NAME``."""
@@ -40,6 +41,7 @@ class ParsedObjects(Generic[Value]):
         with self._lock:
             before = self._found.get(name)
             self._found[name] = _uid(raw), after
+            self._note(name)
         return before is None or before[1] != after
 
     def drop(self, raw: Document) -> None:
@@ -52,12 +54,30 @@ class ParsedObjects(Generic[Value]):
         with self._lock:
             if name in self._found and self._found[name][0] == _uid(raw):
                 del self._found[name]
+                self._note(name)
+
+    def begin_list(self) -> None:
+        """Record that the objects for ``replace_all`` are read from now on."""
+        with self._lock:
+            self._changed = set()
 
     def replace_all(self, raws: Iterable[Document]) -> None:
-        """Parse and store the objects, and forget all other objects."""
+        """Parse and store the objects of a list, and forget all other objects.
+
+        Objects that have changed since ``begin_list`` stay as they are. All pages of a list show
+        the state before its first page, and a list of thousands of nodes takes seconds.
+        """
         after = {_name(raw): (_uid(raw), self._parse(raw)) for raw in raws}
         with self._lock:
-            self._found = after
+            for name in self._changed or ():
+                after.pop(name, None)
+                if name in self._found:
+                    after[name] = self._found[name]
+            self._found, self._changed = after, None
+
+    def _note(self, name: str) -> None:
+        if self._changed is not None:
+            self._changed.add(name)
 
 
 def _uid(raw: Document) -> str | None:

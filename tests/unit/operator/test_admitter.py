@@ -321,6 +321,23 @@ def test_late_event_of_a_deleted_node_does_not_remove_the_next_node_of_this_name
     assert reports.values() == {}
 
 
+def test_events_during_a_list_are_newer_than_the_list() -> None:
+    reports = QueueNodes().gpus
+    in_use, free = node("n1", 2, {0: "uid-a"}), node("n1", 2)
+    reports.replace(node("deleted", 2))
+    listed = [in_use, node("deleted", 2), node("n2", 2)]
+    reports.begin_list()
+    reports.replace(free)
+    reports.drop(node("deleted", 2))
+    reports.replace(node("created", 2))
+    reports.replace_all(listed)
+    found = reports.values()
+    assert found.keys() == {"n1", "n2", "created"}
+    assert found["n1"].used == {}
+    reports.replace_all(listed)
+    assert reports.values().keys() == {"n1", "n2", "deleted"}
+
+
 def test_node_with_an_unreadable_gputopology_offers_no_gpus(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
