@@ -21,11 +21,25 @@ class NodeReports:
         self._reports: dict[str, NodeReport] = {}
         self._known: dict[str, dict[str, PodReport]] = {}
         self._uids: dict[str, str] = {}
+        self._changed = set[str]()
 
-    def replace(self, topology: Document) -> ReportChanges:
-        """Replace a node's report; return the GPUJobs and GPUProfiles to update because of it."""
+    def begin_list(self) -> dict[str, str]:
+        """Begin a list of all GPUTopologies; return the same as ``uids``."""
+        with self._lock:
+            self._changed.clear()
+            return dict(self._uids)
+
+    def replace(self, topology: Document, *, listed: bool = False) -> ReportChanges:
+        """Replace a node's report; return the GPUJobs and GPUProfiles to update because of it.
+
+        If the GPUTopology is ``listed``, an event since ``begin_list`` wins: it may be newer.
+        """
         node, after = topology["metadata"]["name"], parse_report(topology)
         with self._lock:
+            if not listed:
+                self._changed.add(node)
+            elif node in self._changed:
+                return ReportChanges()
             before, known = self._reports.get(node, NO_REPORT), self._known.get(node, {})
             changed = changes(known, before, after)
             self._reports[node] = after
@@ -40,6 +54,7 @@ class NodeReports:
         the next GPUTopology of the node.
         """
         with self._lock:
+            self._changed.add(node)
             if self._uids.get(node) == uid:
                 del self._reports[node], self._known[node], self._uids[node]
 

@@ -63,11 +63,11 @@ class Resync:
 
     def _replace_reports(self) -> ReportChanges:
         """Read the reports of all nodes; return the GPUProfiles with a new sample or a new pod."""
-        before, read = self._reports.uids(), dict[str, str]()
+        before, read = self._reports.begin_list(), dict[str, str]()
         profiles = set[ObjectKey]()
         for topology in self._api.topologies():
             read[topology["metadata"]["name"]] = topology["metadata"]["uid"]
-            profiles |= self._reports.replace(topology).profiles
+            profiles |= self._reports.replace(topology, listed=True).profiles
         for node, uid in before.items() - read.items():
             self._reports.drop(node, uid)
         return ReportChanges(profiles=frozenset(profiles))

@@ -113,6 +113,21 @@ def test_evidence_of_a_workload_comes_from_all_nodes_in_the_order_of_time() -> N
     assert reports.uids() == {"n2": "uid-n2"}
 
 
+def test_events_during_a_list_win() -> None:
+    reports = NodeReports()
+    for node in ("n1", "deleted"):
+        reports.replace(reporting(node, users=["uid-a"]))
+    assert reports.begin_list() == {"n1": "uid-n1", "deleted": "uid-deleted"}
+    reports.replace(reporting("n1", users=["uid-b"]))
+    reports.drop("deleted", "uid-deleted")
+    older = [reporting(node, users=["uid-a"]) for node in ("n1", "deleted", "n2")]
+    changed = [reports.replace(each, listed=True).pods for each in older]
+    assert changed == [set(), set(), {"uid-a"}]
+    assert reports.uids().keys() == {"n1", "n2"}
+    reports.begin_list()
+    assert reports.replace(older[0], listed=True).pods == {"uid-a"}
+
+
 def test_late_deletion_keeps_the_report_of_the_next_object_of_a_node() -> None:
     reports = NodeReports()
     created = reporting("n1", measurements=[measurement()])
