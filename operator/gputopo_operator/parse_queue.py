@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Final
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.names import READY_CONDITION
@@ -16,20 +17,32 @@ from gputopo_kube.priorities import priorities_of
 from gputopo_operator.parse import parse_child_job, parse_gpu_job
 from gputopo_operator.queued import GpuPod, NodeGpus, QueuedJob
 
+_RESULTS: Final = {"Complete", "Failed"}
+
+_OPEN_FIELDS: Final = {"position", "reason", "reservedNode", "waitingSince", "runningSince"}
+"""Fields of ``status.queue`` that the queue removes when the job ends."""
+
 
 def parse_queued_jobs(
     jobs: Iterable[Document], children: Iterable[Document], classes: Iterable[Document]
 ) -> tuple[QueuedJob, ...]:
-    """Return the GPUJobs with their child Jobs.
+    """Return the GPUJobs that concern the queue, with their child Jobs that have not ended.
+
+    A cluster keeps the jobs of weeks, and most of them have ended. These are left out before
+    parsing, which takes most of the time: parsed, a thousand jobs have 60 MB.
 
     Args:
         jobs: the GPUJobs.
         children: batch/v1 Jobs; a child Job has the name of its GPUJob.
         classes: the PriorityClasses; without them, the priority of every job is 0.
     """
-    by_key = {ObjectKey.of(child): child for child in children}
+    by_key = {ObjectKey.of(child): child for child in children if not _has_ended(child)}
     values = priorities_of(classes)
-    return tuple(_queued_job(raw, by_key.get(ObjectKey.of(raw)), values) for raw in jobs)
+    return tuple(
+        _queued_job(raw, by_key.get(ObjectKey.of(raw)), values)
+        for raw in jobs
+        if not (_has_ended(raw) and _has_left(raw))
+    )
 
 
 def parse_gpu_pods(pods: Iterable[Document], resource: str) -> tuple[GpuPod, ...]:
@@ -55,6 +68,17 @@ def parse_node_gpus(topology: Document) -> NodeGpus:
         if gpu.pod_uid is not None and gpu.pod_uid not in users:
             used[gpu.pod_uid] = used.get(gpu.pod_uid, 0) + 1
     return NodeGpus(0 if not_ready else len(healthy), used, shared)
+
+
+def _has_ended(raw: Document) -> bool:
+    """Return whether a GPUJob or Job has succeeded or failed."""
+    conditions = (raw.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") in _RESULTS and each.get("status") == "True" for each in conditions)
+
+
+def _has_left(raw: Document) -> bool:
+    """Return whether ``status.queue`` has no field of a job that waits or runs."""
+    return not _OPEN_FIELDS & ((raw.get("status") or {}).get("queue") or {}).keys()
 
 
 def _queued_job(raw: Document, child: Document | None, values: Mapping[str, int]) -> QueuedJob:

@@ -68,7 +68,7 @@ class QueuedJob:
         raw: the GPUJob object. The operator writes its status and creates events on it.
         created: RFC 3339 time of the creation of the GPUJob.
         priority: value of the PriorityClass of the pod; 0 if it is unknown.
-        child: None if there is no Job of this name.
+        child: None if there is no Job of this name, or it has ended.
         started: RFC 3339 time at which the Job controller last started the Job. If it is set, the
             API server rejects changes of the node affinity.
         pod_rules: node selector, affinity and tolerations in the pod template of the Job.

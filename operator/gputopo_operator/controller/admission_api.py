@@ -20,13 +20,13 @@ class AdmissionApi:
         self._namespaces = tuple(namespaces)
         self._pods = f"spec.schedulerName={scheduler_name},{_NOT_ENDED}"
 
-    def gpu_jobs(self) -> list[Document]:
-        """Return the GPUJobs of the queue."""
-        return [*self._each(("apis", GROUP, VERSION), "gpujobs")]
+    def gpu_jobs(self) -> Iterator[Document]:
+        """Yield the GPUJobs, page by page."""
+        return self._each(("apis", GROUP, VERSION), "gpujobs")
 
-    def child_jobs(self) -> list[Document]:
-        """Return the batch/v1 Jobs that the operator has created."""
-        return [*self._each(("apis", "batch", "v1"), "jobs", JOB_LABEL)]
+    def child_jobs(self) -> Iterator[Document]:
+        """Yield the batch/v1 Jobs that the operator has created, page by page."""
+        return self._each(("apis", "batch", "v1"), "jobs", JOB_LABEL)
 
     def pods(self) -> list[Document]:
         """Return the pods of gputopo's scheduler that have not ended, in all namespaces.

@@ -48,7 +48,7 @@ def role_of(queued: QueuedJob) -> QueueRole:
     job, child, conditions = queued.job, queued.child, queued.job.status.conditions
     if job.spec is None or job.deleting or child is None or child.owner_uid != job.uid:
         return QueueRole.OUTSIDE
-    if child.deleting or child.result or holds(conditions, COMPLETE) or holds(conditions, FAILED):
+    if child.deleting or holds(conditions, COMPLETE) or holds(conditions, FAILED):
         return QueueRole.OUTSIDE
     if job.spec.suspend or child.queue or QUEUE_LABEL in job.labels:
         return QueueRole.OUTSIDE

@@ -89,10 +89,28 @@ def test_job_outside_the_queue_is_left_alone(change: Callable[[QueuedCluster], N
     cluster.job("train")
     assert role_of(cluster.found().jobs[0]) is QueueRole.WAITING
     change(cluster)
-    assert role_of(cluster.found().jobs[0]) is QueueRole.OUTSIDE
+    assert all(role_of(each) is QueueRole.OUTSIDE for each in cluster.found().jobs)
     found = plan(cluster)
     assert (found.starts, found.changes, found.waiting) == ((), (), 0)
     assert found.waiting_since is None
+
+
+@pytest.mark.parametrize("type_", ["Complete", "Failed"])
+def test_job_that_has_ended_leaves_the_queue_and_is_not_parsed_again(type_: str) -> None:
+    cluster = QueuedCluster(node("n1", 4))
+    cluster.job("train")
+    _finished(type_)(cluster)
+    _ended(type_)(cluster)
+    cluster.jobs["train"]["status"]["queue"] = {"runningSince": LONG_AGO, "waitedSeconds": 3}
+    (left,) = cluster.found().jobs
+    assert left.child is None
+    change = change_of("train", plan(cluster))
+    assert change is not None
+    assert change.after is not None
+    queue = change.after.to_json()
+    assert queue == {"waitedSeconds": 3, "ranSeconds": 600}
+    cluster.jobs["train"]["status"]["queue"] = queue
+    assert cluster.found().jobs == ()
 
 
 def test_pods_of_jobs_under_kueue_count_as_used() -> None:
