@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -33,6 +33,18 @@ from gputopo_operator.model import ChildJob, GpuJob, JobPod, JobResult, LinkRun,
 from gputopo_operator.workloads import NodeReport, PodReport, ProfileState
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
+
+def has_ended(raw: Document) -> bool:
+    """Return whether the status of a GPUJob or Job shows that it has succeeded or failed."""
+    conditions = (raw.get("status") or {}).get("conditions") or ()
+    return any(map(_is_result, conditions))
+
+
+def is_current(raw: Document) -> bool:
+    """Return whether the status of an object is of its newest generation."""
+    observed = (raw.get("status") or {}).get("observedGeneration")
+    return bool(observed == raw["metadata"].get("generation"))
 
 
 def parse_gpu_job(raw: Document) -> GpuJob:
@@ -227,9 +239,13 @@ def _facts(text: str | None) -> FactsAnnotation | None:
         return None
 
 
+def _is_result(condition: Mapping[str, Any]) -> bool:
+    return condition["type"] in {"Complete", "Failed"} and condition["status"] == "True"
+
+
 def _job_result(conditions: list[dict[str, Any]]) -> JobResult | None:
     for condition in conditions:
-        if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":
+        if _is_result(condition):
             return JobResult(
                 succeeded=condition["type"] == "Complete",
                 reason=condition.get("reason", ""),

@@ -14,10 +14,8 @@ from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import PodError, parse_pod_object
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.priorities import priorities_of
-from gputopo_operator.parse import parse_child_job, parse_gpu_job
+from gputopo_operator.parse import has_ended, parse_child_job, parse_gpu_job
 from gputopo_operator.queued import GpuPod, NodeGpus, QueuedJob
-
-_RESULTS: Final = {"Complete", "Failed"}
 
 _OPEN_FIELDS: Final = {"position", "reason", "reservedNode", "waitingSince", "runningSince"}
 """Fields of ``status.queue`` that the queue removes when the job ends."""
@@ -36,12 +34,12 @@ def parse_queued_jobs(
         children: batch/v1 Jobs; a child Job has the name of its GPUJob.
         classes: the PriorityClasses; without them, the priority of every job is 0.
     """
-    by_key = {ObjectKey.of(child): child for child in children if not _has_ended(child)}
+    by_key = {ObjectKey.of(child): child for child in children if not has_ended(child)}
     values = priorities_of(classes)
     return tuple(
         _queued_job(raw, by_key.get(ObjectKey.of(raw)), values)
         for raw in jobs
-        if not (_has_ended(raw) and _has_left(raw))
+        if not (has_ended(raw) and _has_left(raw))
     )
 
 
@@ -68,12 +66,6 @@ def parse_node_gpus(topology: Document) -> NodeGpus:
         if gpu.pod_uid is not None and gpu.pod_uid not in users:
             used[gpu.pod_uid] = used.get(gpu.pod_uid, 0) + 1
     return NodeGpus(0 if not_ready else len(healthy), used, shared)
-
-
-def _has_ended(raw: Document) -> bool:
-    """Return whether a GPUJob or Job has succeeded or failed."""
-    conditions = (raw.get("status") or {}).get("conditions") or ()
-    return any(each.get("type") in _RESULTS and each.get("status") == "True" for each in conditions)
 
 
 def _has_left(raw: Document) -> bool:

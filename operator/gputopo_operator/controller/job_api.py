@@ -14,6 +14,7 @@ from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.model import ObjectEvent
+from gputopo_operator.parse import has_ended, is_current
 
 _GPUTOPO: Final = ("apis", GROUP, VERSION)
 _JOBS: Final = ("apis", "batch", "v1")
@@ -72,10 +73,14 @@ class JobApi:
         path = ("api", "v1", "namespaces", key.namespace, "pods")
         return self._api.list(*path, selector=f"{JOB_LABEL}={key.name}")
 
-    def gpu_job_keys(self, namespace: str | None) -> list[ObjectKey]:
-        """Return the keys of the GPUJobs in a namespace, or in all if ``namespace`` is None."""
+    def gpu_jobs(self, namespace: str | None) -> dict[ObjectKey, bool]:
+        """Return the GPUJobs in a namespace, or in all if ``namespace`` is None.
+
+        The value is whether the job has ended and its status is up to date.
+        """
         scope = () if namespace is None else ("namespaces", namespace)
-        return [ObjectKey.of(job) for job in self._api.each(*_GPUTOPO, *scope, "gpujobs")]
+        found = self._api.each(*_GPUTOPO, *scope, "gpujobs")
+        return {ObjectKey.of(job): has_ended(job) and is_current(job) for job in found}
 
     def outdated_profiles(self, namespace: str | None) -> list[ObjectKey]:
         """Return the keys of the GPUProfiles whose status is older than their spec."""
@@ -84,8 +89,7 @@ class JobApi:
         return [
             ObjectKey.of(profile)
             for profile in self._api.each(*path, page_size=_LARGE_PAGE_SIZE)
-            if profile.get("status", {}).get("observedGeneration")
-            != profile["metadata"].get("generation")
+            if not is_current(profile)
         ]
 
     def create_job(self, key: ObjectKey, manifest: Document) -> None:

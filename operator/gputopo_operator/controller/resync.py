@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class Resync:
-    """Adds to the queues all GPUJobs, and the GPUProfiles whose status may be outdated."""
+    """Adds to the queues the GPUJobs and GPUProfiles whose status may be outdated."""
 
     def __init__(
         self,
@@ -39,9 +39,6 @@ class Resync:
         """Read everything once every ``seconds`` until cancelled; go on if a request fails."""
         while True:
             await asyncio.sleep(seconds)
-            # Known GPUJobs are added too, because the list does not contain deleted GPUJobs.
-            for key in self._metrics.known():
-                self._queues.jobs.add(key)
             for namespace in self._namespaces:
                 await self._attempt(partial(self._read_namespace, namespace))
             await self._attempt(self._read_nodes)
@@ -53,7 +50,11 @@ class Resync:
             _log.warning("resync failed %s", fields(reason=error))
 
     async def _read_namespace(self, namespace: str | None) -> None:
-        for key in await asyncio.to_thread(self._api.gpu_job_keys, namespace):
+        known = {key for key in self._metrics.known() if namespace in {None, key.namespace}}
+        found = await asyncio.to_thread(self._api.gpu_jobs, namespace)
+        deleted = known - found.keys()
+        # Nothing changes a job that has ended, and a cluster keeps the jobs of weeks.
+        for key in deleted | {key for key, ended in found.items() if not ended}:
             self._queues.jobs.add(key)
         for key in await asyncio.to_thread(self._api.outdated_profiles, namespace):
             self._queues.profiles.add(key)

@@ -59,7 +59,7 @@ def test_program_runs_with_its_settings(
     found: list[int] = []
 
     async def operate(settings: OperatorSettings, api: SyncApi, _: OperatorMetrics) -> None:
-        jobs = await asyncio.to_thread(JobApi(api).gpu_job_keys, None)
+        jobs = await asyncio.to_thread(JobApi(api).gpu_jobs, None)
         found.extend([settings.workers, len(jobs)])
 
     monkeypatch.setattr(program, "operate", operate)

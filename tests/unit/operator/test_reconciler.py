@@ -251,9 +251,9 @@ def test_gpujobs_of_a_namespace_or_of_the_cluster_are_listed(
     api: ApiServer, job_api: JobApi
 ) -> None:
     api.create("gpujobs", gpu_job("train"))
-    assert job_api.gpu_job_keys(None) == [KEY]
-    assert job_api.gpu_job_keys("default") == [KEY]
-    assert job_api.gpu_job_keys("other") == []
+    assert job_api.gpu_jobs(None) == {KEY: False}
+    assert job_api.gpu_jobs("default") == {KEY: False}
+    assert job_api.gpu_jobs("other") == {}
 
 
 def test_free_gpus_of_a_topology_belong_to_no_pod() -> None:

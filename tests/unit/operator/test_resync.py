@@ -61,14 +61,20 @@ class Process:
 
 async def test_resync_finds_jobs_profiles_and_samples(api: ApiServer, job_api: JobApi) -> None:
     api.create("gpujobs", gpu_job("train"))
+    result = {"type": "Complete", "status": "True"}
+    for name, generation in (("ended", 1), ("ended-and-edited", 0)):
+        status = {"observedGeneration": generation, "conditions": [result]}
+        api.create("gpujobs", {**gpu_job(name), "status": status})
     api.create("gpuprofiles", gpu_profile("edited"))
     api.create("gpuprofiles", {**gpu_profile("current"), "status": {"observedGeneration": 1}})
     api.create("gputopologies", reporting("n1", samples=[node_sample(profile="measured")]))
     process = Process(job_api)
-    process.metrics.set_job(ObjectKey("default", "deleted"), "Running")
+    for name in ("deleted", "ended"):
+        process.metrics.set_job(ObjectKey("default", name), "Running")
     process.reports.replace(reporting("gone", samples=[node_sample()]))
     await process.run_until(
-        jobs={"default/train", "default/deleted"}, profiles={"default/edited", "default/measured"}
+        jobs={"default/train", "default/deleted", "default/ended-and-edited"},
+        profiles={"default/edited", "default/measured"},
     )
     assert process.reports.uids().keys() == {"n1"}
 
