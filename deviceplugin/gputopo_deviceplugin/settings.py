@@ -80,9 +80,9 @@ class AgentSettings(ProgramSettings):
     pod_resources_socket: Annotated[Path, Field(description="kubelet's pod-resources socket")] = (
         Path("/var/lib/kubelet/pod-resources/kubelet.sock")
     )
-    probes_host: Annotated[str, Field(description="address of livez, readyz and metrics")] = (
-        "0.0.0.0"  # noqa: S104 - kubelet and Prometheus connect from outside the Pod
-    )
+    probes_host: Annotated[
+        str, Field(description="address of livez, readyz and metrics; empty for all")
+    ] = ""
     probes_port: Annotated[Port, Field(description="port of livez, readyz and metrics")] = 8890
     health_seconds: Annotated[Seconds, Field(description="time between two reads of NVML")] = 5.0
     retry_seconds: Annotated[

@@ -27,9 +27,9 @@ class ExtenderSettings(SharingProgramSettings):
         "127.0.0.1"
     )
     verbs_port: Annotated[Port, Field(description="port of filter, prioritize and bind")] = 8888
-    probes_host: Annotated[str, Field(description="address of livez, readyz and metrics")] = (
-        "0.0.0.0"  # noqa: S104 - kubelet and Prometheus come from outside the Pod
-    )
+    probes_host: Annotated[
+        str, Field(description="address of livez, readyz and metrics; empty for all")
+    ] = ""
     probes_port: Annotated[Port, Field(description="port of livez, readyz and metrics")] = 8889
     namespace: Annotated[
         str, Field(min_length=1, description="namespace of the Leases with the claims on GPUs")

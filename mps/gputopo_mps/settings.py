@@ -48,9 +48,9 @@ class MpsSettings(ProgramSettings):
     proc_dir: Annotated[
         Path, Field(description="the host's /proc, which names the cgroup of each client")
     ] = Path("/proc")
-    probes_host: Annotated[str, Field(description="address of livez, readyz and metrics")] = (
-        "0.0.0.0"  # noqa: S104 - kubelet and Prometheus connect from outside the Pod
-    )
+    probes_host: Annotated[
+        str, Field(description="address of livez, readyz and metrics; empty for all")
+    ] = ""
     probes_port: Annotated[Port, Field(description="port of livez, readyz and metrics")] = 8893
     check_seconds: Annotated[Seconds, Field(description="time between two checks of a daemon")] = (
         2.0

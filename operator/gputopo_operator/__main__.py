@@ -5,17 +5,20 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import kopf
-from prometheus_client import start_http_server
+from prometheus_client import generate_latest, start_http_server
 
 from gputopo.runtime.log import configure, fields
 from gputopo.runtime.settings import SettingsError
 from gputopo_kube.credentials import connected
 from gputopo_kube.errors import CredentialsError
+from gputopo_kube.probes import ProbeServer, Pulse, listen_address
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller import (
     admission_queue,
@@ -65,6 +68,8 @@ While a job starts, its Job and its pod change about six times within 0.2 s. Eac
 sends four requests, which would compete with the start of the pod.
 """
 
+_BEAT_SECONDS: Final = 1.0
+
 _QUEUES: Final = (admission_queue, ensemble_queue, profiling_queue, tuning_queue)
 
 _log = logging.getLogger(__name__)
@@ -79,15 +84,26 @@ async def operate(
     workers = settings.workers + PROFILE_WORKERS + sum(each.WORKERS for each in _QUEUES)
     with ThreadPoolExecutor(workers, thread_name_prefix="reconcile") as threads:
         registry, loops = _parts(settings, connection, metrics, threads)
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(loop) for loop in loops]
-            # At its end kopf waits 5 s for all tasks that were created after its own task. So all
-            # workers are created now: the first two steps of these tasks create them.
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            await _watch(registry, settings)
-            for task in tasks:
-                task.cancel()
+        pulse = Pulse()
+        with closing(_probe_server(settings, pulse, metrics)):
+            await _run(registry, [*loops, _beat(pulse)], settings)
+
+
+async def _run(
+    registry: kopf.OperatorRegistry,
+    loops: Sequence[Coroutine[Any, Any, None]],
+    settings: OperatorSettings,
+) -> None:
+    """Run the watches of kopf and the loops until a signal stops kopf."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(loop) for loop in loops]
+        # At its end kopf waits 5 s for all tasks that were created after its own task. So all
+        # workers are created now: the first two steps of these tasks create them.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await _watch(registry, settings)
+        for task in tasks:
+            task.cancel()
 
 
 def report_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -152,7 +168,25 @@ async def _watch(registry: kopf.OperatorRegistry, settings: OperatorSettings) ->
         standalone=True,
         clusterwide=not settings.namespace_names,
         namespaces=settings.namespace_names,
-        liveness_endpoint=f"http://{settings.probes_host}:{settings.health_port}/healthz",
+    )
+
+
+async def _beat(pulse: Pulse) -> None:
+    """Show each second that the event loop runs."""
+    while True:
+        pulse.beat()
+        await asyncio.sleep(_BEAT_SECONDS)
+
+
+def _probe_server(
+    settings: OperatorSettings, pulse: Pulse, metrics: OperatorMetrics
+) -> ProbeServer:
+    return ProbeServer(
+        settings.probes_host,
+        settings.health_port,
+        live=lambda: pulse.failure,
+        ready=lambda: pulse.failure,
+        metrics=partial(generate_latest, metrics.registry),
     )
 
 
@@ -230,7 +264,8 @@ def main() -> None:
     # Without this variable kopf looks up the user's name, and the user of the image has no name.
     os.environ.setdefault("POD_ID", socket.gethostname())
     metrics = OperatorMetrics()
-    start_http_server(settings.metrics_port, settings.probes_host, metrics.registry)
+    address = listen_address(settings.probes_host)
+    start_http_server(settings.metrics_port, address, metrics.registry)
     try:
         with connected(settings.api_timeout_seconds, OperatorSettings.program) as api:
             asyncio.run(operate(settings, api, metrics))

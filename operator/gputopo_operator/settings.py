@@ -60,7 +60,7 @@ class OperatorSettings(SharingProgramSettings):
     api_timeout_seconds: Annotated[
         Seconds, Field(description="longest wait for one response of the API server")
     ] = 30.0
-    probes_host: Annotated[str, Field(description="address of both ports")] = "0.0.0.0"  # noqa: S104 - kubelet and Prometheus come from outside the Pod
+    probes_host: Annotated[str, Field(description="address of both ports; empty for all")] = ""
     health_port: Annotated[Port, Field(description="port of /healthz")] = 8891
     metrics_port: Annotated[Port, Field(description="port of /metrics")] = 8892
 

@@ -53,6 +53,14 @@ class Pulse:
         return self._hang
 
 
+def listen_address(host: str) -> str:
+    """Return the address on which a server listens; an empty ``host`` means all addresses."""
+    if host:
+        return host
+    # A socket of IPv6 takes connections of IPv4 too. The kernel may have been started without it.
+    return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 - kubelet is outside
+
+
 def in_event_loop(function: Callable[[], Result]) -> Callable[[], Result]:
     """Return a wrapper with which other threads call ``function`` in the running event loop.
 
@@ -79,21 +87,32 @@ class ProbeServer:
         metrics: Callable[[], bytes],
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
-        """Start to listen. Port 0 selects a free port. ``metrics`` returns Prometheus text."""
+        """Start to listen. Port 0 selects a free port. ``metrics`` returns Prometheus text.
+
+        If ``host`` is empty, the server listens on all addresses, of IPv4 and IPv6.
+        """
+        address = listen_address(host)
 
         class Handler(_Handler):
             timeout = silence_seconds
             pages: ClassVar = {
                 "/livez": lambda: _page(live()),
+                # The path of the operator's probes in the chart.
+                "/healthz": lambda: _page(live()),
                 "/readyz": lambda: _page(ready()),
                 "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, metrics()),
             }
 
         class Server(ThreadingHTTPServer):
-            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
             daemon_threads = True
 
-        self._server = Server((host, port), Handler)
+            def server_bind(self) -> None:
+                if not host and self.address_family is socket.AF_INET6:
+                    self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+                super().server_bind()
+
+        self._server = Server((address, port), Handler)
         self.port: int = self._server.server_address[1]
         self._thread = Thread(
             target=self._server.serve_forever, args=(_POLL_SECONDS,), name="probes", daemon=True

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(arguments: Sequence[str] | None) -> WebOptions:
     """Return the options of a command line."""
     parser = argparse.ArgumentParser("gputopo-web", description=__doc__)
-    parser.add_argument("--host", default="0.0.0.0", help="address to serve on")  # noqa: S104
+    parser.add_argument("--host", default="", help="address to serve on; all without it")
     parser.add_argument("--port", type=int, default=8080, help="port to serve on")
     parser.add_argument("--namespace", default="", help="only jobs of this namespace")
     parser.add_argument(

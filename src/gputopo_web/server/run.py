@@ -17,6 +17,7 @@ from gputopo.api.names import RESOURCE
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.log import fields
 from gputopo_kube.kubeconfig import Connection, connection
+from gputopo_kube.probes import listen_address
 from gputopo_web.pages.render import Pages
 from gputopo_web.server.app import application
 from gputopo_web.server.explainer import Explainer
@@ -178,8 +179,11 @@ async def push(
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    """Return a listening socket; with an empty host on all addresses, of IPv4 and IPv6."""
+    address = listen_address(host)
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
+        family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
+        both = not host and family == socket.AF_INET6
+        return socket.create_server((address, port), family=family, dualstack_ipv6=both)
     except (OSError, OverflowError) as error:
         raise AddressError(f"port: {host}:{port}: {error}; choose another with --port") from None

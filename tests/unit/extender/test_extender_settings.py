@@ -10,7 +10,7 @@ from gputopo_extender.settings import ExtenderSettings
 def test_defaults_listen_on_loopback_for_verbs_and_everywhere_for_probes() -> None:
     settings = ExtenderSettings.load([], {})
     assert (settings.verbs_host, settings.verbs_port) == ("127.0.0.1", 8888)
-    assert (settings.probes_host, settings.probes_port) == ("0.0.0.0", 8889)  # noqa: S104
+    assert (settings.probes_host, settings.probes_port) == ("", 8889)
 
 
 def test_default_policy_is_preserve_and_an_unknown_one_is_rejected() -> None:

@@ -49,6 +49,18 @@ def test_a_healthy_program_is_alive_and_ready(host: str) -> None:
         assert get(f"{url}/")[0] == 404
 
 
+@pytest.mark.parametrize("dual", [True, False])
+def test_without_a_host_all_addresses_are_served(
+    monkeypatch: pytest.MonkeyPatch, *, dual: bool
+) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: dual)
+    with serving(host="") as url:
+        port = url.rpartition(":")[2]
+        assert get(f"http://127.0.0.1:{port}/livez") == (200, b"ok\n")
+        if dual:
+            assert get(f"http://[::1]:{port}/livez") == (200, b"ok\n")
+
+
 def test_a_failed_check_returns_its_reason() -> None:
     with serving(live=lambda: "stuck", ready=lambda: "no list yet") as url:
         assert get(f"{url}/livez") == (503, b"stuck\n")

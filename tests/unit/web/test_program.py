@@ -21,7 +21,7 @@ from support.api.server import ApiServer, serving_in_thread
 def test_options_of_the_image_use_the_service_account() -> None:
     found = program.parse(["--port=1", "--allowed-host=a", "--allowed-host=b", "--namespace=ml"])
     assert found == WebOptions(
-        host="0.0.0.0",  # noqa: S104
+        host="",
         port=1,
         namespace="ml",
         allowed_hosts=("a", "b"),
@@ -58,6 +58,17 @@ def test_a_port_in_use_is_an_error_with_the_remedy() -> None:
         port = other.getsockname()[1]
         with pytest.raises(AddressError, match=f"port: 127.0.0.1:{port}: .*--port"):
             serve(WebOptions(port=port), lambda _: None)
+
+
+@pytest.mark.parametrize("dual", [True, False])
+def test_without_a_host_all_addresses_are_served(
+    monkeypatch: pytest.MonkeyPatch, *, dual: bool
+) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: dual)
+    with run._listening("", 0) as listener:
+        port = listener.getsockname()[1]
+        for address in ("127.0.0.1", *(["::1"] if dual else [])):
+            socket.create_connection((address, port), timeout=5).close()
 
 
 def test_a_missing_kubeconfig_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
