@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from typing import Final
 
 from gputopo.api.profile import Measurement, ScalingFact
@@ -24,6 +23,7 @@ from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.ensemble.decide import decide_ensemble
 from gputopo_operator.decision.ensemble.inputs import EnsembleObjects, ensemble_input
 from gputopo_operator.decision.ensemble.members import name_taken
+from gputopo_operator.decision.rejections import is_permanent
 from gputopo_operator.ensemble_metrics import EnsembleMetrics
 from gputopo_operator.ensembles import (
     Ensemble,
@@ -207,7 +207,7 @@ class EnsembleReconciler:
                 errors[member] = name_taken("GPUJob", name)
             except (ConflictError, DeniedError) as error:
                 errors[member] = f"GPUJob {name} was rejected: {error.message}"
-                if error.status not in {HTTPStatus.FORBIDDEN, HTTPStatus.CONFLICT}:
+                if is_permanent(error.status, error.message):
                     for_good.add(member)
             else:
                 gpus = manifest["spec"]["gpusPerReplica"]

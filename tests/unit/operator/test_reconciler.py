@@ -20,6 +20,8 @@ from support.profiling.pods import sample
 
 KEY = ObjectKey("default", "train")
 DENIED = "denied by policy"
+BY_POLICY = "ValidatingAdmissionPolicy 'team' with binding 'team' denied request: no team"
+BY_WEBHOOK = 'admission webhook "team.example.com" denied the request: no team'
 
 
 @pytest.fixture
@@ -91,6 +93,22 @@ def test_rejected_job_is_reported_in_the_status(
     assert DENIED in job["status"]["conditions"][0]["message"]
     assert api.get("jobs", "train") is None
     assert reasons(api) == ["Refused"]
+
+
+@pytest.mark.parametrize(("status", "message"), [(422, BY_POLICY), (400, BY_WEBHOOK)])
+def test_job_that_a_policy_rejects_is_created_when_the_policy_allows_it(
+    api: ApiServer, reconciler: Reconciler, status: int, message: str
+) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    api.faults.append(Fault("POST", "/jobs", status, message))
+    assert reconciler.reconcile(KEY) == 60.0
+    job = api.get("gpujobs", "train")
+    assert job is not None
+    assert job["status"]["conditions"][0]["reason"] == "JobForbidden"
+    assert job["status"]["conditions"][0]["message"] == message
+    reconciler.reconcile(KEY)
+    assert api.get("jobs", "train") is not None
+    assert phase(api) == "Pending"
 
 
 @pytest.fixture
