@@ -55,6 +55,7 @@ class MemberJob:
         result: None until the GPUJob has ended or was rejected for good.
         message: what the GPUJob waits for; empty if it waits for nothing.
         pod: None if it has no live pod.
+        suspended: whether ``spec.suspend`` of the GPUJob is true.
     """
 
     name: str
@@ -66,6 +67,7 @@ class MemberJob:
     result: JobResult | None = None
     message: str = ""
     pod: MemberPod | None = None
+    suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,12 +127,13 @@ class EnsembleReconciler:
         return writes.recheck_after_seconds
 
     def _read(self, ensemble: Ensemble) -> EnsembleInput:
-        # Pods are read first, then Jobs, then GPUJobs: a pod never lacks its owners because of a
-        # member that started meanwhile.
+        # Pods are read first, then Jobs, then GPUJobs, then other GPUEnsembles: a pod never lacks
+        # its owners because of a member that started meanwhile.
         pods = self._api.pods()
         children = self._api.member_children()
         jobs = self._api.member_jobs()
         by_ensemble = parse_member_jobs(jobs, pods)
+        has_others = bool(by_ensemble.keys() - {ensemble.key})
         uids = {
             ObjectKey.of(job): str(job["metadata"]["uid"])
             for job in jobs
@@ -150,6 +151,7 @@ class EnsembleReconciler:
             measured=self._measured(),
             preprocessors=parse_preprocessors(children, preprocessor_pods),
             service=service,
+            ensembles=self._api.ensemble_uids() if has_others else {},
         )
         return ensemble_input(ensemble, objects, self._clock())
 
