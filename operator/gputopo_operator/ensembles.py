@@ -96,6 +96,7 @@ class PreprocessorJob:
         cores: CPUs of its first container; 0 if they are not a whole number.
         ready: whether its pod is ready.
         message: why its pod is not ready; empty if this is unknown.
+        ended: whether it starts no pods any more, because it has ended or is being deleted.
     """
 
     name: str
@@ -103,6 +104,12 @@ class PreprocessorJob:
     suspended: bool
     ready: bool
     message: str = ""
+    ended: bool = False
+
+    @property
+    def active(self) -> bool:
+        """Whether it runs a pod, or will start one without a change."""
+        return not self.suspended and not self.ended
 
 
 @dataclass(frozen=True, slots=True)

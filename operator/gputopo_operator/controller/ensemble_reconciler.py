@@ -221,7 +221,7 @@ class EnsembleReconciler:
         if ensemble.spec is None or ensemble.spec.preprocessing is None or ensemble.deleting:
             return
         jobs = parse_preprocessors(self._api.member_children()).get(ensemble.uid, ())
-        running = {job.name: True for job in jobs if not job.suspended}
+        running = {job.name: True for job in jobs if job.active}
         self._write_preprocessor(ensemble.key.namespace, PreprocessorWrites(suspend=running))
 
     def _write_preprocessor(self, namespace: str, writes: PreprocessorWrites) -> str:

@@ -47,7 +47,8 @@ def test_preprocessors_are_jobs_of_an_ensemble_also_if_they_were_changed() -> No
     jobs = [owned([two]), owned([other]), owned([{}]), owned([]), job([two])]
     jobs += [owned([two], deletionTimestamp="now"), owned([two], labels={ENSEMBLE_LABEL: "x"})]
     found = parse_preprocessors(jobs)
-    assert [each.cores for each in found["uid-x"]] == [2, 0, 0, 0]
+    assert [each.cores for each in found["uid-x"]] == [2, 0, 0, 0, 2]
+    assert [each.ended for each in found["uid-x"]] == [False] * 4 + [True]
     assert list(found) == ["uid-x"]
 
 
