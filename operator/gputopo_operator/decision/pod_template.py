@@ -164,6 +164,8 @@ def _reject_visible_devices(container: Document, where: str, *, has_gpus: bool) 
         if not isinstance(entry, dict):
             raise SpecError(f"{where}[{index}]: {entry!r} is not an object")
         name = entry.get("name")
+        if not isinstance(name, str):
+            raise SpecError(f"{where}[{index}].name: {name!r} is not a string")
         value = entry.get("valueFrom") or entry.get("value") or ""
         if name not in {NVIDIA_VISIBLE_DEVICES, CUDA_VISIBLE_DEVICES}:
             continue
