@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Final
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.names import READY_CONDITION
@@ -15,6 +16,8 @@ from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.priorities import priorities_of
 from gputopo_operator.parse import parse_child_job, parse_gpu_job
 from gputopo_operator.queued import GpuPod, NodeGpus, QueuedJob
+
+_ENDS: Final = frozenset({"Complete", "Failed", "Suspended"})
 
 
 def parse_queued_jobs(
@@ -62,17 +65,27 @@ def _queued_job(raw: Document, child: Document | None, values: Mapping[str, int]
     if child is None:
         return QueuedJob(job, raw, created)
     template = child["spec"]["template"]
-    pod = template["spec"]
+    pod, status = template["spec"], child.get("status") or {}
     return QueuedJob(
         job,
         raw,
         created,
         priority=values.get(pod.get("priorityClassName") or "", 0),
         child=parse_child_job(child),
-        started=(child.get("status") or {}).get("startTime"),
+        started=status.get("startTime"),
+        ended=_end(status.get("conditions") or ()),
         pod_rules=pod_rules(pod),
         pod_template=template,
     )
+
+
+def _end(conditions: Iterable[Document]) -> str | None:
+    """Return when a Job was suspended or ended; None if it can have a running pod."""
+    for condition in conditions:
+        if condition["type"] in _ENDS and condition["status"] == "True":
+            time: str | None = condition.get("lastTransitionTime")
+            return time
+    return None
 
 
 def _gpu_pods(pods: Iterable[Document], resource: str) -> Iterator[GpuPod]:
