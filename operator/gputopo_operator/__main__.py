@@ -197,7 +197,8 @@ def _queues(
     metrics: OperatorMetrics,
     threads: ThreadPoolExecutor,
 ) -> Queues:
-    defaults = PodDefaults(settings.resource, settings.scheduler_name)
+    shares = settings.sharing_judge_seconds > 0
+    defaults = PodDefaults(settings.resource, settings.scheduler_name, shares)
     queued = settings.queue_rules is not None
     reconciler = Reconciler(api, defaults, metrics, queued=queued)
     queues = Queues(

@@ -55,6 +55,7 @@ class MemberJob:
         result: None until the GPUJob has ended or was rejected for good.
         message: what the GPUJob waits for; empty if it waits for nothing.
         pod: None if it has no live pod.
+        suspended: whether ``spec.suspend`` of the GPUJob is true.
     """
 
     name: str
@@ -66,6 +67,7 @@ class MemberJob:
     result: JobResult | None = None
     message: str = ""
     pod: MemberPod | None = None
+    suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class PreprocessorJob:
         cores: CPUs of its first container; 0 if they are not a whole number.
         ready: whether its pod is ready.
         message: why its pod is not ready; empty if this is unknown.
+        ended: whether it starts no pods any more, because it has ended or is being deleted.
     """
 
     name: str
@@ -101,6 +104,12 @@ class PreprocessorJob:
     suspended: bool
     ready: bool
     message: str = ""
+    ended: bool = False
+
+    @property
+    def active(self) -> bool:
+        """Whether it runs a pod, or will start one without a change."""
+        return not self.suspended and not self.ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,16 @@ from gputopo_kube.podstatus import PodStatus, UnappliedResize
 
 @dataclass(frozen=True, slots=True)
 class PodDefaults:
-    """Names from the settings of the operator, for the pods of all GPUJobs.
+    """What the settings of the operator fix for the pods of all GPUJobs.
 
     Attributes:
         resource: extended resource that counts the GPUs.
+        shares: whether the nodes of the installation offer shares of GPUs.
     """
 
     resource: str = RESOURCE
     scheduler_name: str = SCHEDULER_NAME
+    shares: bool = False
 
 
 class FailureKind(StrEnum):

@@ -15,7 +15,7 @@ _LEAST_RATE, _MOST_RATE = 0.001, 1e9
 
 
 class _PodRule(BaseModel):
-    """The parts of a pod spec by which gputopo chooses nodes; the rest of it is not checked."""
+    """The parts of a pod spec that gputopo uses; the rest of it is not checked."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
 
@@ -43,7 +43,13 @@ class _Affinity(_PodRule):
     node_affinity: _NodeAffinity | None = None
 
 
+class _MemberContainer(_PodRule):
+    env: list[dict[str, Any]] | None = None
+
+
 class _PodRules(_PodRule):
+    containers: list[_MemberContainer] | None = None
+    init_containers: list[_MemberContainer] | None = None
     node_selector: dict[str, str] | None = None
     affinity: _Affinity | None = None
     tolerations: list[dict[str, Any]] | None = None

@@ -60,6 +60,7 @@ def _member_job(raw: Document, pods: Sequence[Document]) -> MemberJob:
         result=_result(status),
         message=_waits_for(status),
         pod=_newest(pods),
+        suspended=bool(raw["spec"].get("suspend")),
     )
 
 

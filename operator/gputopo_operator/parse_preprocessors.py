@@ -19,14 +19,16 @@ def parse_preprocessors(
         metadata, owner = raw["metadata"], controller_of(raw)
         if ENSEMBLE_PREPROCESSOR_LABEL not in metadata["labels"]:
             continue
-        if owner.get("kind") != "GPUEnsemble" or "deletionTimestamp" in metadata:
+        if owner.get("kind") != "GPUEnsemble":
             continue
+        end = _end(raw)
         job = PreprocessorJob(
             name=metadata["name"],
             cores=_cores(raw["spec"]["template"]["spec"]["containers"]),
             suspended=bool(raw["spec"].get("suspend")),
             ready=bool((raw.get("status") or {}).get("ready")),
-            message=_message(raw, pods),
+            message=end or _message(raw, pods),
+            ended=bool(end),
         )
         found.setdefault(str(owner["uid"]), []).append(job)
     return found
@@ -47,12 +49,20 @@ def _cores(containers: Sequence[Document]) -> int:
     return int(cpus) if cpus.isdecimal() else 0
 
 
-def _message(job: Document, pods: Iterable[Document]) -> str:
-    """Return why the pod of a Job is not ready; empty if this is unknown."""
+def _end(job: Document) -> str:
+    """Return why a Job starts no pods any more; empty if it can still start one."""
+    name = job["metadata"]["name"]
+    if "deletionTimestamp" in job["metadata"]:
+        return f"Job {name} is being deleted"
     for condition in (job.get("status") or {}).get("conditions") or ():
         if condition["type"] in {"Failed", "Complete"} and condition["status"] == "True":
             text = condition.get("message") or condition.get("reason") or "no message"
-            return f"Job {job['metadata']['name']} has ended: {text}"
+            return f"Job {name} has ended: {text}"
+    return ""
+
+
+def _message(job: Document, pods: Iterable[Document]) -> str:
+    """Return why the pod of a Job is not ready; empty if this is unknown."""
     own = (pod for pod in pods if controller_of(pod).get("uid") == job["metadata"]["uid"])
     return next((text for text in map(_message_of_pod, own) if text), "")
 

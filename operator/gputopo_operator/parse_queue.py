@@ -20,6 +20,8 @@ from gputopo_operator.queued import GpuPod, NodeGpus, QueuedJob
 _OPEN_FIELDS: Final = {"position", "reason", "reservedNode", "waitingSince", "runningSince"}
 """Fields of ``status.queue`` that the queue removes when the job ends."""
 
+_ENDS: Final = frozenset({"Complete", "Failed", "Suspended"})
+
 
 def parse_queued_jobs(
     jobs: Iterable[Document], children: Iterable[Document], classes: Iterable[Document]
@@ -34,7 +36,9 @@ def parse_queued_jobs(
         children: batch/v1 Jobs; a child Job has the name of its GPUJob.
         classes: the PriorityClasses; without them, the priority of every job is 0.
     """
-    by_key = {ObjectKey.of(child): child for child in children if not has_ended(child)}
+    by_key: dict[ObjectKey, Document | str | None] = {}
+    for child in children:
+        by_key[ObjectKey.of(child)] = _end(child) if has_ended(child) else child
     values = priorities_of(classes)
     return tuple(
         _queued_job(raw, by_key.get(ObjectKey.of(raw)), values)
@@ -73,22 +77,35 @@ def _has_left(raw: Document) -> bool:
     return not _OPEN_FIELDS & ((raw.get("status") or {}).get("queue") or {}).keys()
 
 
-def _queued_job(raw: Document, child: Document | None, values: Mapping[str, int]) -> QueuedJob:
+def _queued_job(
+    raw: Document, child: Document | str | None, values: Mapping[str, int]
+) -> QueuedJob:
+    """Return a GPUJob with its Job; of a Job that has ended, ``child`` is the time of its end."""
     job, created = parse_gpu_job(raw), raw["metadata"]["creationTimestamp"]
-    if child is None:
-        return QueuedJob(job, raw, created)
+    if child is None or isinstance(child, str):
+        return QueuedJob(job, raw, created, ended=child)
     template = child["spec"]["template"]
-    pod = template["spec"]
+    pod, status = template["spec"], child.get("status") or {}
     return QueuedJob(
         job,
         raw,
         created,
         priority=values.get(pod.get("priorityClassName") or "", 0),
         child=parse_child_job(child),
-        started=(child.get("status") or {}).get("startTime"),
+        started=status.get("startTime"),
+        ended=_end(child),
         pod_rules=pod_rules(pod),
         pod_template=template,
     )
+
+
+def _end(job: Document) -> str | None:
+    """Return when a Job was suspended or ended; None if it can have a running pod."""
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in _ENDS and condition["status"] == "True":
+            time: str | None = condition.get("lastTransitionTime")
+            return time
+    return None
 
 
 def _gpu_pods(pods: Iterable[Document], resource: str) -> Iterator[GpuPod]:

@@ -71,6 +71,7 @@ class QueuedJob:
         child: None if there is no Job of this name, or it has ended.
         started: RFC 3339 time at which the Job controller last started the Job. If it is set, the
             API server rejects changes of the node affinity.
+        ended: RFC 3339 time at which the Job was suspended, or ended; None while it is neither.
         pod_rules: node selector, affinity and tolerations in the pod template of the Job.
         pod_template: the pod template of the Job.
     """
@@ -81,6 +82,7 @@ class QueuedJob:
     priority: int = 0
     child: ChildJob | None = None
     started: str | None = None
+    ended: str | None = None
     pod_rules: Document = field(default_factory=dict)
     pod_template: Document = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""A namespace whose quota allows none of an object that the operator creates."""
+"""A namespace whose quota or policy allows none of an object that the operator creates."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,3 +96,35 @@ def test_job_runs_where_a_quota_forbids_events(server: ApiServer) -> None:
         create_job(server, "no-events", **PROFILED)
         wait_until(lambda: reason_of(server, "no-events", "Accepted") == "JobCreated", seconds=30)
         assert reason_of(server, "no-events", "ProfileReady") == "ProfileCreated"
+
+
+def test_job_that_a_policy_without_reason_rejects_starts_when_the_policy_is_deleted(
+    server: ApiServer,
+) -> None:
+    assert server.create("/api/v1/namespaces", {"metadata": {"name": "team-jobs"}}).accepted
+    group = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    rules = [
+        {"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"]}
+        | {"resources": ["jobs"]}
+    ]
+    label = {"expression": "has(object.metadata.labels.team)", "message": "no label team"}
+    spec = {"matchConstraints": {"resourceRules": rules}, "validations": [label]}
+    assert server.create(group, {"metadata": {"name": "teams"}, "spec": spec}).accepted
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": "team-jobs"}}
+    bound = {
+        "policyName": "teams",
+        "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": selector},
+    }
+    bindings = group.replace("policies", "policybindings")
+    assert server.create(bindings, {"metadata": {"name": "teams"}, "spec": bound}).accepted
+    jobs = "/apis/batch/v1/namespaces/team-jobs/jobs?dryRun=All"
+    container = {"name": "main", "image": "busybox"}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    probe = {"metadata": {"name": "probe"}, "spec": {"template": template}}
+    wait_until(lambda: server.request("POST", jobs, probe).status == 422, seconds=30)
+    create_job(server, "team-jobs")
+    wait_until(lambda: reason_of(server, "team-jobs", "Accepted") == "JobForbidden", seconds=30)
+    assert "no label team" in conditions(server, "team-jobs")["Accepted"]["message"]
+    assert server.delete(f"{bindings}/teams").accepted
+    wait_until(lambda: reason_of(server, "team-jobs", "Accepted") == "JobCreated", seconds=30)

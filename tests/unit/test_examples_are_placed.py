@@ -44,7 +44,7 @@ def request_of(job: dict[str, Any]) -> PlacementRequest:
     job["metadata"] |= {"uid": "uid-job", "namespace": "default"}
     known = parse_gpu_job(job)
     assert known.spec is not None, known.spec_error
-    pod = child_job(known, known.spec, None, PodDefaults())["spec"]["template"]
+    pod = child_job(known, known.spec, None, PodDefaults(shares=True))["spec"]["template"]
     pod["metadata"] |= {"uid": "uid-pod", "name": "pod", "namespace": "default"}
     pod["metadata"]["resourceVersion"] = "1"
     view = parse_gpu_pod(pod, RESOURCE)
@@ -70,7 +70,7 @@ def test_sharing_examples_request_one_share_with_limits() -> None:
     job["metadata"] |= {"uid": "uid-job", "namespace": "default"}
     known = parse_gpu_job(job)
     assert known.spec is not None, known.spec_error
-    of_job = child_job(known, known.spec, None, PodDefaults())["spec"]["template"]
+    of_job = child_job(known, known.spec, None, PodDefaults(shares=True))["spec"]["template"]
     deployment = yaml.safe_load((EXAMPLES / "deployment-sharing.yaml").read_text())
     limits = []
     for template in (of_job, deployment["spec"]["template"]):
@@ -104,7 +104,7 @@ def test_example_with_the_mode_auto_starts_with_its_least_amounts() -> None:
     job["metadata"] |= {"uid": "uid-job", "namespace": "default"}
     known = parse_gpu_job(job)
     assert known.spec is not None
-    template = child_job(known, known.spec, None, PodDefaults())["spec"]["template"]
+    template = child_job(known, known.spec, None, PodDefaults(shares=True))["spec"]["template"]
     least = {"cpu": "2", "memory": "16Gi", RESOURCE: "2"}
     assert template["spec"]["containers"][0]["resources"] == {"requests": least, "limits": least}
     request = parse_tuning_request(template["metadata"]["annotations"])

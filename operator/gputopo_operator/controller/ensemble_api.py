@@ -25,6 +25,11 @@ class EnsembleApi(AdmissionApi):
         """Yield the keys of all GPUEnsembles."""
         return (ObjectKey.of(each) for each in self._each(_GPUTOPO, "gpuensembles"))
 
+    def ensemble_uids(self) -> dict[ObjectKey, str]:
+        """Return the UIDs of all GPUEnsembles."""
+        found = self._each(_GPUTOPO, "gpuensembles")
+        return {ObjectKey.of(each): str(each["metadata"]["uid"]) for each in found}
+
     def member_jobs(self) -> list[Document]:
         """Return the GPUJobs of the members of all ensembles."""
         return [*self._each(_GPUTOPO, "gpujobs", ENSEMBLE_LABEL)]

@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from typing import Final
 
 from gputopo.api.profile import Measurement, ScalingFact
@@ -24,6 +23,7 @@ from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.ensemble.decide import decide_ensemble
 from gputopo_operator.decision.ensemble.inputs import EnsembleObjects, ensemble_input
 from gputopo_operator.decision.ensemble.members import name_taken
+from gputopo_operator.decision.rejections import is_permanent
 from gputopo_operator.ensemble_metrics import EnsembleMetrics
 from gputopo_operator.ensembles import (
     Ensemble,
@@ -127,12 +127,13 @@ class EnsembleReconciler:
         return writes.recheck_after_seconds
 
     def _read(self, ensemble: Ensemble) -> EnsembleInput:
-        # Pods are read first, then Jobs, then GPUJobs: a pod never lacks its owners because of a
-        # member that started meanwhile.
+        # Pods are read first, then Jobs, then GPUJobs, then other GPUEnsembles: a pod never lacks
+        # its owners because of a member that started meanwhile.
         pods = self._api.pods()
         children = self._api.member_children()
         jobs = self._api.member_jobs()
         by_ensemble = parse_member_jobs(jobs, pods)
+        has_others = bool(by_ensemble.keys() - {ensemble.key})
         uids = {
             ObjectKey.of(job): str(job["metadata"]["uid"])
             for job in jobs
@@ -150,6 +151,7 @@ class EnsembleReconciler:
             measured=self._measured(),
             preprocessors=parse_preprocessors(children, preprocessor_pods),
             service=service,
+            ensembles=self._api.ensemble_uids() if has_others else {},
         )
         return ensemble_input(ensemble, objects, self._clock())
 
@@ -207,7 +209,7 @@ class EnsembleReconciler:
                 errors[member] = name_taken("GPUJob", name)
             except (ConflictError, DeniedError) as error:
                 errors[member] = f"GPUJob {name} was rejected: {error.message}"
-                if error.status not in {HTTPStatus.FORBIDDEN, HTTPStatus.CONFLICT}:
+                if is_permanent(error.status, error.message):
                     for_good.add(member)
             else:
                 gpus = manifest["spec"]["gpusPerReplica"]
@@ -219,7 +221,7 @@ class EnsembleReconciler:
         if ensemble.spec is None or ensemble.spec.preprocessing is None or ensemble.deleting:
             return
         jobs = parse_preprocessors(self._api.member_children()).get(ensemble.uid, ())
-        running = {job.name: True for job in jobs if not job.suspended}
+        running = {job.name: True for job in jobs if job.active}
         self._write_preprocessor(ensemble.key.namespace, PreprocessorWrites(suspend=running))
 
     def _write_preprocessor(self, namespace: str, writes: PreprocessorWrites) -> str:

@@ -27,6 +27,9 @@ _PLURALS: Final = {
 _NOTE_BYTES: Final = 1024
 """Longest note of an event that the API server accepts, in bytes and not in characters."""
 
+_EVENT_NAME_CHARACTERS: Final = 253 - len(".0123456789abcdef")
+"""Longest part of an object's name in the name of an event, which has a dot and a hash too."""
+
 _LARGE_PAGE_SIZE: Final = 50
 
 _log = logging.getLogger(__name__)
@@ -142,10 +145,12 @@ class JobApi:
         version = metadata["resourceVersion"] if version is None else version
         parts = (metadata["uid"], version, event.reason, event.note)
         digest = sha256("\0".join(parts).encode()).hexdigest()
+        # A dot after a hyphen or a dot is not valid in a name.
+        shortened = name[:_EVENT_NAME_CHARACTERS].rstrip("-.")
         manifest = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": f"{name}.{digest[:16]}", "namespace": namespace},
+            "metadata": {"name": f"{shortened}.{digest[:16]}", "namespace": namespace},
             "eventTime": now.removesuffix("Z") + ".000000Z",
             "reportingController": f"{GROUP}/operator",
             "reportingInstance": socket.gethostname(),

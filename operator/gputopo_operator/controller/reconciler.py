@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from http import HTTPStatus
 from itertools import chain
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.decision.decide import decide, profile_to_read
 from gputopo_operator.decision.link_run_job import link_run_name
 from gputopo_operator.decision.link_runs import has_links_to_measure
+from gputopo_operator.decision.rejections import is_permanent
 from gputopo_operator.decision.throughput import shown_rate
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import (
@@ -180,9 +180,8 @@ class Reconciler:
             self._api.create_job(key, manifest)
         except DeniedError as error:
             _log.info("job rejected %s", fields(gpujob=key, reason=error))
-            return WriteErrors(
-                job=error.message, job_is_permanent=error.status != HTTPStatus.FORBIDDEN
-            )
+            permanent = is_permanent(error.status, error.message)
+            return WriteErrors(job=error.message, job_is_permanent=permanent)
         _log.info("job created %s", fields(gpujob=key, job=manifest["metadata"]["name"]))
         return WriteErrors()
 

@@ -127,25 +127,27 @@ class SharingJudge:
         reported: set[tuple[str, ...]],
     ) -> None:
         """Evict the pod that came last if it allows it; otherwise report once."""
-        moved = gpu.last.limits.moves and self._evict(document)
+        rejection = self._evict(document) if gpu.last.limits.moves else ""
+        moved = gpu.last.limits.moves and not rejection
         if not moved and gpu.key in reported:
             return
         reported.add(gpu.key)
         self._metrics.count_ended_sharing(moved=moved)
-        event = sharing_event(gpu, judgement, moved=moved)
+        event = sharing_event(gpu, judgement, rejection)
         _log.info("sharing does not pay %s", fields(pod=gpu.last.key, moved=moved, why=event.note))
         self._objects.create_event(document, event, utc_now(), "|".join(gpu.key))
 
-    def _evict(self, document: Document) -> bool:
+    def _evict(self, document: Document) -> str:
+        """Evict a pod; return the message if the API server rejected it."""
         try:
             self._api.evict(document)
         except NotFoundError:
-            return True
+            return ""
         except RejectedError as error:  # a PodDisruptionBudget, or no right to evict
             key = ObjectKey.of(document)
             _log.warning("pod not evicted %s", fields(pod=key, reason=error))
-            return False
-        return True
+            return str(error)
+        return ""
 
 
 def _sharing_pod(document: Document, resource: str) -> JudgedPod | None:

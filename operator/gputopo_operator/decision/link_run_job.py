@@ -33,7 +33,9 @@ def link_run_name(job: str, kind: LinkSet) -> str:
     if len(job + suffix) <= _MOST_CHARACTERS:
         return job + suffix
     digest = sha256(job.encode()).hexdigest()[:8]
-    return f"{job[: _MOST_CHARACTERS - len(suffix) - len(digest) - 1]}-{digest}{suffix}"
+    # A hyphen after a dot is not valid in a name.
+    shortened = job[: _MOST_CHARACTERS - len(suffix) - len(digest) - 1].rstrip("-.")
+    return f"{shortened}-{digest}{suffix}"
 
 
 def link_run_job(

@@ -36,13 +36,18 @@ def pod_template(
     """Return the pod template of the GPUJob with the name ``job``.
 
     Raises:
-        SpecError: the user's template sets a field that gputopo sets, or gputopo should size the
-            pod and the template has no CPU request or no CPU limit.
+        SpecError: the user's template sets a field that gputopo sets; gputopo should size the pod
+            and the template has no CPU request or no CPU limit; or the job may share its GPU and
+            the installation shares none.
     """
     template = copy.deepcopy(spec.template)
     pod = _mapping(template, "spec", "spec.template")
     metadata = _mapping(template, "metadata", "spec.template")
     _reject_reserved_fields(metadata, pod, defaults)
+    if spec.sharing.mode == "Allowed" and not defaults.shares:
+        raise SpecError(
+            "spec.sharing.mode: 'Allowed' needs sharing.enabled in the installation; use Exclusive"
+        )
     annotations = _mapping(metadata, "annotations", "spec.template.metadata")
     annotations.update(format_request(RequestAnnotations.of_job(spec)))
     annotations.update(format_max_wait(spec.placement.max_wait_seconds))
@@ -159,6 +164,8 @@ def _reject_visible_devices(container: Document, where: str, *, has_gpus: bool) 
         if not isinstance(entry, dict):
             raise SpecError(f"{where}[{index}]: {entry!r} is not an object")
         name = entry.get("name")
+        if not isinstance(name, str):
+            raise SpecError(f"{where}[{index}].name: {name!r} is not a string")
         value = entry.get("valueFrom") or entry.get("value") or ""
         if name not in {NVIDIA_VISIBLE_DEVICES, CUDA_VISIBLE_DEVICES}:
             continue

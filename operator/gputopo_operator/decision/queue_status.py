@@ -26,7 +26,8 @@ def queue_change(
     started = pod.started if pod and role is QueueRole.ADMITTED else None
     if role is QueueRole.WAITING and before.waiting_since is None:
         before = before.model_copy(update={"waiting_since": now})
-    after = _with_run_time(_with_wait(before, place, now), started, now)
+    end = _end_of_run(queued, before.running_since, pod, now)
+    after = _with_run_time(_with_wait(before, place, now), started, end)
     if after == (queued.job.status.queue or QueueStatus()):
         return None
     admitted = place is None and before.waiting_since and role is not QueueRole.OUTSIDE
@@ -71,14 +72,26 @@ def _with_wait(before: QueueStatus, place: QueuePlace | None, now: str) -> Queue
     return before.model_copy(update=ended)
 
 
-def _with_run_time(before: QueueStatus, started: str | None, now: str) -> QueueStatus:
+def _end_of_run(queued: QueuedJob, since: str | None, pod: GpuPod | None, now: str) -> str:
+    """Return the time at which the pod that started at ``since`` has ended, at most ``now``.
+
+    The operator may see this much later, for example after it was down. The Job has the time of its
+    suspension, and creates the next pod when the former one has ended.
+    """
+    next_pod = pod.created if pod and pod.started != since else None
+    known = [each for each in (queued.ended, next_pod) if each]
+    ends = [each for each in known if _elapsed(since, each) and _elapsed(each, now)]
+    return min(ends, key=datetime.fromisoformat, default=now)
+
+
+def _with_run_time(before: QueueStatus, started: str | None, end: str) -> QueueStatus:
     """Record the start of the current pod; after its end, add its run time to ``ran_seconds``."""
     since = before.running_since
     if started == since:
         return before
     runs: dict[str, object] = {"running_since": started}
     if since is not None:
-        runs["ran_seconds"] = (before.ran_seconds or 0) + _elapsed(since, now)
+        runs["ran_seconds"] = (before.ran_seconds or 0) + _elapsed(since, end)
     return before.model_copy(update=runs)
 
 

@@ -119,13 +119,22 @@ def solo_rate(facts: WorkloadFacts | None, model: str) -> float | None:
     return sharing_workload("", facts).steps_per_second or None
 
 
-def sharing_event(gpu: JudgedGpu, judgement: SharingJudgement, *, moved: bool) -> ObjectEvent:
-    """Return the event on the pod that came last."""
+def sharing_event(gpu: JudgedGpu, judgement: SharingJudgement, rejection: str) -> ObjectEvent:
+    """Return the event on the pod that came last.
+
+    Args:
+        gpu: the GPU with its pods.
+        judgement: why sharing does not pay.
+        rejection: why the pod was not evicted although it permits it; empty if it was evicted.
+    """
     beside = ", ".join(str(pod.key) for pod in gpu.pods[:-1])
     what = f"sharing {gpu.uuid} with {beside} does not pay: {judgement.text}"
-    if moved:
+    if not gpu.last.limits.moves:
+        advice = "the pod stays, because it does not say gputopo.io/sharing-if-slow: Move"
+    elif rejection:
+        advice = f"the pod stays, because its eviction was rejected, trying again: {rejection}"
+    else:
         return ObjectEvent("Normal", "MovedFromSharedGPU", truncated(f"evicted, because {what}"))
-    advice = "the pod stays, because it does not say gputopo.io/sharing-if-slow: Move"
     return ObjectEvent("Warning", "SharingDoesNotPay", truncated(f"{what}; {advice}"))
 
 

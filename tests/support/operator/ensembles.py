@@ -97,6 +97,9 @@ class EnsembleCluster:
     preprocessors: dict[str, Document] = field(default_factory=dict)
     service: Document | None = None
     other_ensembles: dict[ObjectKey, dict[str, Any]] = field(default_factory=dict)
+    other_uids: dict[ObjectKey, str] = field(
+        default_factory=lambda: {ObjectKey("default", "other"): "uid-other"}
+    )
     _uids: int = 0
 
     # The decision ------------------------------------------------------------------------------
@@ -124,6 +127,7 @@ class EnsembleCluster:
             measured=self._measurements(),
             preprocessors=parse_preprocessors(self.preprocessors.values()),
             service=parse_service(self.service),
+            ensembles=self.other_uids,
         )
         return ensemble_input(parse_ensemble(self.raw), objects, timestamp(self.now))
 

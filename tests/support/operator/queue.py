@@ -64,7 +64,7 @@ class QueuedCluster:
             raw["status"] = {"queue": status}
         parsed = parse_gpu_job(raw)
         assert parsed.spec is not None
-        child = child_job(parsed, parsed.spec, None, PodDefaults(), queued=True)
+        child = child_job(parsed, parsed.spec, None, PodDefaults(shares=True), queued=True)
         child["metadata"] |= {"uid": f"uid-job-{name}", "resourceVersion": "6"}
         self.jobs[name], self.children[name] = raw, child
         return raw

@@ -80,7 +80,7 @@ def test_priority_is_that_of_the_class_or_of_the_default_class() -> None:
 def test_gpujob_has_the_request_of_the_pod_that_the_operator_makes(path: Path) -> None:
     document = yaml.safe_load(path.read_text())
     spec = GPUJobSpec.model_validate(document["spec"])
-    made = pod_template("job", spec, None, PodDefaults(RESOURCE, "gputopo"))
+    made = pod_template("job", spec, None, PodDefaults(RESOURCE, "gputopo", shares=True))
     made = {"kind": "Pod", **made}
     found, expected = pod_of(document), pod_of(made)
     assert request(found) == request(expected)
@@ -151,7 +151,7 @@ def test_gpu_job_that_shares_its_gpu_has_the_pod_of_the_operator(mode: str) -> N
         "sharing": sharing if mode == "Allowed" else {"mode": mode},
         "template": {"spec": {"containers": [{"name": "main"}]}},
     }
-    defaults = PodDefaults(RESOURCE, "gputopo")
+    defaults = PodDefaults(RESOURCE, "gputopo", shares=True)
     expected = pod_template("train", GPUJobSpec.model_validate(spec), None, defaults)
     found = pod_of({"kind": "GPUJob", "metadata": {"name": "train"}, "spec": spec})
     assert found["metadata"]["annotations"] == expected["metadata"]["annotations"]

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+import pytest
+
 from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import QueueOrder, QueueRules
@@ -179,6 +181,58 @@ def test_run_time_of_former_pods_is_added() -> None:
     change = change_of("train", plan(cluster))
     assert change is not None
     assert change.after == QueueStatus(ran_seconds=60)
+
+
+@pytest.mark.parametrize(
+    ("condition", "time", "ran"),
+    [
+        ("Suspended", "2026-01-01T00:55:00Z", 300),
+        ("Complete", "2026-01-01T00:55:00Z", 300),
+        ("Failed", "2026-01-01T00:55:00Z", 300),
+        ("Suspended", None, 600),  # another client wrote it
+        ("Suspended", "2026-01-01T00:49:00Z", 600),  # before the pod started
+        ("Suspended", "2026-01-01T01:01:00Z", 600),  # the clock of the controller is ahead
+        ("FailureTarget", "2026-01-01T00:55:00Z", 600),
+    ],
+)
+def test_time_in_which_the_operator_was_down_is_no_run_time(
+    condition: str, time: str | None, ran: int
+) -> None:
+    cluster = QueuedCluster(node("n1", 4))
+    cluster.job("train", suspend=True, status={"runningSince": LONG_AGO})
+    conditions = [
+        {"type": "Other", "status": "True"},
+        {"type": "Suspended", "status": "False", "lastTransitionTime": EARLIER},
+        {"type": condition, "status": "True", **({"lastTransitionTime": time} if time else {})},
+    ]
+    cluster.children["train"]["status"] = {"conditions": conditions}
+    change = change_of("train", plan(cluster))
+    assert change is not None
+    assert change.after == QueueStatus(ran_seconds=ran)
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_former_pod_ran_until_the_next_one_was_created(*, bound: bool) -> None:
+    """The Job creates the next pod when the former one has ended."""
+    cluster = QueuedCluster(node("n1", 4))
+    pod = cluster.start("train", "n1" if bound else None, started=EARLIER)
+    pod["metadata"]["creationTimestamp"] = "2026-01-01T00:55:00Z"
+    cluster.jobs["train"]["status"] = {"queue": {"runningSince": LONG_AGO}}
+    change = change_of("train", plan(cluster))
+    assert change is not None
+    since = EARLIER if bound else None
+    assert change.after == QueueStatus(running_since=since, ran_seconds=300)
+
+
+def test_pod_of_a_job_that_was_just_suspended_ran_until_now() -> None:
+    cluster = QueuedCluster(node("n1", 4))
+    pod = cluster.start("train", "n1", started=LONG_AGO)
+    pod["metadata"]["creationTimestamp"] = LONG_AGO
+    cluster.jobs["train"]["spec"]["suspend"] = True
+    cluster.jobs["train"]["status"] = {"queue": {"runningSince": LONG_AGO}}
+    change = change_of("train", plan(cluster))
+    assert change is not None
+    assert change.after == QueueStatus(ran_seconds=600)
 
 
 def test_status_without_content_is_removed() -> None:

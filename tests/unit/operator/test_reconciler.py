@@ -1,6 +1,7 @@
 """The reconciler reads the state of a GPUJob, decides, and writes; with a fake API server."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS, Reconciler
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.model import PodDefaults
+from gputopo_operator.model import ObjectEvent, PodDefaults
 from gputopo_operator.parse import parse_observed
 from support.api.faults import CLOSED, Fault
 from support.api.server import ApiServer
@@ -20,6 +21,8 @@ from support.profiling.pods import sample
 
 KEY = ObjectKey("default", "train")
 DENIED = "denied by policy"
+BY_POLICY = "ValidatingAdmissionPolicy 'team' with binding 'team' denied request: no team"
+BY_WEBHOOK = 'admission webhook "team.example.com" denied the request: no team'
 
 
 @pytest.fixture
@@ -91,6 +94,22 @@ def test_rejected_job_is_reported_in_the_status(
     assert DENIED in job["status"]["conditions"][0]["message"]
     assert api.get("jobs", "train") is None
     assert reasons(api) == ["Refused"]
+
+
+@pytest.mark.parametrize(("status", "message"), [(422, BY_POLICY), (400, BY_WEBHOOK)])
+def test_job_that_a_policy_rejects_is_created_when_the_policy_allows_it(
+    api: ApiServer, reconciler: Reconciler, status: int, message: str
+) -> None:
+    api.create("gpujobs", gpu_job("train"))
+    api.faults.append(Fault("POST", "/jobs", status, message))
+    assert reconciler.reconcile(KEY) == 60.0
+    job = api.get("gpujobs", "train")
+    assert job is not None
+    assert job["status"]["conditions"][0]["reason"] == "JobForbidden"
+    assert job["status"]["conditions"][0]["message"] == message
+    reconciler.reconcile(KEY)
+    assert api.get("jobs", "train") is not None
+    assert phase(api) == "Pending"
 
 
 @pytest.fixture
@@ -387,3 +406,16 @@ def test_rejected_run_lets_the_job_start_at_once(api: ApiServer, reconciler: Rec
     assert DENIED in profiled["message"]
     reconciler.reconcile(KEY)
     assert api.get("jobs", "train-links-best") is None
+
+
+@pytest.mark.parametrize("name", ["a" * 253, "a" * 236, "a" * 235 + "." + "b" * 17])
+def test_event_on_an_object_with_a_long_name_has_a_valid_name(
+    api: ApiServer, job_api: JobApi, name: str
+) -> None:
+    metadata = {"name": name, "namespace": "default", "uid": "u", "resourceVersion": "1"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    job_api.create_event(pod, ObjectEvent("Normal", "Tried", ""), "2026-01-01T00:00:00Z")
+    [event] = api.all("events")
+    assert len(event["metadata"]["name"]) <= 253
+    assert re.fullmatch(r"a+\.[0-9a-f]{16}", event["metadata"]["name"])
+    assert event["regarding"]["name"] == name

@@ -141,13 +141,23 @@ def test_profile_without_facts_or_that_was_deleted_ends_nothing(node: JudgedNode
     assert node.pods == ["first", "last"]
 
 
-def test_budget_that_forbids_the_eviction_is_respected(node: JudgedNode) -> None:
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [(403, "no right"), (429, "Cannot evict pod as it would violate the budget of the pod")],
+)
+def test_eviction_that_is_rejected_is_reported_and_tried_again(
+    node: JudgedNode, status: int, message: str
+) -> None:
     node.add("first", 4)
     node.add("last", 3, MOVE)
-    node.api.faults.append(Fault("POST", "eviction", 403, "no right", times=None))
+    node.api.faults.append(Fault("POST", "eviction", status, message, times=None))
+    node.wait()
     node.wait()
     assert node.pods == ["first", "last"]
-    assert node.events[0][1] == "SharingDoesNotPay"
+    ((_, reason, note),) = node.events
+    assert reason == "SharingDoesNotPay"
+    text = "the pod stays, because its eviction was rejected, trying again: API server: "
+    assert note.endswith(f"{text}{status}: {message}")
     node.api.faults.clear()
     node.judge.advance("n1")
     assert node.pods == ["first"], "tried again at the next check"

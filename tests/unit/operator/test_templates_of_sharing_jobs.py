@@ -1,5 +1,6 @@
 """What the pods of a GPUJob have if the job may share its GPU."""
 
+import re
 from typing import Any
 
 import pytest
@@ -24,8 +25,14 @@ from support.builders.shares import SHARES
 SLEEP = {"preStop": {"sleep": {"seconds": 2}}}
 
 
+SHARING = PodDefaults(RESOURCE, "gputopo", shares=True)
+
+
 def made(
-    sharing: Document | None = None, container: Document | None = None, **template: Any
+    sharing: Document | None = None,
+    container: Document | None = None,
+    defaults: PodDefaults = SHARING,
+    **template: Any,
 ) -> Document:
     """Return the pod template of a GPUJob with one container."""
     containers = [{"name": "main", "image": "x", **(container or {})}]
@@ -36,7 +43,7 @@ def made(
             "template": {"spec": {"containers": containers, **template}},
         }
     )
-    return pod_template("job", spec, None, PodDefaults(RESOURCE, "gputopo"))
+    return pod_template("job", spec, None, defaults)
 
 
 def main_of(template: Document) -> Document:
@@ -113,3 +120,13 @@ def test_template_may_not_request_gpus_or_shares_itself(resource: str, mode: str
     own = {"resources": {"limits": {resource: "1"}}}
     with pytest.raises(SpecError, match=rf"limits\[{resource}\]: '1' is not allowed"):
         made({"mode": mode}, own)
+
+
+def test_job_may_not_share_where_the_nodes_offer_no_shares() -> None:
+    """No node could run its pod, and its GPU would count as used in the queue for ever."""
+    message = (
+        "spec.sharing.mode: 'Allowed' needs sharing.enabled in the installation; use Exclusive"
+    )
+    with pytest.raises(SpecError, match=re.escape(message)):
+        made(defaults=PodDefaults(RESOURCE, "gputopo"))
+    assert main_of(made({"mode": "Exclusive"}, defaults=PodDefaults(RESOURCE, "gputopo")))

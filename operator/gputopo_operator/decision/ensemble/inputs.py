@@ -1,7 +1,7 @@
 """Builds the input of a decision about one GPUEnsemble from the objects of the cluster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gputopo.api.profile import Measurement, ScalingFact
 from gputopo_kube.document import Document, ObjectKey
@@ -32,6 +32,7 @@ class EnsembleObjects:
         measured: newest measurements of all nodes, by UID of the pod.
         preprocessors: Jobs of preprocessors, by UID of the ensemble that owns them.
         service: the Service of the preprocessor of the ensemble.
+        ensembles: UIDs of the other GPUEnsembles.
     """
 
     jobs: Mapping[ObjectKey, Mapping[str, MemberJob]]
@@ -43,12 +44,13 @@ class EnsembleObjects:
     measured: Mapping[str, Measurement]
     preprocessors: Mapping[str, Sequence[PreprocessorJob]]
     service: PreprocessorService | None = None
+    ensembles: Mapping[ObjectKey, str] = field(default_factory=dict)
 
 
 def ensemble_input(ensemble: Ensemble, objects: EnsembleObjects, now: str) -> EnsembleInput:
     """Return the input of the decision; ``now`` is an RFC 3339 time."""
     jobs, spec = objects.jobs.get(ensemble.key, {}), ensemble.spec
-    reserved = _reserved(objects.jobs, ensemble.key)
+    reserved = _reserved(objects, ensemble.key)
     cluster = ClusterGpus(objects.nodes, objects.rules, objects.pods, reserved)
     names = {
         member.name: ObjectKey(
@@ -72,17 +74,19 @@ def ensemble_input(ensemble: Ensemble, objects: EnsembleObjects, now: str) -> En
     )
 
 
-def _reserved(
-    jobs: Mapping[ObjectKey, Mapping[str, MemberJob]], ensemble: ObjectKey
-) -> dict[str, int]:
+def _reserved(objects: EnsembleObjects, ensemble: ObjectKey) -> dict[str, int]:
     """Return the GPUs of each node that are planned for members of other ensembles.
 
-    Only members whose pods are not bound count here; bound pods use their GPUs.
+    Only members whose pods are not bound count here; bound pods use their GPUs. A suspended GPUJob
+    gets no pod, so other members may use its GPUs meanwhile. Any client can create a GPUJob with
+    the labels of a member, so GPUJobs of other owners do not count.
     """
     reserved: dict[str, int] = {}
-    for key, members in jobs.items():
-        for job in members.values() if key != ensemble else ():
+    for key, members in objects.jobs.items():
+        uid = objects.ensembles.get(key)
+        for job in members.values() if key != ensemble and uid else ():
             bound = job.pod is not None and job.pod.node is not None
-            if job.node and not bound and not job.deleting and job.result is None:
+            waits = not bound and not job.deleting and not job.suspended and job.result is None
+            if job.node and waits and job.owner_uid == uid:
                 reserved[job.node] = reserved.get(job.node, 0) + job.gpus
     return reserved

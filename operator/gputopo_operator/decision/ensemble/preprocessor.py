@@ -3,7 +3,8 @@
 It has the fewest CPUs whose measured throughput is enough for the members that run. If they need
 more, or at most half of them, another Job runs it, and the former Job is suspended when the new one
 is ready, so the Service always has a pod. Members that were connected to the former pod must
-connect again. There is at most one Job for each number of CPUs.
+connect again. There is at most one Job for each number of CPUs. When a Job has ended, Kubernetes
+deletes it, and the operator creates it again; no member starts meanwhile.
 """
 
 from collections.abc import Sequence
@@ -12,10 +13,12 @@ from typing import Final
 
 from gputopo.api.ensemble import GPUEnsembleSpec, Preprocessing, PreprocessorStatus
 from gputopo.ensemble.preprocessing import PreprocessorChoice, preprocessor_cores
+from gputopo_kube.document import Document
 from gputopo_operator.decision.conditions import ConditionUpdate, find, truncated
 from gputopo_operator.decision.ensemble.members import MemberState, name_taken
 from gputopo_operator.decision.ensemble.plans import EnsembleChanges
 from gputopo_operator.decision.ensemble.preprocessor_objects import (
+    ENDED_SECONDS,
     job_name,
     preprocessor_job,
     preprocessor_service,
@@ -30,6 +33,8 @@ from gputopo_operator.ensembles import (
 
 PREPROCESSED: Final = "Preprocessed"
 REJECTED: Final = "PreprocessorRejected"
+NOT_READY: Final = "PreprocessorNotReady"
+_AGAIN: Final = f"Kubernetes deletes it {ENDED_SECONDS} s after its end, then it is created again"
 NO_WRITES: Final = PreprocessorWrites()
 
 
@@ -41,7 +46,7 @@ class PreprocessorPlan:
         status: None if no member runs or starts.
         updates: the condition Preprocessed; empty without preprocessing.
         address: IP address and port for the members; empty without preprocessing.
-        waits: whether no member may start, because the address is not known.
+        waits: whether no member may start, because the address is not known or the Job has ended.
     """
 
     writes: PreprocessorWrites = NO_WRITES
@@ -63,7 +68,7 @@ def preprocessor_plan(
         return PreprocessorPlan()
     rates = _demand(members, changes)
     if rates is None:
-        stopped = {job.name: True for job in found.preprocessors if not job.suspended}
+        stopped = {job.name: True for job in found.preprocessors if job.active}
         update = ConditionUpdate(PREPROCESSED, False, "NoMemberRuns", "")
         return PreprocessorPlan(PreprocessorWrites(suspend=stopped), None, (update,))
     return _plan(found, wanted, _choice(wanted, rates))
@@ -73,19 +78,25 @@ def _plan(
     found: EnsembleInput, wanted: Preprocessing, choice: PreprocessorChoice
 ) -> PreprocessorPlan:
     current = _current(found.preprocessors, wanted, choice)
+    name = current.name if current else job_name(found.ensemble.key.name, choice.cores)
+    ended = next((job for job in found.preprocessors if job.name == name and job.ended), None)
+    exists = current is not None or ended is not None
     error = found.preprocessor_error or _service_error(found)
     # Until both exist, the former message stays: they can be rejected as before.
-    shown = error or ("" if current and found.service else _former_error(found))
+    shown = error or ("" if exists and found.service else _former_error(found))
     status = PreprocessorStatus(
-        job=current.name if current else job_name(found.ensemble.key.name, choice.cores),
+        job=name,
         cores=current.cores if current else choice.cores,
         demand=min(LARGEST, round(choice.demand * MICRO)),
         message=truncated(shown or choice.reason),
     )
-    writes = NO_WRITES if error else _writes(found, wanted, current, choice.cores)
+    writes = NO_WRITES
+    if not error:
+        create = () if exists else (preprocessor_job(found.ensemble, wanted, choice.cores),)
+        writes = _writes(found, wanted, current, create)
     address = _address(found, wanted)
-    update = _condition(current, choice, shown)
-    return PreprocessorPlan(writes, status, (update,), address, waits=not address)
+    update = _condition(current or ended, choice, shown)
+    return PreprocessorPlan(writes, status, (update,), address, waits=not address or bool(ended))
 
 
 def _demand(members: Sequence[MemberState], changes: EnsembleChanges) -> list[float] | None:
@@ -117,8 +128,11 @@ def _current(
     enough = [
         job
         for job in jobs
-        if job.cores == choice.cores
-        or (throughput.get(job.cores, 0) >= needed and job.cores < 2 * choice.cores)
+        if not job.ended
+        and (
+            job.cores == choice.cores
+            or (throughput.get(job.cores, 0) >= needed and job.cores < 2 * choice.cores)
+        )
     ]
     return min(enough, key=lambda job: (job.suspended, job.cores), default=None)
 
@@ -143,18 +157,19 @@ def _address(found: EnsembleInput, wanted: Preprocessing) -> str:
 
 
 def _writes(
-    found: EnsembleInput, wanted: Preprocessing, current: PreprocessorJob | None, cores: int
+    found: EnsembleInput,
+    wanted: Preprocessing,
+    current: PreprocessorJob | None,
+    create: tuple[Document, ...],
 ) -> PreprocessorWrites:
-    ensemble, suspend = found.ensemble, dict[str, bool]()
-    service = () if found.service else (preprocessor_service(ensemble, wanted),)
-    if current is None:
-        return PreprocessorWrites((*service, preprocessor_job(ensemble, wanted, cores)))
-    if current.suspended:
+    suspend = dict[str, bool]()
+    service = () if found.service else (preprocessor_service(found.ensemble, wanted),)
+    if current is not None and current.suspended:
         suspend = {current.name: False}
-    elif current.ready:
-        former = [job for job in found.preprocessors if job != current and not job.suspended]
+    elif current is not None and current.ready:
+        former = [job for job in found.preprocessors if job != current and job.active]
         suspend = {job.name: True for job in former}
-    return PreprocessorWrites(service, suspend)
+    return PreprocessorWrites((*service, *create), suspend)
 
 
 def _condition(
@@ -162,9 +177,11 @@ def _condition(
 ) -> ConditionUpdate:
     if error:
         return ConditionUpdate(PREPROCESSED, False, REJECTED, error)
+    if current is not None and current.ended:
+        return ConditionUpdate(PREPROCESSED, False, NOT_READY, f"{current.message}; {_AGAIN}")
     if current is None or not current.ready:
         message = (current.message if current else "") or "its pod is not ready yet"
-        return ConditionUpdate(PREPROCESSED, False, "PreprocessorNotReady", message)
+        return ConditionUpdate(PREPROCESSED, False, NOT_READY, message)
     if choice.reason:
         return ConditionUpdate(PREPROCESSED, True, "DemandNotMet", choice.reason)
     return ConditionUpdate(PREPROCESSED, True, "PreprocessorReady", "")

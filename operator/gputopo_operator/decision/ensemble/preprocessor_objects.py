@@ -13,6 +13,13 @@ from gputopo_kube.document import Document
 from gputopo_operator.decision.owner import owner_reference
 from gputopo_operator.ensembles import Ensemble, service_name
 
+ENDED_SECONDS: Final = 30
+"""Time after which Kubernetes deletes a Job that has ended, so that the next one can be created.
+
+A program can end with status 0 when its pod is deleted, for example by ``kubectl drain`` or by a
+suspension. Then the Job is complete, and starts no other pod. A program that always ends is started
+once in this time."""
+
 _RETRIES: Final = 1000
 
 
@@ -76,5 +83,9 @@ def preprocessor_job(ensemble: Ensemble, wanted: Preprocessing, cores: int) -> D
             "labels": labels,
             "ownerReferences": [owner_reference("GPUEnsemble", ensemble)],
         },
-        "spec": {"backoffLimit": _RETRIES, "template": template},
+        "spec": {
+            "backoffLimit": _RETRIES,
+            "ttlSecondsAfterFinished": ENDED_SECONDS,
+            "template": template,
+        },
     }

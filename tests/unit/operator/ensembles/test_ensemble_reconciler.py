@@ -93,15 +93,21 @@ def test_rates_of_profiles_are_used(served: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "phase", "delay"), [(403, "Waiting", 60.0), (422, "Failed", 60.0)]
+    ("status", "text", "phase"),
+    [
+        (403, "denied", "Waiting"),
+        (422, "denied", "Failed"),
+        (422, "ValidatingAdmissionPolicy 'a' with binding 'b' denied request: no", "Waiting"),
+        (400, 'admission webhook "a.b.c" denied the request: no', "Waiting"),
+    ],
 )
 def test_rejected_job_is_the_message_of_the_member(
-    served: Served, status: int, phase: str, delay: float
+    served: Served, status: int, text: str, phase: str
 ) -> None:
-    served.api.faults.append(Fault("POST", "/gpujobs", status, "denied by policy"))
-    assert served.reconcile() == delay
+    served.api.faults.append(Fault("POST", "/gpujobs", status, text))
+    assert served.reconcile() == 60.0
     assert served.of("a")["phase"] == phase
-    assert served.of("a")["message"] == "GPUJob search-a was rejected: denied by policy"
+    assert served.of("a")["message"] == f"GPUJob search-a was rejected: {text}"
     assert served.of("b")["phase"] in {"Waiting", "Starting"}
     assert served.api.get("gpujobs", "search-b") is not None
 

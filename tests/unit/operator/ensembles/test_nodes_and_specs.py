@@ -23,8 +23,9 @@ from support.operator.ensembles import EnsembleCluster, ensemble, member
 
 def other_job(*, bound: bool = False, **fields: Any) -> MemberJob:
     pod = MemberPod("uid", "n1" if bound else None, running=bound, deleting=False, started=None)
-    known = {"deleting": False, "gpus": 3, "node": "n1"}
-    return MemberJob("other-a", "uid-job", "uid-other", pod=pod, **{**known, **fields})
+    known: dict[str, Any] = {"deleting": False, "gpus": 3, "node": "n1"}
+    known |= {"owner_uid": "uid-other"}
+    return MemberJob("other-a", "uid-job", pod=pod, **{**known, **fields})
 
 
 @pytest.mark.parametrize(
@@ -34,12 +35,17 @@ def other_job(*, bound: bool = False, **fields: Any) -> MemberJob:
         (other_job(bound=True), 4),  # its pod is not among the pods of this test
         (other_job(deleting=True), 4),
         (other_job(node=None), 4),
+        (other_job(suspended=True), 4),
+        (other_job(owner_uid=""), 4),  # a GPUJob of any user, with the labels of a member
+        (other_job(owner_uid="uid-former"), 4),
     ],
 )
 def test_gpus_planned_for_another_ensemble_are_not_planned_twice(job: MemberJob, free: int) -> None:
     cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {1: 10})))
     cluster.other_ensembles[ObjectKey("default", "other")] = {"a": job}
     assert cluster.found().nodes == (NodeGpuCount("n1", free),)
+    cluster.other_uids = {}  # the other ensemble was deleted
+    assert cluster.found().nodes == (NodeGpuCount("n1", 4),)
 
 
 def share(name: str, gpu: str, node: str = "n1") -> GpuPod:

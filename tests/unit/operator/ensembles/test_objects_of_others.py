@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from gputopo.api.names import ENSEMBLE_LABEL, ENSEMBLE_PREPROCESSOR_LABEL, JOB_LABEL
+from gputopo.api.names import (
+    ENSEMBLE_LABEL,
+    ENSEMBLE_MEMBER_LABEL,
+    ENSEMBLE_NODE_ANNOTATION,
+    ENSEMBLE_PREPROCESSOR_LABEL,
+    JOB_LABEL,
+)
 from gputopo.runtime.times import timestamp
 from gputopo_operator.parse_preprocessors import parse_preprocessors
 from support.api.faults import Fault
@@ -41,7 +47,8 @@ def test_preprocessors_are_jobs_of_an_ensemble_also_if_they_were_changed() -> No
     jobs = [owned([two]), owned([other]), owned([{}]), owned([]), job([two])]
     jobs += [owned([two], deletionTimestamp="now"), owned([two], labels={ENSEMBLE_LABEL: "x"})]
     found = parse_preprocessors(jobs)
-    assert [each.cores for each in found["uid-x"]] == [2, 0, 0, 0]
+    assert [each.cores for each in found["uid-x"]] == [2, 0, 0, 0, 2]
+    assert [each.ended for each in found["uid-x"]] == [False] * 4 + [True]
     assert list(found) == ["uid-x"]
 
 
@@ -92,3 +99,23 @@ def test_only_an_existing_gpujob_is_a_name_clash(served: Served, *, taken: bool,
     assert served.reconcile() == 60
     assert text in served.of("a")["message"]
     assert served.of("a")["phase"] == "Waiting"
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_only_gpujobs_of_an_ensemble_reserve_gpus(served: Served, *, owned: bool) -> None:
+    other = ensemble(member("y", {1: 10}))
+    other["metadata"] |= {"name": "x", "namespace": "tenant"}
+    served.api.create("gpuensembles", other)
+    created = served.api.get("gpuensembles", "x", "tenant")
+    assert created is not None
+    owner = {"uid": created["metadata"]["uid"], "kind": "GPUEnsemble", "controller": True}
+    metadata = {
+        "name": "x-y",
+        "namespace": "tenant",
+        "labels": {ENSEMBLE_LABEL: "x", ENSEMBLE_MEMBER_LABEL: "y"},
+        "annotations": {ENSEMBLE_NODE_ANNOTATION: "n1"},
+        **({"ownerReferences": [owner]} if owned else {}),
+    }
+    served.api.create("gpujobs", {"metadata": metadata, "spec": {"gpusPerReplica": 4}})
+    served.reconcile()
+    assert (served.api.get("gpujobs", "search-a") is None) is owned

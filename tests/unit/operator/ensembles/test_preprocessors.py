@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import PREPROCESSOR_VARIABLE
+from gputopo_operator.ensembles import PreprocessorWrites
 from support.api.faults import Fault
 from support.operator.ensembles import EnsembleCluster, ensemble, member
 from support.operator.served_ensemble import Served
@@ -356,8 +357,78 @@ def test_preprocessor_whose_job_has_ended_is_reported(preprocessed: Served) -> N
     job["status"] = {"conditions": conditions}
     preprocessed.api.put("jobs", job)
     preprocessed.reconcile()
-    text = "Job search-preprocessor-2 has ended: BackoffLimitExceeded"
+    text = (
+        "Job search-preprocessor-2 has ended: BackoffLimitExceeded; Kubernetes deletes it 30 s "
+        "after its end, then it is created again"
+    )
     assert preprocessed_message(preprocessed) == ("PreprocessorNotReady", text)
+
+
+def complete(cluster: EnsembleCluster, name: str) -> None:
+    """Let the program of a preprocessor end with status 0, as after SIGTERM."""
+    conditions = [{"type": "Complete", "status": "True", "reason": "CompletionsReached"}]
+    cluster.preprocessors[name]["status"] = {"conditions": conditions}
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+def test_preprocessor_that_has_ended_is_created_again_when_it_is_deleted(*, deleting: bool) -> None:
+    cluster, name = two(), "search-preprocessor-2"
+    cluster.run_on()
+    ended = cluster.preprocessors[name]
+    assert ended["spec"]["ttlSecondsAfterFinished"] == 30
+    complete(cluster, name)
+    if deleting:
+        ended["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    plan = cluster.decide()
+    assert plan.preprocessor == PreprocessorWrites()
+    text = "is being deleted;" if deleting else "has ended: CompletionsReached;"
+    assert text in cluster.condition("Preprocessed")["message"]
+    del cluster.preprocessors[name]
+    cluster.run_on()
+    assert cluster.preprocessors[name] is not ended
+    assert cluster.condition("Preprocessed")["message"] == "its pod is not ready yet"
+
+
+def test_no_member_starts_while_the_preprocessor_has_ended() -> None:
+    cluster, name = two(), "search-preprocessor-2"
+    cluster.run_on()
+    cluster.suspend(suspended=True)
+    cluster.run_on()
+    complete(cluster, name)
+    cluster.preprocessors[name]["spec"]["suspend"] = False
+    cluster.suspend(suspended=False)
+    cluster.run_on()
+    assert cluster.jobs == {}
+    assert set(cluster.phases().values()) == {"Waiting"}
+    del cluster.preprocessors[name]
+    cluster.run_on()
+    assert set(cluster.jobs) == {"search-fast"}
+
+
+def test_preprocessor_that_has_ended_is_not_suspended() -> None:
+    cluster, name = two(), "search-preprocessor-2"
+    cluster.run_on()
+    complete(cluster, name)
+    cluster.suspend(suspended=True)
+    cluster.run_on()
+    assert "suspend" not in cluster.preprocessors[name]["spec"]
+
+
+def test_preprocessor_with_enough_cpus_is_used_beside_one_that_has_ended() -> None:
+    cluster = two()
+    cluster.run_on()
+    ready(cluster, "search-preprocessor-2")
+    cluster.end("fast")
+    cluster.run_on()
+    complete(cluster, "search-preprocessor-1")
+    cluster.run_on()
+    assert set(cluster.preprocessors) == {"search-preprocessor-1", "search-preprocessor-2"}
+    assert "suspend" not in cluster.preprocessors["search-preprocessor-2"]["spec"]
+    del cluster.preprocessors["search-preprocessor-1"]
+    cluster.run_on()
+    ready(cluster, "search-preprocessor-1")
+    cluster.run_on()
+    assert cluster.preprocessors["search-preprocessor-2"]["spec"]["suspend"] is True
 
 
 def test_member_may_not_have_the_name_of_a_job_of_the_preprocessor() -> None:

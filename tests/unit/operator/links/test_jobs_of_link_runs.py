@@ -1,5 +1,6 @@
 """The Jobs of the runs that measure links differ from the child Job only in what they measure."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -23,6 +24,8 @@ from support.builders.gpujobs import container, template
 from support.operator.cluster_states import START
 from support.operator.link_situation import BEST, WORST, LinkSituation
 from support.profiling.pods import sample
+
+SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 
 
 def test_runs_differ_from_the_job_only_in_what_they_measure(job: LinkSituation) -> None:
@@ -101,6 +104,15 @@ def test_long_name_of_a_job_is_shortened() -> None:
     names = {link_run_name("a" * 60 + suffix, kind) for suffix in "bc" for kind in LinkSet}
     assert len(names) == 4
     assert {len(name) for name in names} == {63}
+
+
+@pytest.mark.parametrize("kind", list(LinkSet))
+def test_shortened_name_of_a_run_is_valid(kind: LinkSet) -> None:
+    for length in range(1, 60):
+        for sign in ".-":
+            found = link_run_name(f"{'a' * length}{sign}".ljust(63, "b"), kind)
+            assert len(found) <= 63
+            assert re.fullmatch(SUBDOMAIN, found), found
 
 
 def test_rejected_run_lets_the_job_start() -> None:
