@@ -1,4 +1,4 @@
-"""``docs/reference/api.md`` names the fields and values of the CRDs, and the annotations of pods."""
+"""``docs/reference/api.md`` names the fields and values of the CRDs."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,9 @@ OMITTED = {
 
 def schema_of(kind: str) -> Mapping[str, Any]:
     document = yaml.safe_load((ROOT / f"crds/{kind}.gputopo.io.yaml").read_text())
-    found: Mapping[str, Any] = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return found["properties"]
+    schema = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    found: Mapping[str, Any] = schema["properties"]
+    return found
 
 
 def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -5,11 +5,12 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 from typer.main import get_command
 
 from gputopo_cli.app import app
@@ -23,7 +24,6 @@ PAGES = sorted(
 FENCED = re.compile(r"(?ms)^( *)```(\w*)\n(.*?)^\1```$")
 INDENTED = re.compile(r"(?m)(?:^|\n\n)((?:    (?! |[-*] |\d+\. ).*\n)+)")
 COMMAND = re.compile(r"(?m)^ *(?:\$ )?(?:kubectl )?gputopo (?![a-z-]+/)([a-z].*)$")
-UsageError: Final = typer.BadParameter.__mro__[1]
 OTHER_SHELL = {"|", ">", ">>", ";", "&&", "&", "<"}
 
 
@@ -57,7 +57,7 @@ def error_of(words: list[str]) -> str | None:
         return None
     try:
         _, left, _ = command.make_parser(context).parse_args(list(words))
-    except UsageError as error:
+    except TyperException as error:
         return f"{error}"
     return f"more arguments: {' '.join(left)}" if left else None
 
