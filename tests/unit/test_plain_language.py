@@ -1,4 +1,4 @@
-"""Names and text avoid the words that ``docs/reference/glossary.md`` lists in its column "not"."""
+"""Names and text avoid the words that ``docs/develop/terms.md`` lists in its column "not"."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ import pytest
 from readability.words import Use, find_uses, parse_glossary, split_name
 
 ROOT = Path(__file__).parents[2]
-EXCLUDED = parse_glossary((ROOT / "docs/reference/glossary.md").read_text())
+EXCLUDED = parse_glossary((ROOT / "docs/develop/terms.md").read_text())
 CODE = ("src", "operator", "extender", "deviceplugin", "mps")
 CHECKED = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
@@ -58,7 +58,7 @@ def test_names_and_text_use_no_excluded_word(folder: str) -> None:
     found = [
         f"{use.path}:{use.line}: {use.word}: {use.context}"
         for path, text in files(folder)
-        if path != "docs/reference/glossary.md"
+        if path != "docs/develop/terms.md"
         for use in find_uses(path, text, EXCLUDED)
         if not is_exception(use)
     ]

@@ -17,7 +17,7 @@ page is generated from `values.yaml` by `tools/docs generate`.
 """
 
 _KEY = re.compile(r"^( *)([A-Za-z]\w*):")
-_PAGE = re.compile(r"docs/([\w/-]+)\.md")
+_PAGE = re.compile(r"docs/([\w/-]+)\.md(#[\w-]+)?")
 _COMMENT = re.compile(r"^ *# ?(.*)")
 
 
@@ -35,7 +35,7 @@ def values_page(text: str) -> str:
         (
             code(value.path),
             code(json.dumps(value.default)),
-            _PAGE.sub(r"[\1](../\1.md)", cell(value.comment)),
+            _PAGE.sub(r"[\1](../\1.md\2)", cell(value.comment)),
         )
         for value in parse_values(text)
     ]

@@ -1,4 +1,4 @@
-"""Find words that the glossary excludes, in names and in text."""
+"""Find words that the list of terms excludes, in names and in text."""
 
 import ast
 import io
@@ -30,7 +30,7 @@ class Use(NamedTuple):
 
 
 def parse_glossary(text: str) -> Excluded:
-    """Parse the last column of all tables of the glossary."""
+    """Parse the last column of all tables of ``docs/develop/terms.md``."""
     names, words = set(), set()
     for row in re.findall(r"^\|.*\| *([^|]*) *\|$", text, re.MULTILINE):
         for entry in re.split(r", (?![^(]*\))", row.strip()):

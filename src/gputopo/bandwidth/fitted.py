@@ -60,16 +60,20 @@ def to_json(result: FitResult) -> str:
     return _ModelFile.from_fit(result).model_dump_json(by_alias=True, indent=2) + "\n"
 
 
-def parse_model(text: str | bytes) -> FittedModel:
+def parse_model(text: str | bytes, where: str = "model") -> FittedModel:
     """Return the model that the text of a JSON file describes.
 
     Raises:
-        ModelError: on a wrong field; the message names the field and its value.
+        ModelError: on a wrong field; the message begins with ``where``, and names the field and its
+            value.
     """
     try:
         return _ModelFile.model_validate_json(text).model()
     except ValidationError as error:
-        raise ModelError(f"model: {first_error(error)}") from None
+        detail = error.errors(include_url=False)[0]
+        # The input of this error is the whole text.
+        reason = detail["msg"] if detail["type"] == "json_invalid" else first_error(error)
+        raise ModelError(f"{where}: {reason}") from None
 
 
 class _FilePart(BaseModel):

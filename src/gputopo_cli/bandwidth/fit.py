@@ -11,8 +11,10 @@ from rich.text import Text
 from gputopo.bandwidth.fit import FitErrors, FitResult, fit
 from gputopo.bandwidth.fitted import to_json
 from gputopo.bandwidth.models import MODELS
-from gputopo.bandwidth.samples import parse_samples
+from gputopo.bandwidth.samples import SampleError, parse_samples
+from gputopo.runtime.messages import quoted
 from gputopo_cli.shared import output
+from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
 from gputopo_cli.topology.load import load_topology
 
@@ -49,7 +51,12 @@ def list_models(form: str) -> None:
 def fit_samples(samples: str, topology: str | None, form: str, output_file: str | None) -> None:
     """Fit equation 2 of the MAPA paper to samples. Write coefficients, errors and a model file."""
     measured_on = None if topology is None else load_topology(topology).topology
-    result = fit(parse_samples(read_text(samples, "samples"), measured_on))
+    text = read_text(samples, "samples")
+    try:
+        found = parse_samples(text, measured_on)
+    except SampleError as error:
+        raise InputError(f"samples: {quoted(samples)}: {error}") from None
+    result = fit(found)
     if output_file is not None:
         output.write(to_json(result).rstrip(), output_file)
     if form == "json":

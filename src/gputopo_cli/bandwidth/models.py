@@ -5,6 +5,7 @@ from pathlib import Path
 from gputopo.bandwidth import models
 from gputopo.bandwidth.fitted import parse_model
 from gputopo.bandwidth.model import BandwidthModel
+from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.files import read_text
 
 
@@ -18,5 +19,5 @@ def find_model(argument: str | None) -> BandwidthModel | None:
     if argument is None:
         return None
     if argument not in models.MODELS and ("/" in argument or Path(argument).exists()):
-        return parse_model(read_text(argument, "model"))
+        return parse_model(read_text(argument, "model"), where=f"model: {quoted(argument)}")
     return models.named(argument)

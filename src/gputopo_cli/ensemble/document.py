@@ -128,7 +128,12 @@ def load_ensemble(path: str, profiles: str | None) -> LoadedEnsemble:
         SimulationError: if the profiles are not valid.
     """
     try:
-        spec = _EnsembleFile.model_validate(_parse_yaml(read_text(path, _FIELD))).spec
+        document = _parse_yaml(read_text(path, _FIELD))
+        if document is None:
+            raise InputError(
+                f"{_FIELD}: {quoted(path)} is empty; expected a GPUEnsemble with kind and spec"
+            )
+        spec = _EnsembleFile.model_validate(document).spec
     except ValidationError as error:
         names = [field.alias or name for name, field in EnsembleFileMember.model_fields.items()]
         raise InputError(first_error(error, prefix=_FIELD, fields=names)) from None

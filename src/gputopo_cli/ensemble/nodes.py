@@ -29,7 +29,10 @@ def parse_range(text: str, field: str) -> tuple[int, int]:
     """Return the limits of a range such as ``5-15``, or twice the same number."""
     least, dash, most = text.partition("-")
     low = parse_integer(least, field, 1)
-    return low, parse_integer(most, field, low) if dash else low
+    high = parse_integer(most, field, 1) if dash else low
+    if high < low:
+        raise InputError(f"{field}: {quoted(text)}: the last number is below the first")
+    return low, high
 
 
 def _parse_group(text: str, field: str) -> list[int]:

@@ -75,7 +75,7 @@ def _reject_options(options: PlaceOptions, live: LiveOptions) -> None:
             "model": options.model is not None,
         }
     )
-    job_options = (options.gpus, options.pattern, options.edges or None, options.sensitive)
+    job_options = (options.gpus, options.pattern, options.edges, options.sensitive)
     if live.manifest is not None and any(
         each is not None for each in (*job_options, options.policy, live.share or None)
     ):

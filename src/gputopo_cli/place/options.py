@@ -32,11 +32,11 @@ class PlaceOptions:
         ),
     ] = None
     edges: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="LIST", help="Edges of a custom pattern, RANK-RANK[:WEIGHT]: 0-1:2,1-2."
         ),
-    ] = ""
+    ] = None
     sensitive: Annotated[
         bool | None,
         typer.Option(

@@ -95,9 +95,9 @@ def _parse_request(options: PlaceOptions) -> PlacementRequest:
     return PlacementRequest(build(kind, options.gpus, edges), sensitive, policy)
 
 
-def parse_edges(text: str) -> list[PatternEdge]:
-    """Parse a list of edges such as ``0-1:2,1-2``. An empty text gives no edges."""
-    return [_parse_edge(part.strip()) for part in text.split(",") if text.strip()]
+def parse_edges(text: str | None) -> list[PatternEdge]:
+    """Parse a list of edges such as ``0-1:2,1-2``. None gives no edges."""
+    return [] if text is None else [_parse_edge(part.strip()) for part in text.split(",")]
 
 
 def _parse_edge(text: str) -> PatternEdge:

@@ -8,7 +8,7 @@ from importlib.resources import files
 from gputopo.topology.model import NodeTopology
 from gputopo.utility.utility import UtilityWeights
 from gputopo_cli.sc17.options import CaffeOptions
-from gputopo_cli.shared.arguments import parse_percentages
+from gputopo_cli.shared.arguments import parse_percentages, reject_seed
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
 from gputopo_cli.topology.load import load_topology
@@ -78,18 +78,22 @@ class CaffeExperiment:
             self.profiles,
             policy,
             options.machines,
-            gate=options.gate,
+            gate=options.gate is not False,
             progress=report,
         )
 
 
-def prepare_experiment(options: CaffeOptions) -> CaffeExperiment:
+def prepare_experiment(options: CaffeOptions, *, as_released: bool = False) -> CaffeExperiment:
     """Load jobs, measured times and topology.
+
+    ``as_released`` is whether the authors' program is simulated.
 
     Raises:
         InputError: if options are invalid or contradict each other.
         SimulationError: if the list of jobs is invalid.
     """
+    if options.gate is not None and not as_released:
+        raise InputError("gate: --gate and --no-gate need --as-released")
     jobs, description = _load_jobs(options)
     topology = load_topology(options.topology).topology
     machines = f"{options.machines} machine{'s' if options.machines > 1 else ''}"
@@ -110,15 +114,18 @@ def _data(name: str) -> str:
 def _load_jobs(options: CaffeOptions) -> tuple[tuple[CaffeJob, ...], str]:
     match (options.jobs, options.authors, options.generate):
         case (str() as path, None, None):
+            reject_seed(options.seed)
             jobs = parse_jobs(read_text(path, "jobs"))
             return jobs, f"{len(jobs)} jobs of {path}"
         case (None, str() as name, None):
+            reject_seed(options.seed)
             jobs = authors_list(name, _data("sc17_workloads.csv"))
             return jobs, f"{len(jobs)} jobs of the list {name}"
         case (None, None, int() as count):
             rate = options.jobs_per_minute
-            jobs = generate(options.seed, CaffeLoad(count, rate))
-            return jobs, f"{count} jobs of seed {options.seed}, {rate:g} a minute,"
+            seed = 1 if options.seed is None else options.seed
+            jobs = generate(seed, CaffeLoad(count, rate))
+            return jobs, f"{count} jobs of seed {seed}, {rate:g} a minute,"
     raise InputError("jobs: one of --jobs FILE, --list NAME and --generate N is required")
 
 

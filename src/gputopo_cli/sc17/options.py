@@ -37,7 +37,7 @@ class CaffeOptions:
         float,
         typer.Option(metavar="X", min=0.001, max=1e6, help="Arrival rate of the generated jobs."),
     ] = 10
-    seed: options.SeedOption = 1
+    seed: options.SeedOption = None
     machines: Annotated[
         int, typer.Option(metavar="N", min=1, max=10_000, help="Number of equal machines.")
     ] = 1
@@ -77,8 +77,10 @@ class CaffeOptions:
         bool, typer.Option("--decision-times", help="Measure the time of each decision.")
     ] = False
     gate: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            help="With --as-released: the free GPUs of machine 0 decide which jobs are tried."
+            "--gate/--no-gate",
+            show_default="gate",
+            help="With --as-released: the free GPUs of machine 0 decide which jobs are tried.",
         ),
-    ] = True
+    ] = None

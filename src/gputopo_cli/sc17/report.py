@@ -22,7 +22,7 @@ def write_simulation(
     options: CaffeOptions, policy: str, form: str, output_file: str | None, *, as_released: bool
 ) -> None:
     """Simulate the jobs and write the result."""
-    experiment = prepare_experiment(options)
+    experiment = prepare_experiment(options, as_released=as_released)
     with progress_bar() as report:
         run = experiment.run_as_released if as_released else experiment.run
         result = run(policy, report)
@@ -48,7 +48,7 @@ def write_comparison(
     as_released: bool,
 ) -> None:
     """Simulate all policies, and write the statistics."""
-    experiment = prepare_experiment(options)
+    experiment = prepare_experiment(options, as_released=as_released)
     released = [name for name in policies if as_released and name in program.POLICIES]
     with progress_bar() as report:
         # First the released program, which rejects some of the options.

@@ -105,6 +105,12 @@ def parse_percentages(text: str, field: str) -> tuple[int, int, int]:
     raise InputError(f"{field}: {quoted(text)} is not three percentages with the sum 100")
 
 
+def reject_seed(seed: object, field: str = "seed") -> None:
+    """Reject a seed that was given although no jobs are generated; None means not given."""
+    if seed is not None:
+        raise InputError(f"{field}: is for --generate only; the listed jobs need no seed")
+
+
 def parse_list(text: str, field: str, parse: Callable[[str], _Item]) -> tuple[_Item, ...]:
     """Return the items of a list such as ``fifo,srtf``, in this order. Reject repeated items."""
     found = tuple(parse(part.strip()) for part in text.split(","))

@@ -141,16 +141,20 @@ JobsOption = Annotated[
     typer.Option("--jobs", metavar="FILE", help="The list of jobs; - is standard input."),
 ]
 
-SeedOption = Annotated[
-    int,
-    typer.Option(
+
+def seed_option(default: int) -> Any:  # noqa: ANN401 - as typer.Option
+    """Return the option --seed, whose value is None if it is not given."""
+    return typer.Option(
         "--seed",
         metavar="N",
         min=0,
         max=MAX_INTEGER,
+        show_default=f"{default}",
         help="Seed of --generate; equal seeds generate equal jobs.",
-    ),
-]
+    )
+
+
+SeedOption = Annotated[int | None, seed_option(1)]
 
 AsReleasedOption = Annotated[
     bool,

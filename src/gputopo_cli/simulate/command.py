@@ -19,7 +19,7 @@ from gputopo_cli.simulate.options import LiveSimulationOptions, SimulationOption
 def simulate(
     options: SimulationOptions,
     live: LiveSimulationOptions,
-    seed: SeedOption = 1,
+    seed: SeedOption = None,
     policy: PolicyOption = PolicyName.PRESERVE,
     form: TableOrJson = "table",
     output_file: OutputFile = None,
@@ -43,8 +43,13 @@ def simulate(
 def compare(
     options: SimulationOptions,
     seeds: Annotated[
-        str, typer.Option(metavar="LIST", help="Seeds of --generate, one run for each: 1,2,3.")
-    ] = "1",
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            show_default="1",
+            help="Seeds of --generate, one run for each: 1,2,3.",
+        ),
+    ] = None,
     policies: Annotated[
         str,
         typer.Option(

@@ -57,7 +57,7 @@ Statistics: TypeAlias = Mapping[JobGroup, Mapping[PolicyName, PolicyStatistics]]
 
 def write_comparison(
     options: SimulationOptions,
-    seeds: str,
+    seeds: str | None,
     policies: str,
     judge: str | None,
     plots: str | None,
@@ -66,7 +66,7 @@ def write_comparison(
 ) -> None:
     """Simulate the jobs under each policy, write the statistics and, if requested, plots."""
     compared = parse_list(policies, "policies", parse_policy)
-    experiment = prepare_experiment(options, _parse_seeds(seeds, options), judge)
+    experiment = prepare_experiment(options, _parse_seeds(seeds), judge, field="seeds")
     with progress_bar() as report:
         results = {
             policy: [experiment.run(jobs, policy, report) for jobs in experiment.lists]
@@ -83,12 +83,12 @@ def write_comparison(
         output.show(_lines(experiment, statistics), output_file)
 
 
-def _parse_seeds(text: str, options: SimulationOptions) -> tuple[int, ...]:
+def _parse_seeds(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
     seeds = parse_list(text, "seeds", partial(parse_integer, field="seeds"))
     if len(seeds) > _MAX_SEEDS:
         raise InputError(f"seeds: there are {len(seeds)}, at most {_MAX_SEEDS} are allowed")
-    if options.jobs is not None and len(seeds) > 1:
-        raise InputError("seeds: several seeds are for --generate only, not for --jobs")
     return seeds
 
 

@@ -6,8 +6,10 @@ from typing import TypeAlias
 
 from gputopo.bandwidth.models import PHYSICAL
 from gputopo.placement.model import PolicyName
+from gputopo.runtime.messages import quoted
 from gputopo.topology.model import NodeTopology
 from gputopo_cli.bandwidth.models import find_model
+from gputopo_cli.shared.arguments import reject_seed
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
 from gputopo_cli.simulate.options import SimulationOptions
@@ -50,11 +52,16 @@ class Experiment:
 
 
 def prepare_experiment(
-    options: SimulationOptions, seeds: tuple[int, ...], judge: str | None = None
+    options: SimulationOptions,
+    seeds: tuple[int, ...] | None,
+    judge: str | None = None,
+    *,
+    field: str = "seed",
 ) -> Experiment:
-    """Load topology, jobs, models and curves; ``seeds`` are ignored with ``--jobs``.
+    """Load topology, jobs, models and curves; ``seeds`` is None if the user has given none.
 
     ``judge`` is the bandwidth model that evaluates the results; default: the model in ``options``.
+    ``field`` is the name of the option with the seeds.
 
     Raises:
         InputError: if an option is missing, or cannot be combined with another.
@@ -65,7 +72,7 @@ def prepare_experiment(
         _reject_options_of_our_simulator(options, judge)
     loaded = load_topology(options.topology)
     profiles = load_profiles(options)
-    lists, jobs = load_jobs(options, seeds, profiles or {})
+    lists, jobs = load_jobs(options, seeds, profiles or {}, field)
     if options.as_released:
         return Experiment(
             loaded,
@@ -93,13 +100,18 @@ def load_profiles(options: SimulationOptions) -> Profiles | None:
 
 
 def load_jobs(
-    options: SimulationOptions, seeds: tuple[int, ...], profiles: Profiles
+    options: SimulationOptions, seeds: tuple[int, ...] | None, profiles: Profiles, field: str
 ) -> tuple[tuple[JobList, ...], str]:
-    """Return the job lists, one for each seed, and a text about them."""
+    """Return the job lists, one for each seed, and a text about them.
+
+    ``field`` is the name of the option with the seeds.
+    """
     if options.jobs is not None and options.generate is None:
+        reject_seed(seeds, field)
         jobs = parse_jobs(read_text(options.jobs, "jobs"), profiles)
         return (jobs,), f"{len(jobs)} jobs of {options.jobs}"
     if options.jobs is None and options.generate is not None:
+        seeds = seeds or (1,)
         lists = tuple(generate(seed, options.generate) for seed in seeds)
         noun = "seed" if len(seeds) == 1 else "seeds"
         return lists, f"{options.generate} jobs of {noun} {', '.join(map(str, seeds))}"
@@ -151,7 +163,7 @@ def _find_time_law(time: str) -> TimeLaw:
         return FixedTime()
     if time == "bandwidth":
         return BandwidthTime()
-    return parse_curves(read_text(time, "time"))
+    return parse_curves(read_text(time, "time"), where=f"time: {quoted(time)}")
 
 
 def describe_rules(options: SimulationOptions) -> str:

@@ -31,7 +31,7 @@ from gputopo_simulate.mapa.report import document
 def write_live_simulation(
     options: SimulationOptions,
     live: LiveSimulationOptions,
-    seed: int,
+    seed: int | None,
     policy: PolicyName,
     form: str,
     output_file: str | None,
@@ -50,7 +50,8 @@ def write_live_simulation(
         }
     )
     profiles = load_profiles(options)
-    (jobs, *_), jobs_text = load_jobs(options, (seed,), profiles or {})
+    seeds = None if seed is None else (seed,)
+    (jobs, *_), jobs_text = load_jobs(options, seeds, profiles or {}, "seed")
     objects = read_objects(live.context)
     state = remaining_uses(objects, live.assume_seconds)
     if not state.nodes:

@@ -22,7 +22,7 @@ from gputopo_simulate.mapa.summary import JobGroup, summarize
 def write_simulation(
     options: SimulationOptions,
     live: LiveSimulationOptions,
-    seed: int,
+    seed: int | None,
     policy: PolicyName,
     form: str,
     output_file: str | None,
@@ -34,7 +34,7 @@ def write_simulation(
     """
     if live != LiveSimulationOptions():
         raise InputError("live: --assume-seconds and --context need --live")
-    experiment = prepare_experiment(options, (seed,))
+    experiment = prepare_experiment(options, None if seed is None else (seed,))
     with progress_bar() as report:
         result = experiment.run(experiment.lists[0], policy, report)
     if form == "json":

@@ -34,7 +34,7 @@ class QueueOptions:
             help="Percentages of image, language and speech models among the generated jobs.",
         ),
     ] = "20,70,10"
-    seed: options.SeedOption = 42
+    seed: Annotated[int | None, options.seed_option(42)] = None
     models: Annotated[
         str | None,
         typer.Option(

@@ -11,6 +11,7 @@ A header may also use these column names. A column ``seed``, empty lines and lin
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -46,15 +47,26 @@ _OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Column names in MAPA's lists with a header, with the names that gputopo uses."""
 
-_PATTERNS: Final[Mapping[str, PatternKind]] = MappingProxyType(
-    {kind.lower(): kind for kind in PatternKind}
-    | {
+_MAPA_WORDS: Final[Mapping[str, PatternKind]] = MappingProxyType(
+    {
         "cyclic": PatternKind.RING,
         "all": PatternKind.ALL_TO_ALL,
         "clique": PatternKind.ALL_TO_ALL,
     }
 )
-"""Patterns by name, names of MAPA's lists included."""
+"""Names of patterns in MAPA's lists."""
+
+_WORDS: Final[Mapping[str, PatternKind]] = MappingProxyType(
+    {re.sub(r"(?<!^)(?=[A-Z])", "-", kind).lower(): kind for kind in PatternKind}
+    | dict(_MAPA_WORDS)
+)
+"""Patterns by the names in messages. In a list, dashes may be left out."""
+
+_PATTERNS: Final[Mapping[str, PatternKind]] = MappingProxyType(
+    {word.replace("-", ""): kind for word, kind in _WORDS.items()}
+)
+
+_NO_EDGES: Final = "edges can be given in a JSON job list only"
 
 _SEED: Final = "seed"
 """A column with the seed of a generated list. This column is ignored."""
@@ -167,8 +179,9 @@ def _header(row: tuple[int, Sequence[str]]) -> Sequence[str]:
     known = [name for name in _JobRow.model_fields if name != "edges"]
     for position, name in enumerate(names):
         if name not in (*known, _SEED):
+            hint = f"; {_NO_EDGES}" if name == "edges" else ""
             raise SimulationError(
-                f"jobs: line {line}: column {quoted(name)} is not one of {', '.join(known)}"
+                f"jobs: line {line}: column {quoted(name)} is not one of {', '.join(known)}{hint}"
             )
         if name in names[:position]:
             raise SimulationError(f"jobs: line {line}: column {name!r} occurs twice")
@@ -193,9 +206,13 @@ def _parse_job(
         raise SimulationError(_error_text(location, error)) from None
     kind = _PATTERNS.get(parsed.pattern.replace("-", "").lower())
     if kind is None:
-        names = ", ".join(_PATTERNS)
+        names = ", ".join(_WORDS)
         raise SimulationError(
             f"{location.field('pattern')}: {quoted(parsed.pattern)} is not one of {names}"
+        )
+    if kind is PatternKind.CUSTOM and location.line is not None:
+        raise SimulationError(
+            f"{location.field('pattern')}: {quoted(parsed.pattern)} needs edges; {_NO_EDGES}"
         )
     try:
         pattern = build(kind, parsed.gpus, [edge.to_pattern_edge() for edge in parsed.edges])

@@ -82,12 +82,10 @@ def _check_waiting(nodes: Mapping[str, NodeTopology], settings: MapaSettings) ->
         return
     if len(nodes) > 1:
         raise SimulationError(
-            f"waiting: with {len(nodes)} nodes is not yet supported; use one node"
+            f"wait: not possible with {len(nodes)} nodes; leave out --wait or use one node"
         )
     if settings.queueing is not Queueing.FIFO:
-        raise SimulationError(
-            f"waiting: with {settings.queueing} is not yet supported; use {Queueing.FIFO}"
-        )
+        raise SimulationError("wait: not possible with --backfill; leave out one of them")
 
 
 class _MapaSimulation:

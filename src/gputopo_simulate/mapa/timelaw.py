@@ -158,7 +158,7 @@ class _CurvesFile(RootModel[dict[str, _CurveFields]]):
     pass
 
 
-def parse_curves(text: str) -> BandwidthTime:
+def parse_curves(text: str, where: str = "curves") -> BandwidthTime:
     """Parse a user's file of curves, which take precedence over those in :data:`PUBLISHED`.
 
     The text is a JSON object with a curve for each workload: ``{"communicationShare": 0.5,
@@ -166,16 +166,17 @@ def parse_curves(text: str) -> BandwidthTime:
     ``sensitive`` and ``insensitive`` are for jobs of all other workloads.
 
     Raises:
-        SimulationError: the text is invalid; the message names the field and the value.
+        SimulationError: the text is invalid; the message begins with ``where``, and names the field
+            and the value.
     """
     try:
         parsed = _CurvesFile.model_validate(json.loads(text)).root
     except json.JSONDecodeError as error:
-        raise SimulationError(f"curves: line {error.lineno}: {error.msg}") from None
+        raise SimulationError(f"{where}: line {error.lineno}: {error.msg}") from None
     except ValidationError as error:
-        raise SimulationError(first_error(error, prefix="curves")) from None
+        raise SimulationError(f"{where}: {first_error(error)}") from None
     except (ValueError, RecursionError) as error:  # a number of 5000 digits, or deep nesting
-        raise SimulationError(f"curves: invalid JSON: {error}") from None
+        raise SimulationError(f"{where}: invalid JSON: {error}") from None
     curves = {
         normalized_name(name): SlowdownCurve(one.communicationShare, one.saturationGBps, one.worst)
         for name, one in parsed.items()

@@ -100,7 +100,8 @@ def broken(**changes: object) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "model: value: '': Invalid JSON"),
+        ("", "model: Invalid JSON: EOF"),
+        ("secret:x:0", "model: Invalid JSON: expected value at line 1 column 1$"),
         ("[]", "model: value: "),
         (broken(version=2), "model: version: 2: Input should be 1"),
         (broken(coefficients=[1.0]), "model: coefficients: .* at least 14 items"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gputopo.bandwidth.models import MODELS
+from gputopo.runtime.messages import quoted
 from support.cli.command_line import Command
 
 SAMPLES = """\
@@ -67,7 +68,8 @@ def test_samples_may_name_gpus_of_a_topology(gputopo: Command, tmp_path: Path) -
     assert "2 samples: 2 link mixes, rings of 2 GPUs" in done.out
     assert "z: none in the samples" in done.out
     assert gputopo(f"bandwidth fit {path}").err == (
-        "gputopo: line 1: gpus: requires the topology of the machine\n"
+        f"gputopo: samples: {quoted(str(path))}: line 1: gpus: requires the topology of the"
+        " machine\n"
     )
 
 
@@ -94,14 +96,17 @@ def test_invalid_samples_are_rejected_with_their_line(
     path.write_text(content)
     done = gputopo(f"bandwidth fit {path}")
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith(f"gputopo: {message}")
+    assert done.err.startswith(f"gputopo: samples: {quoted(str(path))}: {message}")
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"version": 1}'])
-def test_file_without_a_model_is_rejected(gputopo: Command, tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize("content", ["", "root:x:0:0", "{}", "[1]", '{"version": 1}'])
+def test_file_without_a_model_is_rejected_with_its_name(
+    gputopo: Command, tmp_path: Path, content: str
+) -> None:
     path = tmp_path / "model.json"
     path.write_text(content)
     done = gputopo(f"place --topology dgx1-v100 --gpus 3 --model {path}")
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("gputopo: model: ")
+    assert done.err.startswith(f"gputopo: model: {quoted(str(path))}: ")
+    assert ":x:0" not in done.err
     assert done.err.count("\n") == 1

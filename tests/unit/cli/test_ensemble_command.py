@@ -235,7 +235,7 @@ def test_invalid_file_is_rejected_with_field_and_value(
         ("a: [", "file: not valid YAML: "),
         ("[" * 5000, "file: is nested too deeply"),
         ("kind: Pod", "file.kind: 'Pod'"),
-        ("", "file: None: "),
+        ("", "file: '-' is empty; expected a GPUEnsemble with kind and spec"),
     ],
 )
 def test_file_that_is_no_ensemble_is_rejected(gputopo: Command, text: str, message: str) -> None:
@@ -298,7 +298,7 @@ def test_profiles_of_two_namespaces_are_rejected(
         ("plan - --nodes 1x99", "nodes: '99' is not an integer in 1..64"),
         ("plan -", "nodes: is required"),
         ("simulate --nodes 3x", "nodes: '' is not an integer"),
-        ("simulate --epochs 5-4", "epochs: '4' is not an integer in 5.."),
+        ("simulate --epochs 5-4", "epochs: '5-4': the last number is below the first"),
         ("simulate --policies flee", "policies: 'flee' is not one of fleet"),
         ("simulate --policies end,end", "policies: 'end,end' lists an item twice"),
     ],

@@ -297,6 +297,17 @@ def test_saved_pod_is_explained_without_a_cluster(
     assert {gpu["state"] for gpu in done.document["gpus"]} == {"as intended"}
 
 
+def test_saved_pod_without_cluster_and_topology_names_both_remedies(
+    gputopo: Command, save: Save
+) -> None:
+    done = gputopo(f"explain -f {save('pod.json', TRAIN)}")
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        "gputopo: kubeconfig: /nonexistent/kubeconfig not found; set KUBECONFIG to the kubeconfig"
+        " of a cluster; or give the node's topology with --topology FILE\n"
+    )
+
+
 def test_topology_without_uuids_leaves_the_observed_gpus_unknown(
     gputopo: Command, save: Save
 ) -> None:

@@ -1,10 +1,14 @@
 """The examples of ``docs/use/cli.md``, other pages and the README show the real output."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from gputopo_cli.app import app
 from support.cli.command_line import Command
 
 ROOT = Path(__file__).parents[3]
@@ -37,6 +41,23 @@ def test_guides_show_the_real_output_of_every_example(
     monkeypatch.delenv("COLUMNS", raising=False)
     done = gputopo(line)
     assert done.out + done.err == said
+
+
+def options_of(group: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:
+    """Yield each command with its options."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from options_of(command, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", {word for each in command.params for word in each.opts}
+
+
+def test_guide_names_the_commands_without_the_common_options() -> None:
+    options = dict(options_of(get_command(app)))
+    assert [name for name, own in options.items() if "-o" not in own] == ["web", "topology export"]
+    [passage] = re.findall(r"(?s)redirect their output: (.*?)\.\n", GUIDE.read_text())
+    named = set(re.findall(r"`([a-z -]+)`", passage))
+    assert {name for name, own in options.items() if "--output-file" not in own} == named | {"web"}
 
 
 def test_pictures_of_the_guide_exist_and_are_small() -> None:

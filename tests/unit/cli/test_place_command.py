@@ -169,6 +169,12 @@ def test_eq2_is_rejected_outside_its_domain(gputopo: Command, options: str) -> N
     assert done.err.count("\n") == 1
 
 
+def test_empty_list_of_edges_is_rejected(gputopo: Command) -> None:
+    done = gputopo("place --topology dgx1-v100 --gpus 3 --edges", "")
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "gputopo: edges: '' is not written as 0-1 or 0-1:2\n"
+
+
 def test_unknown_model_is_rejected_with_the_known_ones(gputopo: Command) -> None:
     done = gputopo("place --topology dgx1-v100 --gpus 3 --model eq3")
     assert done.status == 2

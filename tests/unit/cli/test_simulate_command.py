@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.output import format_number
 from support.builders.samples import sample
 from support.cli.command_line import Command
@@ -152,7 +153,10 @@ def test_progress_is_for_terminals_only(
         ("--generate 3 --time fixed --profiles x", "time: fixed cannot be combined with --prof"),
         ("--generate 3 --as-released --time x", "time: not available with --as-released"),
         ("--generate 3 --as-released --topology dgx-a100", "topology: 'dgx-a100' is not one of"),
-        ("--generate 3 --wait --nodes 2", "waiting: with 2 nodes is not yet supported"),
+        ("--generate 3 --wait --nodes 2", "wait: not possible with 2 nodes; leave out"),
+        ("--generate 3 --wait --backfill", "wait: not possible with --backfill; leave out one of"),
+        ("--generate 3 --time {path}", "time: {shown}: line 1: Expecting value"),
+        ("--jobs {path} --seed 77", "seed: is for --generate only; the listed jobs need no seed"),
         ("--generate 3 -o svg", "output: 'svg' is not one of 'table', 'json'"),
     ],
 )
@@ -162,7 +166,7 @@ def test_bad_input_is_one_line_and_status_2(
     line = f"simulate --topology dgx1-v100 {options.format(path=two_jobs)}"
     done = gputopo(line)
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith(f"gputopo: {message}")
+    assert done.err.startswith(f"gputopo: {message.format(shown=quoted(str(two_jobs)))}")
     assert done.err.count("\n") == 1
 
 
@@ -247,7 +251,8 @@ def test_plots_are_pictures_of_both_distributions(gputopo: Command, tmp_path: Pa
             "seeds: there are 1001, at most 1000 are allowed",
         ),
         ("--generate 3 --seeds 1,x", "seeds: 'x' is not an integer in 0..999999999"),
-        ("--jobs {path} --seeds 1,2", "seeds: several seeds are for --generate only"),
+        ("--jobs {path} --seeds 1,2", "seeds: is for --generate only"),
+        ("--jobs {path} --seeds 1", "seeds: is for --generate only"),
         ("--generate 3 --as-released --judge eq2", "judge: not available with --as-released"),
         ("--generate 3 --plots /dev/null/x", "plots: '/dev/null/x': Not a directory"),
     ],

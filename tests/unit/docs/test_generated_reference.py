@@ -6,7 +6,7 @@ import yaml
 from docsite.fields import fields_page
 from docsite.permissions import parse_roles
 from docsite.reference import GENERATED, ROOT
-from docsite.values import Value, parse_values
+from docsite.values import Value, parse_values, values_page
 
 
 @pytest.mark.parametrize("path", GENERATED)
@@ -45,6 +45,11 @@ def test_values_have_the_comments_above_them_and_those_of_their_groups() -> None
         Value("other.one", True, "A group. Its value."),
         Value("other.two", False, "A group."),
     ]
+
+
+def test_pages_that_comments_name_become_links_with_their_headings() -> None:
+    page = values_page("# See docs/use/queue.md and docs/use/web.md#two-words.\nname: 1\n")
+    assert "See [use/queue](../use/queue.md) and [use/web](../use/web.md#two-words)." in page
 
 
 def test_every_value_of_the_chart_has_a_comment() -> None:

@@ -135,9 +135,10 @@ REJECTIONS_PASSED = {
 }
 
 
-def entries(section: str) -> set[str]:
+def entries(section: str, level: str = "##") -> set[str]:
     """Return the first cells of the tables in a section of the page."""
-    found = re.search(rf"(?ms)^## {re.escape(section)}\n(.*?)(?=^## |\Z)", PAGE)
+    end = rf"^#{{2,{len(level)}}} "
+    found = re.search(rf"(?ms)^{level} {re.escape(section)}\n(.*?)(?={end}|\Z)", PAGE)
     assert found, section
     cells = re.findall(r"(?m)^\| `([^`]+)` \|", found[1])
     assert cells, section
@@ -182,6 +183,41 @@ def test_every_message_of_the_code_has_an_entry_and_every_entry_is_a_message(
     found = collect(sinks)
     assert found.passed == set(passed), "a text that is made elsewhere"
     assert entries(section) == (found.texts | others) - WRAPPED
+
+
+@pytest.mark.parametrize(
+    ("condition", "sinks", "others"),
+    [
+        (
+            "Sized",
+            (
+                Sink(f"{OPERATOR}.decision.sized", "ConditionUpdate", 2),
+                Sink("gputopo.tuning.state", "resize_state"),
+            ),
+            of_types(ResizeReason),
+        ),
+        (
+            "Profiled",
+            (
+                Sink(f"{OPERATOR}.decision.profiled", "ConditionUpdate", 2),
+                Sink(OPERATOR, "LinksResult", "result"),
+            ),
+            of_types(RunResult, ProfilingResult),
+        ),
+        ("Postponed", (Sink(f"{OPERATOR}.decision.postponed", "ConditionUpdate", 2),), set()),
+    ],
+)
+def test_the_table_of_a_condition_has_all_of_its_reasons(
+    condition: str, sinks: tuple[Sink, ...], others: set[str]
+) -> None:
+    assert entries(condition, "###") == collect(sinks).texts | others
+
+
+def test_live_sizing_lists_the_reasons_of_its_condition() -> None:
+    page = (ROOT / "docs/use/live-sizing.md").read_text()
+    rows = re.findall(r"(?m)^\| `(?:True|False)`, (.*?) \|", page)
+    listed = {reason for row in rows for reason in re.findall(r"`(\w+)`", row)}
+    assert listed == entries("Sized", "###")
 
 
 def test_every_admission_policy_that_rejects_has_an_entry() -> None:

@@ -82,8 +82,13 @@ def _explain_file(query: ExplainQuery) -> PlacedExplanation:
     pod = read_pod(query.filename, parse_target(query.name).name if query.name else "")
     node = _require_node(pod)
     if not query.topology:
-        with connect(query.context) as cluster:
-            return explain_placed(pod, find_topology(cluster, node))
+        try:
+            with connect(query.context) as cluster:
+                topology = find_topology(cluster, node)
+        except InputError as error:
+            hint = "or give the node's topology with --topology FILE"
+            raise InputError(f"{error}; {hint}") from None
+        return explain_placed(pod, topology)
     found = read_node(query.topology, node)
     if not isinstance(found, GpuNode):
         raise InputError(f"topology: {quoted(query.topology)}: {found.reason}")

@@ -94,8 +94,16 @@ def test_empty_lines_and_comments_are_ignored() -> None:
         ("1,ring,0,0,1,a\n", "line 1, service: '0'"),
         ("1,ring,0,nan,1,a\n", "line 1, service: 'nan'"),
         ("1,ring,0,5,2,a\n", "line 1, sensitive: '2'"),
-        ("1,torus,0,5,1,a\n", "line 1, pattern: 'torus' is not one of ring"),
-        ("gpus,service,pattern\n2,5,custom\n", "line 2, edges: a Custom pattern needs"),
+        (
+            "1,torus,0,5,1,a\n",
+            "pattern: 'torus' is not one of ring, tree, ring-tree, chain, star, all-to-all, custom",
+        ),
+        (
+            "gpus,service,pattern\n2,5,custom\n",
+            "line 2, pattern: 'custom' needs edges; edges can be given in a JSON job list only",
+        ),
+        ("gpus,service,edges\n2,5,x\n", "'edges' is not .*; edges can be given in a JSON job list"),
+        ('[{"gpus": 2, "service": 1, "pattern": "custom"}]', r"jobs\[0\].edges: a Custom pattern"),
         ("id,gpus,service\na,1,5\na,1,5\n", "job 'a': id: used by another job"),
         ('gpus,service\n1,"5\n', "line 2: unexpected end of data"),
         ("{}", r"JSON must be a list of jobs, or"),

@@ -124,8 +124,8 @@ def test_waiting_raises_the_worst_bandwidth_and_shortens_the_run_on_a_torus() ->
 @pytest.mark.parametrize(
     ("nodes", "queueing", "message"),
     [
-        (2, Queueing.FIFO, "waiting: with 2 nodes is not yet supported"),
-        (1, Queueing.SKIP_AHEAD, "waiting: with skip-ahead is not yet supported"),
+        (2, Queueing.FIFO, "wait: not possible with 2 nodes; leave out --wait or use one node"),
+        (1, Queueing.SKIP_AHEAD, "wait: not possible with --backfill; leave out one of them"),
     ],
 )
 def test_waiting_with_several_nodes_or_skip_ahead_is_rejected(
