@@ -42,15 +42,15 @@ async def test_read_keeps_what_a_later_start_has_changed(case: Coordinated) -> N
     assert case.daemons.known.keys() == {first, second}
 
 
-async def test_read_does_not_return_a_daemon_that_is_ending(case: Coordinated) -> None:
+async def test_read_does_not_return_a_daemon_that_ends(case: Coordinated) -> None:
     first, second = case.gpus
     for gpu in case.gpus:
         await case.daemons.start(gpu)
     case.mps.responds.clear()
     reading = asyncio.create_task(case.daemons.read())
-    ending = asyncio.create_task(case.daemons.end(first))
+    end = asyncio.create_task(case.daemons.end(first))
     started = [f"PUT /gpus/{gpu}" for gpu in case.gpus]
     await until_requested(case, *started, f"DELETE /gpus/{first}")
     case.mps.responds.set()
-    await asyncio.gather(reading, ending)
+    await asyncio.gather(reading, end)
     assert case.daemons.known.keys() == {second}
