@@ -13,7 +13,7 @@ from gputopo.api.tuning import parse_tuning_request
 from gputopo.profiling.model import ProfiledPod, ResizeProblem
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.gpu_containers import ContainerKind
-from gputopo_kube.podmodel import Container, PodObject, parse_pod_object
+from gputopo_kube.podmodel import Container, PodError, PodObject, parse_pod_object, valid_parts
 from gputopo_kube.podruntime import parse_thousandths, runtime_of
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.podstatus import ContainerResources
@@ -87,7 +87,10 @@ def available_milli_cpu(
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     available = parse_thousandths(allocatable.get("cpu")) or 0
     for raw in pods:
-        pod = parse_pod_object(raw)
+        try:
+            pod = parse_pod_object(raw)
+        except PodError:  # of a newer Kubernetes; it still has its CPUs
+            pod = valid_parts(raw)
         if view_of(pod).live:
             is_own = pod.metadata.uid == pod_uid
             available -= _requested(pod, container) if is_own else _requested(pod) + _lent(pod)
@@ -95,10 +98,16 @@ def available_milli_cpu(
 
 
 def waiting_milli_cpu(page: Document) -> tuple[int, ...] | None:
-    """Return the CPU requests of unbound pods, or None if ``page`` is only a part of the list."""
+    """Return the CPU requests of unbound pods.
+
+    Return None if ``page`` is only a part of the list, or has a pod that is not valid.
+    """
     if (page.get("metadata") or {}).get("continue"):
         return None
-    return tuple(_requested(parse_pod_object(raw)) for raw in page.get("items") or ())
+    try:
+        return tuple(_requested(parse_pod_object(raw)) for raw in page.get("items") or ())
+    except PodError:
+        return None
 
 
 def profiled_pods(

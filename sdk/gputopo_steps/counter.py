@@ -47,7 +47,11 @@ class StepCounter:
             self._attempt(now)
 
     def report(self, steps: int, samples: int | None) -> None:
-        """Set the count to the caller's total; a smaller total than before begins a new run."""
+        """Set the count to the caller's total; a smaller total than before begins a new run.
+
+        A total that has not changed is not sent: its time is that of the last step, and the agent
+        would take the time since then for a change of the clock.
+        """
         count = as_count(steps)
         if count is None:
             return
@@ -56,8 +60,8 @@ class StepCounter:
             self._begin_run()
         if count > self._steps:
             self._steps, self._samples, self._seconds = count, as_count(samples), now
-        if now >= self._next_attempt:
-            self.flush()
+            if now >= self._next_attempt:
+                self._attempt(now)
 
     def flush(self) -> None:
         """Send the count now, unless it was already sent."""

@@ -11,7 +11,7 @@ def setting_of(sample: Sample) -> str:
     """Return the setting of a sample: a hash of all conditions of its speed except the CPUs.
 
     The conditions are the number, model and bandwidth of the GPUs, the image, the memory limit, and
-    the workloads of other pods on the NUMA nodes of the GPUs.
+    the workloads of other pods on the same GPU and on the NUMA nodes of the GPUs.
     """
     parts = (
         sample.gpu_model,
@@ -22,6 +22,7 @@ def setting_of(sample: Sample) -> str:
         sample.effective_mb_per_s,
         sample.memory_bytes,
         sorted(sample.socket_neighbours),
+        *([sorted(sample.gpu_neighbours)] if sample.gpu_neighbours else []),
     )
     return sha256(repr(parts).encode()).hexdigest()[:12]
 

@@ -21,6 +21,7 @@ MAX_LINE_BYTES: Final = 1024
 """Only this part of a log line is parsed."""
 
 _RUN: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_COLOURS: Final = re.compile(rb"\x1b\[[0-9;]*m")
 _LOGGED: Final = re.compile(rb"(?<![\w-])gputopo-steps ([0-9]{1,16})(?!\w|\.[0-9])")
 
 
@@ -75,7 +76,7 @@ def parse_log_line(line: bytes) -> int | None:
     contain no count of steps, if the count is above ``MAX_COUNT``, or if its digits may continue
     after these bytes.
     """
-    start = line[:MAX_LINE_BYTES]
+    start = _COLOURS.sub(b"", line[:MAX_LINE_BYTES])
     found = _LOGGED.search(start)
     if found is None or (found.end() == len(start) and len(line) > MAX_LINE_BYTES):
         return None

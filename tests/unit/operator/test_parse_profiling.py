@@ -86,6 +86,14 @@ def test_cpus_of_other_pods_and_containers_are_not_available() -> None:
     assert available_milli_cpu({}, pods, "uid-own", "main") == 0
 
 
+def test_another_pod_in_an_unknown_format_does_not_stop_a_measurement() -> None:
+    node = {"status": {"allocatable": {"cpu": "16"}}}
+    newer = pod("newer", containers=[cpu_container("main", "2")])
+    newer["spec"]["schedulingGroup"] = "a-name"
+    assert available_milli_cpu(node, [newer], "uid-own", "main") == 14_000
+    assert waiting_milli_cpu({"items": [newer]}) is None
+
+
 def test_long_list_of_pending_pods_is_unknown() -> None:
     pending = pod("pending", containers=[cpu_container("main", "2")])
     assert waiting_milli_cpu({"items": [pending]}) == (2000,)

@@ -50,6 +50,7 @@ def point(limit: int, rate: float, seconds: int = 0, setting: str = "a") -> Prof
         {"pattern": "Star"},
         {"memory_bytes": 100},
         {"socket_neighbours": ["default/other"]},
+        {"gpu_neighbours": ["default/other"]},
     ],
 )
 def test_samples_of_another_setting_are_not_comparable(change: dict[str, Any]) -> None:

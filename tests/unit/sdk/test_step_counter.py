@@ -112,12 +112,23 @@ def test_reported_counts_are_sent_at_most_once_a_second(loop: Loop) -> None:
     assert loop.field("samples") == [0, 640]
 
 
-def test_count_that_stays_equal_keeps_its_time(loop: Loop) -> None:
+def test_flushed_count_keeps_the_time_of_its_last_step(loop: Loop) -> None:
     loop.report(100, steps=7)
     loop.report(100.5, steps=8)
-    loop.report(105, steps=8)
-    loop.report(110, steps=8)
+    loop.now = 105
+    loop.counter.flush()
+    loop.counter.flush()
     assert (loop.field("steps"), loop.field("seconds")) == ([7, 8], [100, 100.5])
+
+
+def test_unsent_count_is_not_sent_after_a_pause_without_steps(loop: Loop) -> None:
+    # Lightning reports after each micro-batch, also of the steps that are not complete.
+    loop.report(100, steps=7)
+    loop.report(100.5, steps=8)
+    loop.report(130, steps=8)
+    loop.report(130.1, steps=9)
+    assert loop.field("steps") == [7, 9]
+    assert loop.field("seconds") == [100, 130.1]
 
 
 def test_smaller_count_begins_a_new_run(loop: Loop) -> None:

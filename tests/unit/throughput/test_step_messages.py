@@ -106,6 +106,11 @@ def test_steps_of_a_log_line(line: bytes, steps: int | None) -> None:
     assert parse_log_line(line) == steps
 
 
+def test_colours_of_a_terminal_do_not_hide_the_steps() -> None:
+    assert parse_log_line(b"\x1b[32mINFO\x1b[0m \x1b[1;32mgputopo-steps 5\x1b[0m") == 5
+    assert parse_log_line(b"\x1b[32mmy-gputopo-steps 5") is None
+
+
 def test_number_that_is_cut_at_the_end_of_the_parsed_part_is_ignored() -> None:
     begin = b"gputopo-steps 12".rjust(MAX_LINE_BYTES)
     assert parse_log_line(begin) == 12
