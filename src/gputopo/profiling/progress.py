@@ -86,10 +86,14 @@ class ProfilingProgress:
         )
 
     def ended(self, situation: ProfilingSituation) -> ProfilingState:
-        """Return the state at the end, also with the time of a point that has no sample yet."""
-        current = self.state.target.limit, self.setting
-        known = {(point.milli_cpu, point.setting) for point in self.state.points}
-        if current in known or situation.pod.cpu != self.state.target:
+        """Return the state at the end, also with the time of a point that has no sample yet.
+
+        Time with the original CPUs costs no steps, and is left out.
+        """
+        state = self.state
+        known = {(point.milli_cpu, point.setting) for point in state.points}
+        known.add((state.original.limit, self.setting))
+        if (state.target.limit, self.setting) in known or situation.pod.cpu != state.target:
             return self.timed(situation)
         return self.without_rate().timed(situation)
 

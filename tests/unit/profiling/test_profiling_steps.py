@@ -243,6 +243,19 @@ def test_time_of_a_point_that_the_time_limit_ends_is_reported() -> None:
     )
 
 
+def test_own_limit_keeps_its_rate_if_the_measurement_ends_beside_a_new_neighbour() -> None:
+    world = ProfiledWorld(budget_seconds=1000)
+    first_resize(world)
+    world.neighbours = ("default/noisy",)
+    while world.limits[-1] != 4000:
+        world.run(100)
+        world.step()
+    world.seconds += 1000
+    state = world.until_restored()
+    assert state.result == "TimeLimit"
+    assert all(point.micro_steps_per_second for point in state.points if point.milli_cpu == 4000)
+
+
 def test_slow_steps_need_more_time_for_another_limit() -> None:
     world = ProfiledWorld(rate=lambda _: 0.025, sample_seconds=520, budget_seconds=1100)
     state = world.until_restored()
