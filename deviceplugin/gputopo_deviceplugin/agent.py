@@ -276,7 +276,7 @@ class Agent:
             loops.create_task(tracker.watch_processes(self._changes))
             measuring = [self._measurer.run, self._scraper.run]
             if (logs := self._settings.pod_logs_dir) is not None:
-                measuring.append(LogReader(self._measurer, logs).run)
+                measuring.append(LogReader(self._measurer, logs, self._metrics).run)
             if self._counters is not None:
                 measuring.append(self._counters.run)
             for run in measuring:

@@ -74,7 +74,7 @@ class EventRecorder:
         self._write(_reference(pod), "SharedGPUFault", reason)
 
     def record_invalid_measuring(self, pod: PodView, reason: str) -> None:
-        """Record that a pod has an invalid annotation about measuring, so it gives no samples."""
+        """Record why a pod gives no samples, for example because of an invalid annotation."""
         _log.warning("no samples %s", fields(pod=pod.key, reason=reason))
         self._write(_reference(pod), "NotMeasured", reason)
 

@@ -18,3 +18,7 @@ class StepCounts(Protocol):
     def add(self, key: ContainerKey, message: StepMessage) -> None:
         """Add a count of steps that was read just now."""
         ...
+
+    def record_unread(self, container: MeasuredContainer, reason: str) -> None:
+        """Record an event: for some time, no steps of the container could be read."""
+        ...

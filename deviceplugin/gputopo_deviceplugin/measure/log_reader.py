@@ -8,6 +8,8 @@ from typing import Final
 from gputopo_deviceplugin.gpus.daemon_thread import call_in_daemon_thread
 from gputopo_deviceplugin.measure.counts import StepCounts
 from gputopo_deviceplugin.measure.pod_logs import PodLogs
+from gputopo_deviceplugin.measure.unread import UnreadSteps
+from gputopo_deviceplugin.metrics import AgentMetrics
 
 LOG_SECONDS: Final = 1.0
 """Time between two reads of the logs."""
@@ -16,10 +18,12 @@ LOG_SECONDS: Final = 1.0
 class LogReader:
     """Reads the logs once a second. A thread reads them, because a disk can be slow or hang."""
 
-    def __init__(self, counts: StepCounts, directory: Path) -> None:
+    def __init__(self, counts: StepCounts, directory: Path, metrics: AgentMetrics) -> None:
         """Read logs below ``directory``, the host's ``/var/log/pods``."""
         self._counts = counts
         self._logs = PodLogs(directory)
+        self._metrics = metrics
+        self._unread = UnreadSteps(counts)
 
     async def run(self) -> None:
         """Read the logs until cancelled."""
@@ -29,3 +33,6 @@ class LogReader:
             read = partial(self._logs.read, containers)
             for found in await call_in_daemon_thread(read, "logs"):
                 self._counts.add(found.key, found.message)
+            now = asyncio.get_running_loop().time()
+            if new := self._unread.update(containers, self._logs.errors, now):
+                self._metrics.count_dropped_steps("Unreadable", new)

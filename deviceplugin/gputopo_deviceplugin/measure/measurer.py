@@ -99,6 +99,10 @@ class Measurer:
         if key in self._meters.containers:
             self._meters.add(key, message, asyncio.get_running_loop().time())
 
+    def record_unread(self, container: MeasuredContainer, reason: str) -> None:
+        """Record an event: for some time, no steps of the container could be read."""
+        self._recorder.record_invalid_measuring(container.pod, reason)
+
     def _update_containers(self, now: float) -> None:
         pods, hardware = self._tracker.pods, self._state.hardware or _UNKNOWN
         users = self._tracker.find_users([*hardware.gpus, *self._state.offered_shares])

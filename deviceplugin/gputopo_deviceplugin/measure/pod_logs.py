@@ -5,6 +5,7 @@ Kubelet keeps the log of a container in ``NAMESPACE_POD_UID/CONTAINER/RESTARTS.l
 new one.
 """
 
+import errno
 import os
 import re
 import stat
@@ -54,12 +55,18 @@ class _OpenLog:
 
 
 class PodLogs:
-    """Reads the logs of containers. Its methods block; only one thread at a time may call them."""
+    """Reads the logs of containers. Its methods block; only one thread at a time may call them.
+
+    Attributes:
+        errors: why the last call of ``read`` could not read the logs of some containers. A missing
+            log is an error only after the start of the container.
+    """
 
     def __init__(self, directory: Path) -> None:
         """Read logs below ``directory``, the host's ``/var/log/pods``."""
         self._directory = directory
         self._open: dict[ContainerKey, _OpenLog] = {}
+        self.errors: dict[ContainerKey, str] = {}
 
     def read(self, containers: Collection[MeasuredContainer]) -> list[LoggedSteps]:
         """Return the counts of steps that these containers have logged since the last call.
@@ -67,6 +74,7 @@ class PodLogs:
         The method reads at most 64 KiB of each log. The first call for a container skips the
         existing entries. From their old times, the agent would conclude that the clock has jumped.
         """
+        self.errors = {}
         keys = {each.key for each in containers}
         for key in self._open.keys() - keys:
             self._close(key)
@@ -88,8 +96,10 @@ class PodLogs:
             messages, complete = log.read()
             if complete and self._is_rotated(container, log):
                 self._open_newest(container, os.SEEK_SET)
-        except OSError:  # the file is missing, or no log
+        except OSError as error:  # the file is missing, or no log
             self._close(container.key)
+            if container.pod.started or not isinstance(error, FileNotFoundError):
+                self.errors[container.key] = _described(error)
             return []
         return messages
 
@@ -118,13 +128,19 @@ class PodLogs:
         folder = self._directory / f"{pod.namespace}_{pod.name}_{pod.uid}" / container.name
         found = [(int(name[1]), path) for path, name in _named(folder)]
         if not found:
-            raise FileNotFoundError(folder)
+            raise FileNotFoundError(errno.ENOENT, "has no log", str(folder))
         return max(found)[1]
 
     def _close(self, key: ContainerKey) -> None:
         log = self._open.pop(key, None)
         if log is not None:
             os.close(log.descriptor)
+
+
+def _described(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return f"{error.filename}: is a symbolic link"
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 def _named(folder: Path) -> Iterator[tuple[Path, re.Match[str]]]:

@@ -1,14 +1,13 @@
 """Reads counts of steps from the Prometheus endpoints of containers."""
 
 import asyncio
-import logging
 from typing import Final, Protocol
 
-from gputopo.runtime.log import fields
 from gputopo.throughput.exposition import StepMetricError, parse_metric
 from gputopo.throughput.message import StepMessage
-from gputopo_deviceplugin.measure.containers import ContainerKey, MeasuredContainer
+from gputopo_deviceplugin.measure.containers import MeasuredContainer
 from gputopo_deviceplugin.measure.counts import StepCounts
+from gputopo_deviceplugin.measure.unread import UnreadSteps
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_kube.endpoint import EndpointError, pod_url
 
@@ -20,8 +19,6 @@ _MOST_REQUESTS: Final = 8
 """Most requests at a time. All responses together need at most 8 MiB."""
 
 _RUN: Final = "metrics"
-
-_log = logging.getLogger(__name__)
 
 
 class EndpointReader(Protocol):
@@ -40,7 +37,7 @@ class MetricsScraper:
         self._counts = counts
         self._metrics = metrics
         self._requests = asyncio.Semaphore(_MOST_REQUESTS)
-        self._errors: dict[ContainerKey, str] = {}
+        self._unread = UnreadSteps(counts)
 
     async def run(self) -> None:
         """Read the endpoints until cancelled."""
@@ -54,14 +51,7 @@ class MetricsScraper:
         errors = {
             each.key: error for each, error in zip(targets, found, strict=True) if error is not None
         }
-        for each in targets:
-            error = errors.get(each.key)
-            if error is not None and error != self._errors.get(each.key):
-                _log.warning(
-                    "steps not read %s",
-                    fields(pod=each.pod.key, container=each.name, reason=error),
-                )
-        self._errors = errors
+        self._unread.update(targets, errors, asyncio.get_running_loop().time())
 
     async def _read(self, container: MeasuredContainer) -> str | None:
         """Read the steps of one container; return the error message, or None without an error."""

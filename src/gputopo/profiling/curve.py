@@ -59,7 +59,8 @@ def curve_of(
     """Return the micro-steps per second for each CPU limit (thousandths of a CPU) of one setting.
 
     ``points`` has the speeds of the measured pod. ``profile`` has samples of the workload, also of
-    earlier pods. If both have a speed for one limit, the speed in ``points`` is used.
+    earlier pods. If both have a speed for one limit, the speed in ``points`` is used. A limit is 0
+    if the pod reached no steady rate with it, and ``profile`` has no speed for it.
     """
     earlier = {
         sample.milli_cpu: sample.micro_steps_per_second
@@ -71,4 +72,5 @@ def curve_of(
         for point in points
         if point.setting == setting
     }
-    return earlier | own
+    measured = {limit: rate for limit, rate in own.items() if rate}
+    return own | earlier | measured

@@ -13,19 +13,14 @@ the end, or if anything fails, the pod gets its 4 CPUs back.
 from dataclasses import replace
 from typing import Final
 
+from gputopo.api.names import PROFILING_SECONDS_ANNOTATION
 from gputopo.api.profiling import CpuAmounts, ProfilingResult, ProfilingState
+from gputopo.profiling.duration import MIN_POINT_SECONDS, longest_seconds, needed_seconds
 from gputopo.profiling.finish import POLL_SECONDS, close, end, resized, restore
 from gputopo.profiling.grid import most_milli_cpu
 from gputopo.profiling.model import ProfilingSituation, Resize, Step, Wait
 from gputopo.profiling.progress import ProfilingProgress
 from gputopo.runtime.times import seconds_since, timestamp
-
-POINT_SECONDS: Final = 300
-"""Longest time for which one CPU limit is measured. If the pod reaches no steady rate in this time,
-its rate with this limit is stored as 0."""
-
-MIN_POINT_SECONDS: Final = 60
-"""If less time is left, the operator does not begin to measure another CPU limit."""
 
 _NONE: Final = CpuAmounts(request=1, limit=1)
 
@@ -52,7 +47,7 @@ def _continue(situation: ProfilingSituation, state: ProfilingState) -> Step:
     if stop is None:
         return _measure(situation, state)
     progress = ProfilingProgress.of(situation, state)
-    return end(situation, progress.timed(situation), *stop)
+    return end(situation, progress.ended(situation), *stop)
 
 
 def _begin(situation: ProfilingSituation) -> Step:
@@ -124,10 +119,11 @@ def _measure(situation: ProfilingSituation, state: ProfilingState) -> Step:
     if chosen is None or not chosen == state.target == pod.cpu:
         return _move(situation, progress, chosen)
     spent = seconds_since(state.since, situation.now)
-    if spent >= POINT_SECONDS:
+    longest = longest_seconds(progress.step_seconds)
+    if spent >= longest:
         without = progress.without_rate()
         return _move(situation, without, without.next_amounts())
-    left = min(_seconds_left(situation, state), POINT_SECONDS - spent)
+    left = min(_seconds_left(situation, state), longest - spent)
     applied = pod.applied_milli_cpu == state.target.limit
     reason = f"waiting for a sample with {state.target.limit}m CPU"
     return Wait(left if applied else min(left, POLL_SECONDS), reason)
@@ -156,9 +152,15 @@ def _move(
 ) -> Step:
     """Resize the pod to ``chosen``. End the measurement if ``chosen`` is None or not possible."""
     state = progress.timed(situation)
+    if chosen is None and progress.without_rates:
+        return end(situation, state, "TimeLimit", "the curve is not complete")
     if chosen is None:
         return end(situation, state, "Done", "the curve is complete")
-    if _seconds_left(situation, state) < MIN_POINT_SECONDS:
+    needed = needed_seconds(progress.step_seconds)
+    if needed > max(situation.budget_seconds, MIN_POINT_SECONDS):
+        message = _too_slow(progress.step_seconds, needed, situation.budget_seconds)
+        return end(situation, state, "NotPossible", message)
+    if _seconds_left(situation, state) < needed:
         message = (
             f"the time limit of {situation.budget_seconds} s leaves no time for another CPU limit"
         )
@@ -167,6 +169,14 @@ def _move(
         message = f"with a limit of {chosen.limit}m CPU, a pending pod would take the freed CPUs"
         return end(situation, state, "CPUsNeeded", message)
     return Resize(resized(situation, state, chosen))
+
+
+def _too_slow(step_seconds: float, needed: int, budget_seconds: int) -> str:
+    return (
+        f"a training step takes {step_seconds:.3g} s, so one CPU limit takes {needed} s, but the "
+        f"time limit is {budget_seconds} s; set spec.profiling.maxSeconds, or the annotation "
+        f"{PROFILING_SECONDS_ANNOTATION}, to at least {needed} for each CPU limit"
+    )
 
 
 def _would_be_taken(

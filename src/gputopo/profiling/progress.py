@@ -20,7 +20,8 @@ class ProfilingProgress:
         grid: the CPU limits that the node can give the container now.
         setting: hash of the conditions of the newest sample except the CPUs, for instance GPUs and
             neighbours. Points with another setting are not used.
-        rates: micro-steps per second by CPU limit, also of earlier pods with this setting.
+        rates: micro-steps per second by CPU limit, also of earlier pods with this setting. 0 if the
+            pod reached no steady rate.
     """
 
     state: ProfilingState
@@ -46,6 +47,26 @@ class ProfilingProgress:
             curve_of(setting, points, situation.profile or ()),
         )
 
+    @property
+    def step_seconds(self) -> float:
+        """Time of a training step with the original CPUs; 0 if it is unknown.
+
+        If it is unknown in this setting, for instance since a neighbour has started, it is the time
+        in the newest other setting.
+        """
+        own = self.state.original.limit
+        known = [
+            point.micro_steps_per_second for point in self.state.points if point.milli_cpu == own
+        ]
+        newest = next((rate for rate in reversed(known) if rate), 0)
+        rate = self.rates.get(own) or newest
+        return 1e6 / rate if rate else 0.0
+
+    @property
+    def without_rates(self) -> bool:
+        """Whether the pod reached no steady rate with one of the CPU limits."""
+        return not all(self.rates.values())
+
     def next_amounts(self) -> CpuAmounts | None:
         """Return the CPU request and limit to measure next, or None if the curve is complete."""
         units = {self.grid.units(limit): rate for limit, rate in self.rates.items()}
@@ -63,6 +84,18 @@ class ProfilingProgress:
             state=self.state.model_copy(update={"points": points}),
             rates={**self.rates, limit: 0},
         )
+
+    def ended(self, situation: ProfilingSituation) -> ProfilingState:
+        """Return the state at the end, also with the time of a point that has no sample yet.
+
+        Time with the original CPUs costs no steps, and is left out.
+        """
+        state = self.state
+        known = {(point.milli_cpu, point.setting) for point in state.points}
+        known.add((state.original.limit, self.setting))
+        if (state.target.limit, self.setting) in known or situation.pod.cpu != state.target:
+            return self.timed(situation)
+        return self.without_rate().timed(situation)
 
     def timed(self, situation: ProfilingSituation) -> ProfilingState:
         """Return the state with the time since the newest resize added to the current point."""

@@ -107,13 +107,16 @@ def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> S
 
 
 def _search(plan: ProfilingPlan, curve: Curve) -> Iterable[int]:
-    """Yield the numbers of CPUs to measure. The caller adds each result to ``curve``."""
+    """Yield the numbers of CPUs to measure. The caller adds each result to ``curve``.
+
+    A throughput of 0 is one that could not be measured, so it is no gain.
+    """
     low, high = plan.least_cpus, plan.most_cpus
     yield high
     while high - low > 1:
         middle = (low + high) // 2
         yield middle
-        if curve[high] < (1 + MIN_GAIN) * curve[middle]:
+        if not curve[high] or curve[high] < (1 + MIN_GAIN) * curve[middle]:
             high = middle
         else:
             low = middle

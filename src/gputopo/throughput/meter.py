@@ -144,9 +144,10 @@ class StepMeter:
             self._begin_segment(0, count)
         elif reason := segment.interruption(count):
             self.dropped[reason] += 1
-            self._senders.switch(segment.last.message.run, message.run, received)
+            self._senders.switch(segment.last.message, message, received)
             self._begin_segment(segment.number + 1, count)
         elif message.steps > segment.last.message.steps:
+            self._senders.rise(message.steps, received)
             return self._advance(segment, count)
         return None
 

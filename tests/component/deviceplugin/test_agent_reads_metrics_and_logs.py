@@ -70,6 +70,37 @@ async def test_an_endpoint_that_fails_is_logged_once_for_each_reason(
     assert node.measurements["a"].state == "WarmUp"
 
 
+def start_container(node: MeasuredNode) -> None:
+    """Let kubelet report that the container of the pod was started."""
+    running = {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    node.change("a", status={"containerStatuses": [running]})
+
+
+@in_virtual_time
+async def test_endpoint_that_fails_for_a_minute_is_an_event_once_for_each_reason(
+    node: MeasuredNode,
+) -> None:
+    await node.run_pod("a", {"main": [0]}, annotations=METRICS)
+    await asyncio.sleep(90)  # the image is pulled
+    start_container(node)
+    await asyncio.sleep(60)
+    assert node.agent.recorder.invalid == []
+    await asyncio.sleep(90)
+    [closed] = node.agent.recorder.invalid
+    assert closed == (
+        "gputopo.io/steps-metrics: '9090/metrics steps_total', but no steps were read for 60 s: "
+        f"{URL}: connection refused; correct the annotation or the program, and permit requests "
+        "from the node to this port; or use SDK or Log"
+    )
+    node.endpoints.texts[URL] = b"steps_total 5\n"
+    await asyncio.sleep(30)
+    for value in range(1, 200):  # a program that affects the text causes three events at most
+        node.endpoints.texts[URL] = b"steps_total -%d\n" % value
+        await asyncio.sleep(1)
+    assert len(node.agent.recorder.invalid) == 3
+    assert "must be a number" in node.agent.recorder.invalid[1]
+
+
 @in_virtual_time
 async def test_a_pod_without_an_address_is_not_read(node: MeasuredNode) -> None:
     await node.run_pod("a", {"main": [0]}, annotations=METRICS)
@@ -125,3 +156,29 @@ async def test_lines_of_a_log_give_a_rate_and_samples(
     sample, *_ = node.samples
     assert sample.source == "Log"
     assert sample.steps_per_second == pytest.approx(10, rel=0.02)
+
+
+@in_virtual_time
+async def test_log_that_cannot_be_read_is_logged_counted_and_an_event(
+    node: MeasuredNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(log_reader, "call_in_daemon_thread", call_at_once)
+    folder = node.settings.state_dir / "logs/default_a_uid-a/main"
+    await node.run_pod("a", {"main": [0]}, annotations=LOG)
+    await asyncio.sleep(90)
+    assert unreadable(node) == 0
+    folder.mkdir(parents=True)
+    (folder / "0.log").symlink_to(folder / "elsewhere")
+    start_container(node)
+    await asyncio.sleep(50)
+    assert unreadable(node) == 1
+    assert node.agent.recorder.invalid == []
+    await asyncio.sleep(150)
+    [reason] = node.agent.recorder.invalid
+    assert reason == (
+        "gputopo.io/steps-source: Log, but the log was not readable for 60 s: "
+        f"{folder}/0.log: is a symbolic link; the source Log needs a container runtime that writes "
+        "logs below /var/log/pods, for example containerd; or use SDK or Metrics"
+    )
+    assert len([text for text in caplog.messages if text.startswith("steps not read")]) == 1
+    assert unreadable(node) == 1

@@ -146,7 +146,7 @@ class MeasuredNode:
         loops = [self.measurer.run()]
         loops.append(MetricsScraper(self.endpoints, self.measurer, self.metrics).run())
         if (logs := self.settings.pod_logs_dir) is not None:
-            loops.append(LogReader(self.measurer, logs).run())
+            loops.append(LogReader(self.measurer, logs, self.metrics).run())
         self._loops = [asyncio.create_task(loop) for loop in loops]
 
     async def stop(self) -> None:

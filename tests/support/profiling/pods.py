@@ -52,7 +52,7 @@ def sample(milli_cpu: int | None, rate: float = 10.0, at: int = 0, **fields: Any
 class ProfiledWorld:
     """One pod, its node and its agent.
 
-    The agent takes a sample ``SAMPLE_SECONDS`` after the last change of the pod's limit.
+    The agent takes a sample ``sample_seconds`` after the last change of the pod's limit.
 
     Attributes:
         rate: steps per second by CPU limit in thousandths; 0 stands for a stopped job.
@@ -76,6 +76,7 @@ class ProfiledWorld:
     rejection: str = ""
     seconds: int = 0
     changed: int = 0
+    sample_seconds: int = SAMPLE_SECONDS
 
     def situation(self) -> ProfilingSituation:
         """Return what an operator reads now."""
@@ -107,7 +108,7 @@ class ProfiledWorld:
 
     def run(self, seconds: int) -> None:
         """Let time pass until the agent takes its next sample, or for this time."""
-        due = self.changed + SAMPLE_SECONDS
+        due = self.changed + self.sample_seconds
         rate = self.rate(self.cpu.limit)
         if self.seconds < due <= self.seconds + seconds and rate:
             seconds = due - self.seconds

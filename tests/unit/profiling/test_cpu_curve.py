@@ -87,6 +87,25 @@ def test_points_of_the_pod_replace_those_of_earlier_pods() -> None:
     assert rates == {1000: 2_000_000, 2000: 5_000_000}
 
 
+def test_point_without_a_steady_rate_replaces_no_rate_of_earlier_pods() -> None:
+    setting = setting_of(sample(1000))
+    stopped = [point(limit, 0.0, setting=setting) for limit in (1000, 2000)]
+    assert curve_of(setting, stopped, [sample(1000, 2.0)]) == {1000: 2_000_000, 2000: 0}
+
+
+def test_points_without_a_steady_rate_are_named_and_have_no_cost() -> None:
+    points = point(4000, 10.0), point(1000, 4.0, 100), point(500, 0.0, 300)
+    assert summary(state(*points)) == (
+        "2 points (500m to 1000m CPU) in 400 s; 1 point reached no steady rate; "
+        "cost 600 training steps with the other points"
+    )
+    assert summary(state(points[0], points[2])) == (
+        "1 point (500m to 500m CPU) in 300 s; 1 point reached no steady rate"
+    )
+    unknown = point(4000, 0.0, 300), points[1]
+    assert "cost" not in summary(state(*unknown))
+
+
 def test_report_states_time_and_lost_steps() -> None:
     points = point(4000, 10.0), point(8000, 11.0, 100), point(1000, 4.0, 100)
     assert summary(state(*points)) == (

@@ -7,7 +7,8 @@ import pytest
 
 from gputopo.api.names import PROFILING_STATE_ANNOTATION
 from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_state
-from gputopo.profiling.decide import MIN_POINT_SECONDS, POINT_SECONDS, next_step
+from gputopo.profiling.decide import next_step
+from gputopo.profiling.duration import MIN_POINT_SECONDS, POINT_SECONDS
 from gputopo.profiling.finish import POLL_SECONDS, RETRY_SECONDS
 from gputopo.profiling.model import Done, Resize, ResizeProblem, Restore, Wait
 from support.profiling.pods import GUARANTEED, UID, ProfiledWorld, sample
@@ -184,13 +185,92 @@ def test_time_limit_ends_the_measurement() -> None:
     assert short.limits == []
 
 
-def test_limit_with_which_the_job_stops_counts_as_rate_zero() -> None:
+def test_limit_with_which_the_job_stops_has_no_rate_and_the_curve_is_not_complete() -> None:
     world = ProfiledWorld(rate=lambda limit: 0.0 if limit < 2500 else 30.0)
     state = world.until_restored()
-    assert state.result == "Done"
+    assert state.result == "TimeLimit"
+    assert state.message == (
+        "the curve is not complete; 5 points (500m to 8000m CPU) in 900 s; 2 points reached no "
+        "steady rate; cost 0 training steps with the other points"
+    )
     stopped = [point for point in state.points if not point.micro_steps_per_second]
     assert {point.milli_cpu for point in stopped} == {500, 2000}
     assert all(point.seconds == POINT_SECONDS for point in stopped)
+
+
+def test_slow_steps_get_the_time_that_a_sample_needs() -> None:
+    # With steps of 25 s, the agent takes a sample 350 s after a resize, and publishes it later.
+    world = ProfiledWorld(rate=lambda _: 0.04, sample_seconds=380, budget_seconds=7200)
+    state = world.until_restored()
+    assert state.result == "Done"
+    assert all(point.micro_steps_per_second for point in state.points)
+    assert "cost 0 training steps" in state.message
+
+
+def test_job_without_a_rate_at_any_other_limit_is_never_done() -> None:
+    world = ProfiledWorld(
+        rate=lambda limit: 0.04 * (limit == 4000), sample_seconds=380, budget_seconds=7200
+    )
+    state = world.until_restored()
+    assert world.limits == [8000, 2000, 3000, 3500, 500, 4000]
+    assert state.result == "TimeLimit"
+    assert state.message.endswith("points reached no steady rate")
+    assert {point.seconds for point in state.points if point.milli_cpu != 4000} == {730}
+
+
+def test_steps_that_are_too_slow_for_the_time_limit_are_not_measured() -> None:
+    world = ProfiledWorld(rate=lambda _: 0.025, sample_seconds=520, budget_seconds=599)
+    state = world.until_restored()
+    assert world.limits == []
+    assert state.result == "NotPossible"
+    assert state.message == (
+        "a training step takes 40 s, so one CPU limit takes 600 s, but the time limit is 599 s; "
+        "set spec.profiling.maxSeconds, or the annotation gputopo.io/profiling-seconds, to at "
+        "least 600 for each CPU limit; the CPUs of the pod were not changed"
+    )
+    enough = replace(world, budget_seconds=600, state=None, limits=[], samples=[], seconds=0)
+    assert enough.until_restored().result == "TimeLimit"
+    assert enough.limits == [8000, 4000]
+
+
+def test_time_of_a_point_that_the_time_limit_ends_is_reported() -> None:
+    world = ProfiledWorld(rate=lambda limit: 0.04 * (limit == 4000), budget_seconds=600)
+    state = world.until_restored()
+    assert world.limits == [8000, 4000]
+    assert state.message == (
+        "the limit of 600 s is reached; 1 point (8000m to 8000m CPU) in 600 s; 1 point reached no "
+        "steady rate"
+    )
+
+
+def test_own_limit_keeps_its_rate_if_the_measurement_ends_beside_a_new_neighbour() -> None:
+    world = ProfiledWorld(budget_seconds=1000)
+    first_resize(world)
+    world.neighbours = ("default/noisy",)
+    while world.limits[-1] != 4000:
+        world.run(100)
+        world.step()
+    world.seconds += 1000
+    state = world.until_restored()
+    assert state.result == "TimeLimit"
+    assert all(point.micro_steps_per_second for point in state.points if point.milli_cpu == 4000)
+
+
+def test_slow_steps_need_more_time_for_another_limit() -> None:
+    world = ProfiledWorld(rate=lambda _: 0.025, sample_seconds=520, budget_seconds=1100)
+    state = world.until_restored()
+    assert world.limits == [8000, 4000]
+    assert "leaves no time for another CPU limit" in state.message
+
+
+def test_time_of_a_step_is_known_from_the_time_before_a_neighbour_started() -> None:
+    world = ProfiledWorld(rate=lambda _: 0.04, sample_seconds=380, budget_seconds=7200)
+    world.run(380)
+    assert isinstance(world.step(), Resize)
+    world.neighbours = ("default/noisy",)
+    state = world.until_restored()
+    assert state.result == "Done"
+    assert len({point.setting for point in state.points}) == 2
 
 
 @pytest.mark.parametrize("problem", [INFEASIBLE, DEFERRED])

@@ -90,6 +90,12 @@ def test_the_limit_of_the_gain_is_a_tenth() -> None:
     assert next_cpus(SERVER, {24: 111.0, 12: 100.0}) == 18
 
 
+def test_throughput_that_could_not_be_measured_is_no_gain() -> None:
+    assert next_cpus(SERVER, {24: 0.0, 12: 0.0}) == 6
+    assert next_cpus(SERVER, {24: 0.0, 12: 100.0}) == 6
+    assert next_cpus(SERVER, {24: 100.0, 12: 0.0}) == 18
+
+
 def test_one_possible_number_of_cpus_needs_one_point() -> None:
     plan = ProfilingPlan(most_cpus=1, share_cpus=1, memory_gb=(10,))
     assert list(measure({1: 4.0}, plan)) == [1]

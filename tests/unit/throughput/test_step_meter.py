@@ -180,6 +180,33 @@ def test_several_senders_clear_after_five_minutes_with_one_sender() -> None:
     assert state(meter, 340) is RateState.STEADY
 
 
+@pytest.mark.parametrize("behind", [1, 400])
+def test_ranks_with_different_counts_in_one_log_are_several_senders(behind: int) -> None:
+    meter = StepMeter()
+    for step in range(500, 504):
+        feed(meter, [(step, step / 2), (step - behind, step / 2 + 0.01)])
+    assert state(meter, 252) is RateState.SEVERAL_SENDERS
+    feed(meter, [(1000 + at, float(at)) for at in range(253, 552)])
+    assert state(meter, 551) is RateState.SEVERAL_SENDERS
+    assert state(meter, 552) is RateState.WARM_UP
+
+
+def test_ranks_with_different_counts_and_slow_steps_are_no_several_senders_by_chance() -> None:
+    meter = StepMeter()
+    for step in range(500, 510):
+        feed(meter, [(step, step * 160.0), (step - 1, step * 160.0 + 1)])
+    assert state(meter, 509 * 160.0 + 2) is RateState.WARM_UP
+
+
+def test_counter_that_starts_again_is_one_sender() -> None:
+    meter = StepMeter()
+    for restart in range(20):  # from a checkpoint
+        feed(meter, [(5 * restart + at, 10.0 * restart + at) for at in range(9)])
+    feed(meter, [(at, 200.0 + at) for at in range(9)])  # from the start
+    assert state(meter, 209) is RateState.WARM_UP
+    assert meter.dropped == {DropReason.RESTART: 20}
+
+
 def test_program_that_crashes_and_restarts_is_one_sender() -> None:
     meter = StepMeter()
     for restart in range(50):

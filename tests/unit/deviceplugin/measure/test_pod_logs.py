@@ -1,5 +1,6 @@
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from gputopo_deviceplugin.measure.pod_logs import MAX_LOG_BYTES, PodLogs
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
 
-POD = PodView("uid-a", ObjectKey("default", "a"))
+POD = PodView("uid-a", ObjectKey("default", "a"), started=True)
 CONTAINER = MeasuredContainer(POD, "main", frozenset(), MeasuringRequest(source="Log"))
 
 
@@ -83,20 +84,35 @@ def test_files_that_are_no_logs_are_not_read(folder: Path, logs: PodLogs, tmp_pa
     os.mkfifo(folder / "0.log")
     assert read(logs) == []
     assert read(logs) == []
+    assert logs.errors == {CONTAINER.key: f"{folder}/0.log is not a regular file"}
     (folder / "0.log").unlink()
     write(tmp_path / "secret", entry(1))
     (folder / "0.log").symlink_to(tmp_path / "secret")
     assert read(logs) == []
     write(tmp_path / "secret", entry(2))
     assert read(logs) == []
+    assert logs.errors == {CONTAINER.key: f"{folder}/0.log: is a symbolic link"}
     write(folder / "last.log", entry(3))
     assert read(logs) == []
 
 
 def test_a_container_without_a_log_has_no_counts(logs: PodLogs, folder: Path) -> None:
     assert read(logs) == []
+    assert logs.errors == {CONTAINER.key: f"{folder}: has no log"}
     folder.rmdir()
     assert read(logs) == []
+    assert logs.errors == {CONTAINER.key: f"{folder}: No such file or directory"}
+    write_to = folder / "0.log"
+    folder.mkdir()
+    write(write_to, b"")
+    assert read(logs) == []
+    assert logs.errors == {}
+
+
+def test_a_container_that_has_not_started_may_have_no_log(logs: PodLogs) -> None:
+    waiting = replace(CONTAINER, pod=replace(POD, started=False))
+    assert logs.read([waiting]) == []
+    assert logs.errors == {}
 
 
 def test_a_log_that_disappears_is_opened_again(folder: Path, logs: PodLogs) -> None:
