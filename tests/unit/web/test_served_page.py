@@ -140,6 +140,12 @@ async def test_a_large_kind_shows_all_nodes_as_squares_and_the_first_with_their_
     assert "30 with 2 free" in found
 
 
+async def test_the_summary_names_the_only_namespace_whose_pods_are_read() -> None:
+    found = (await send_request(app_of(cluster(namespace="ml")), "/part/summary")).text
+    assert "Only the pods of namespace ml are read." in found
+    assert "Only the pods" not in (await send_request(app_of(cluster()), "/part/summary")).text
+
+
 async def test_pages_of_one_kind_of_nodes() -> None:
     state = many_nodes(130)
     key = state.cards["n1"].group
