@@ -58,7 +58,7 @@ class PodToEnd:
     Attributes:
         pod: namespace and name. The pod object may be gone.
         gpus: GPUs that become free.
-        priority: None if the pod object does not exist any more.
+        priority: None if the pod object does not exist any more, or was not read.
         owner: kind and name of the pod's GPUJob or controller; None without one.
         stopping: whether the pod has ended or is being deleted.
         ends: the known ends of the pod, the earliest first.

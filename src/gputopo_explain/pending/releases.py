@@ -33,20 +33,23 @@ class NodeUser:
     """A pod, or the processes of one, on a node.
 
     Attributes:
-        view: the pod; None if its object does not exist.
+        view: the pod; None if its object does not exist, or was not read.
         gpus: how many GPUs become free when it ends.
         name: namespace and name.
+        deleted: whether it is known that the pod was deleted and only its processes run.
     """
 
     uid: str
     name: str
     gpus: int
     view: PodView | None
+    deleted: bool = False
 
     @property
     def stopping(self) -> bool:
         """Whether the pod ends without an action."""
-        return self.view is None or not self.view.live or self.view.deleting
+        view = self.view
+        return self.deleted or (view is not None and (not view.live or view.deleting))
 
     @property
     def priority(self) -> int:
@@ -91,11 +94,13 @@ class HeldGpus(NamedTuple):
     Attributes:
         unknown: number of further GPUs that the agent has not identified yet.
         name: namespace and name of the pod.
+        deleted: whether the agent reports that only processes of the pod run.
     """
 
     gpus: GpuMask
     unknown: int
     name: str
+    deleted: bool = False
 
 
 def held_gpus(snapshot: ClusterSnapshot, node: GpuNode) -> Mapping[str, HeldGpus]:
@@ -114,7 +119,7 @@ def held_gpus(snapshot: ClusterSnapshot, node: GpuNode) -> Mapping[str, HeldGpus
     ]
     for user in users:
         own = mask_of(each.gpu for each in users if each.uid == user.uid)
-        held[user.uid or ""] = HeldGpus(own, 0, user.pod)
+        held[user.uid or ""] = HeldGpus(own, 0, user.pod, user.deleted)
     return held
 
 
@@ -127,11 +132,18 @@ class NodeUsers:
         machines: Mapping[str, Machine],
         documents: Mapping[str, Document],
         pod: PodView,
+        has_all_pods: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """``documents`` are all pods of the cluster by UID, also those without GPUs.
+        """Keep what is known of the cluster.
 
-        ``pod`` is the pending pod. The pods that it must avoid have also the GPUs beside them.
+        Args:
+            snapshot: the GPUs and their users.
+            machines: the Nodes; empty if they could not be read.
+            documents: the pods by UID, also those without GPUs.
+            pod: the pending pod. The pods that it must avoid have also the GPUs beside them.
+            has_all_pods: returns whether all pods of a namespace were read.
         """
+        self._has_all_pods = has_all_pods
         self._pending = pod
         self._pod = AvoidingPod.of(pod)
         self._snapshot = snapshot
@@ -211,14 +223,18 @@ class NodeUsers:
             freed = GpuMask(each.gpus & usage.healthy & ~others)
             count = freed.bit_count() + each.unknown
             if uid and count:
-                yield (NodeUser(uid, each.name, count, self._views.get(uid)),)
+                yield (self._user(uid, each, count),)
         for gpu in indices_of(GpuMask(usage.in_shares & usage.healthy)):
             together = sorted(uid for uid in held if held[uid].gpus & mask_of([gpu]))
             if len(together) > 1 and all(together):
                 yield tuple(
-                    NodeUser(uid, held[uid].name, int(uid == together[-1]), self._views.get(uid))
-                    for uid in together
+                    self._user(uid, held[uid], int(uid == together[-1])) for uid in together
                 )
+
+    def _user(self, uid: str, held: HeldGpus, gpus: int) -> NodeUser:
+        view, namespace = self._views.get(uid), held.name.partition("/")[0]
+        exists = view is not None or uid in self._documents or not self._has_all_pods(namespace)
+        return NodeUser(uid, held.name, gpus, view, held.deleted or not exists)
 
     def _with_amounts(
         self,

@@ -33,7 +33,9 @@ class ReleaseSearch:
         self._nodes = [node for node in reasons.obstacles if not reasons.is_permanent(node)]
         self._objects = objects
         self._documents = {str(pod["metadata"].get("uid")): pod for pod in objects[LiveKind.PODS]}
-        self._users = NodeUsers(objects.snapshot, objects.machines, self._documents, view)
+        self._users = NodeUsers(
+            objects.snapshot, objects.machines, self._documents, view, objects.has_all_pods
+        )
         self._ends = PodEnds(objects)
 
     def releases(self) -> Sequence[Release]:

@@ -158,7 +158,15 @@ class ClusterState:
         documents = {kind: [*table.items.values()] for kind, table in tables.items()}
         documents[LiveKind.PODS] = [pod.document for pod in self.pods.items.values()]
         unread = {LiveKind(name): it.error for name, it in self.tables.items() if it.error}
-        return WatchedCluster(documents, now, {**NOT_WATCHED, **unread}, parsed=self.snapshot())
+        if not self.pods.listed:
+            unread.setdefault(LiveKind.PODS, "not read yet")
+        return WatchedCluster(
+            documents,
+            now,
+            {**NOT_WATCHED, **unread},
+            namespace=self.namespace,
+            parsed=self.snapshot(),
+        )
 
     def take_changes(self) -> Changes:
         """Bring the cards up to date; return what has changed since the last call.
