@@ -159,7 +159,7 @@ class PodExplanation:
         remedy: what a person can do; None if waiting is enough.
         request: what the pod requests; None if it requests no GPUs or is rejected.
         message: kube-scheduler's own message; None if it has not tried the pod.
-        fitting: nodes on which the pod fits now.
+        fitting: nodes on which the pod fits now, with the least utility that it accepts.
         groups: all other nodes by reason, the largest group first.
         releases: the nodes that need the fewest pods to end, the best first.
         wait: why the pod waits for a better placement; None if it does not.
