@@ -24,7 +24,7 @@ from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_pod
 from gputopo_scheduling.claims import claimants
 from gputopo_scheduling.restrictions import AvoidingPod, barred_by
-from gputopo_scheduling.topologies import GpuNode
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
 from gputopo_scheduling.usage import NodeState, NodeUsage, gpus_in_use
 
 
@@ -171,24 +171,35 @@ class NodeUsers:
         usage, known = self._snapshot.usages.get(node), self._snapshot.nodes.get(node)
         if not isinstance(usage, NodeUsage) or not isinstance(known, GpuNode) or usage.not_ready:
             return None
-        if one := self._one_of_a_shared_gpu(node, usage, may_end):
-            return one
-        barred: dict[str, int] = {}
-        for each, gpus in barred_by(usage.topology, usage.occupants, self._pod):
-            barred[each.uid] = gpus
-        users = [each for each in self._users(known, usage, barred) if all(map(may_end, each))]
-        usable = usage.free & ~reduce(or_, barred.values(), 0)
-        missing = size + usage.unknown - usable.bit_count()
-        chosen = smallest_set(users, missing)
+        chosen = self._one_of_a_shared_gpu(node, usage, may_end)
+        if chosen is None:
+            chosen = self._of_whole_gpus(known, usage, size, may_end)
         if chosen is None or node not in self._machines:
             return chosen
         return self._with_amounts(self._machines[node], needed, chosen, may_end)
 
+    def _of_whole_gpus(
+        self, node: GpuNode, usage: NodeUsage, size: int, may_end: Callable[[NodeUser], bool]
+    ) -> Chosen | None:
+        """Return the best set of users after whose end the node has ``size`` idle GPUs."""
+        barred: dict[str, int] = {}
+        for each, gpus in barred_by(usage.topology, usage.occupants, self._pod):
+            barred[each.uid] = gpus
+        users = [each for each in self._users(node, usage, barred) if all(map(may_end, each))]
+        usable = usage.free & ~reduce(or_, barred.values(), 0)
+        missing = size + usage.unknown - usable.bit_count()
+        return smallest_set(users, missing)
+
     def _one_of_a_shared_gpu(
         self, node: str, usage: NodeUsage, may_end: Callable[[NodeUser], bool]
-    ) -> Chosen:
-        """Return the pod of a shared GPU after whose end the pending pod may share; or nothing."""
+    ) -> Chosen | None:
+        """Return the pod of a shared GPU after whose end the pending pod may share a GPU.
+
+        Return no pod if it may share one now, and None if no single pod helps.
+        """
         if not self._pending.shares:
+            return None
+        if _has_gpu(self._snapshot.state_for(node, self._pending)):
             return ()
         users = [
             NodeUser(each.uid, str(each.key), 0, self._views.get(each.uid))
@@ -196,13 +207,9 @@ class NodeUsers:
             if each.shares
         ]
         for user in sorted(filter(may_end, users), key=lambda user: cost((user,))):
-            state = self._snapshot.without_pods([user.uid]).state_for(node, self._pending)
-            if (
-                isinstance(state, NodeState)
-                and state.usable(state.free).bit_count() > state.unknown
-            ):
+            if _has_gpu(self._snapshot.without_pods([user.uid]).state_for(node, self._pending)):
                 return (user,)
-        return ()
+        return None
 
     def _users(
         self, node: GpuNode, usage: NodeUsage, barred: Mapping[str, int]
@@ -278,6 +285,13 @@ class NodeUsers:
         with suppress(PodError, KeyError):
             return self._views.get(uid) or parse_pod(self._documents[uid])
         return None
+
+
+def _has_gpu(state: NodeState | UnreadableTopology | None) -> bool:
+    """Return whether a pod that requests one GPU or a share finds one."""
+    if not isinstance(state, NodeState):
+        return False
+    return state.usable(state.free).bit_count() > state.unknown
 
 
 def _lacks(machine: Machine, needed: Mapping[str, int], users: Iterable[NodeUser]) -> bool:
