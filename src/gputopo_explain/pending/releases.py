@@ -24,8 +24,9 @@ from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_pod
 from gputopo_scheduling.claims import claimants
 from gputopo_scheduling.restrictions import AvoidingPod, barred_by
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
-from gputopo_scheduling.usage import NodeState, NodeUsage, gpus_in_use
+from gputopo_scheduling.sharing_state import sharing_state
+from gputopo_scheduling.topologies import GpuNode
+from gputopo_scheduling.usage import NodeUsage, gpus_in_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ class NodeUsers:
         usage, known = self._snapshot.usages.get(node), self._snapshot.nodes.get(node)
         if not isinstance(usage, NodeUsage) or not isinstance(known, GpuNode) or usage.not_ready:
             return None
-        chosen = self._one_of_a_shared_gpu(node, usage, may_end)
+        chosen = self._one_of_a_shared_gpu(known, usage, may_end)
         if chosen is None:
             chosen = self._of_whole_gpus(known, usage, size, may_end)
         if chosen is None or node not in self._machines:
@@ -191,7 +192,7 @@ class NodeUsers:
         return smallest_set(users, missing)
 
     def _one_of_a_shared_gpu(
-        self, node: str, usage: NodeUsage, may_end: Callable[[NodeUser], bool]
+        self, node: GpuNode, usage: NodeUsage, may_end: Callable[[NodeUser], bool]
     ) -> Chosen | None:
         """Return the pod of a shared GPU after whose end the pending pod may share a GPU.
 
@@ -199,7 +200,7 @@ class NodeUsers:
         """
         if not self._pending.shares:
             return None
-        if _has_gpu(self._snapshot.state_for(node, self._pending)):
+        if self._may_share(usage):
             return ()
         users = [
             NodeUser(each.uid, str(each.key), 0, self._views.get(each.uid))
@@ -207,9 +208,14 @@ class NodeUsers:
             if each.shares
         ]
         for user in sorted(filter(may_end, users), key=lambda user: cost((user,))):
-            if _has_gpu(self._snapshot.without_pods([user.uid]).state_for(node, self._pending)):
+            if self._may_share(self._snapshot.usage_without(node, user.uid)):
                 return (user,)
         return None
+
+    def _may_share(self, usage: NodeUsage) -> bool:
+        """Return whether a node offers a GPU to the pending pod, which requests a share."""
+        state = sharing_state(usage, self._pending, self._snapshot.sharing)
+        return state.usable(state.free).bit_count() > state.unknown
 
     def _users(
         self, node: GpuNode, usage: NodeUsage, barred: Mapping[str, int]
@@ -285,13 +291,6 @@ class NodeUsers:
         with suppress(PodError, KeyError):
             return self._views.get(uid) or parse_pod(self._documents[uid])
         return None
-
-
-def _has_gpu(state: NodeState | UnreadableTopology | None) -> bool:
-    """Return whether a pod that requests one GPU or a share finds one."""
-    if not isinstance(state, NodeState):
-        return False
-    return state.usable(state.free).bit_count() > state.unknown
 
 
 def _lacks(machine: Machine, needed: Mapping[str, int], users: Iterable[NodeUser]) -> bool:
