@@ -216,6 +216,8 @@ class ClusterState:
     def _node_changed(self, before: WatchedNode | None, after: WatchedNode | None) -> None:
         self._changes.nodes |= {node.published.name for node in (before, after) if node}
         self._snapshot = None
+        if after and self.history.resolve(after.published.name, after.published.index_of):
+            self._changes.sections.add("history")
         self.on_change()
 
     def _pod_changed(self, before: ShownPod | None, after: ShownPod | None) -> None:
