@@ -177,6 +177,7 @@ class ClusterObjects:
             LiveKind.GPU_JOBS: "expected durations of GPUJobs are not considered",
             LiveKind.PROFILES: "slowdowns beside other workloads are unknown",
             LiveKind.TOPOLOGIES: "the GPUs of the nodes are unknown",
+            LiveKind.PRIORITY_CLASSES: "priorities of pods that do not exist yet are unknown",
         }
         unread = [
             f"{kind}: {self.unread[kind]}: {effect}"

@@ -110,10 +110,11 @@ class PreemptionOutlook:
     """Whether kube-scheduler could preempt pods for the pending pod.
 
     Attributes:
+        helps: None if it is unknown.
         release: an example of pods that could be preempted; None if preemption does not help.
     """
 
-    helps: bool
+    helps: bool | None
     reason: str
     release: Release | None = None
 

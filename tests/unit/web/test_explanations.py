@@ -80,6 +80,7 @@ async def test_a_waiting_pod_shows_each_nodes_reason_and_which_pods_would_have_t
     assert "1 too few free GPUs 4 n1" in text
     assert "default/train (4 GPUs)" in text
     assert "nodes: not read by this page, but by `gputopo explain`" in text
+    assert "priorityclasses: not read by this page, but by `gputopo explain`" in text
 
 
 async def test_pods_of_namespaces_that_are_not_read_would_have_to_end_too() -> None:
