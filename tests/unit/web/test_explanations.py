@@ -95,6 +95,21 @@ async def test_pods_of_namespaces_that_are_not_read_would_have_to_end_too() -> N
     assert "pods: not read yet: " in unread.objects(datetime.now(UTC)).notes[1]
 
 
+@pytest.mark.parametrize(
+    "volume", [{"persistentVolumeClaim": {"claimName": "data"}}, {"ephemeral": {"a": 1}}]
+)
+async def test_rules_of_volumes_for_nodes_are_named_as_not_considered(
+    volume: objects.Document,
+) -> None:
+    waiting = objects.pod("waits", 2)
+    waiting["spec"]["volumes"] = [{"name": "conf", "configMap": {"name": "c"}}, {"name": "v"}]
+    state = cluster(topologies=[topology("n1")], pods=[waiting])
+    assert "Not considered" not in await panel(state, "waits")
+    waiting["spec"]["volumes"][1] |= volume
+    set_pod(state, waiting)
+    assert "Not considered: nodes of its volumes" in await panel(state, "waits")
+
+
 async def test_a_waiting_pod_that_fits_shows_where() -> None:
     state = cluster(topologies=[topology("n1")], pods=[objects.pod("waits", 2)])
     assert "It fits now on n1." in await panel(state, "waits")
