@@ -131,15 +131,16 @@ def test_priority_of_a_queued_job_is_unknown_without_its_priority_class() -> Non
     job = gpu_job(condition("Suspended", "True", "Queued"), queue=QUEUED_STATUS)
     job["spec"]["priorityClassName"] = "high"
     user, high = gpu_user("big", "n1", 0, 8), {"metadata": {"name": "high"}, "value": 1000}
-    for classes, helps in (([high], True), ([], None)):
+    outlooks = []
+    for classes in ([high], []):
         objects = cluster([user], nodes=["n1"], priority_classes=classes)
         found = explain_gpu_job(job, objects).pod
         assert found is not None
         assert found.preemption is not None
-        assert found.preemption.helps is helps
-    assert found.preemption.reason == (
-        "the priority of the pod is unknown: no PriorityClass 'high' was read"
-    )
+        outlooks.append(found.preemption)
+    assert [each.helps for each in outlooks] == [True, None]
+    unknown = "the priority of the pod is unknown: no PriorityClass 'high' was read"
+    assert outlooks[1].reason == unknown
     denied = cluster(unread={LiveKind.PRIORITY_CLASSES: "no permission"})
     assert denied.notes == [
         "priorityclasses: no permission: priorities of pods that do not exist yet are unknown"
