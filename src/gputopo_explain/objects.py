@@ -93,15 +93,21 @@ class ClusterObjects:
         unread: for each kind that could not be read, the reason.
         now: time of the lists, with a time zone.
         ended: UIDs of pods of which it is assumed that they have ended and left no process.
+        namespace: only the pods of this namespace were read; None for all namespaces.
     """
 
     documents: Mapping[LiveKind, Sequence[Document]]
     now: datetime
     unread: Mapping[LiveKind, str] = field(default_factory=dict)
     ended: frozenset[str] = frozenset()
+    namespace: str | None = None
 
     def __getitem__(self, kind: LiveKind) -> Sequence[Document]:
         return self.documents.get(kind, ())
+
+    def has_all_pods(self, namespace: str) -> bool:
+        """Return whether all pods of a namespace were read."""
+        return LiveKind.PODS not in self.unread and self.namespace in (None, namespace)
 
     @cached_property
     def installation(self) -> Installation:
@@ -171,12 +177,18 @@ class ClusterObjects:
             LiveKind.GPU_JOBS: "expected durations of GPUJobs are not considered",
             LiveKind.PROFILES: "slowdowns beside other workloads are unknown",
             LiveKind.TOPOLOGIES: "the GPUs of the nodes are unknown",
+            LiveKind.PRIORITY_CLASSES: "priorities of pods that do not exist yet are unknown",
         }
         unread = [
             f"{kind}: {self.unread[kind]}: {effect}"
             for kind, effect in effects.items()
             if kind in self.unread
         ]
+        if self.namespace is not None and LiveKind.PODS not in self.unread:
+            unread.append(
+                f"{LiveKind.PODS}: only those of namespace {self.namespace} are read: "
+                "other pods are known only from the agents"
+            )
         settings = self.installation
         assumed = [f"{settings.assumed}: the default settings are assumed"]
         return [*unread, *(assumed if settings.assumed else ()), *self.snapshot.faults]

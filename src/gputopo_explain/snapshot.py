@@ -135,24 +135,30 @@ class ClusterSnapshot:
 
     def pods_of(self, node: GpuNode) -> BoundPods:
         """Return the pods of a node by whether their containers may run."""
-        pods = [pod for pod in self.pods_on(node.node) if pod.uid not in self.without]
+        return self._pods_of(node, self.without)
+
+    def _pods_of(self, node: GpuNode, without: frozenset[str]) -> BoundPods:
+        pods = [pod for pod in self.pods_on(node.node) if pod.uid not in without]
         past = [pod for pod in pods if not pod.live]
         ended = [*_ended_on(node, past)]
         confirmed = {each.pod.uid for each in ended if each.confirmed}
         return BoundPods(
             [pod for pod in pods if pod.live],
             [each.pod for each in ended if not each.confirmed],
-            self.without | confirmed | {pod.uid for pod in past if is_confirmed(pod)},
+            without | confirmed | {pod.uid for pod in past if is_confirmed(pod)},
         )
 
     def claims_on(self, node: str) -> Sequence[Claim]:
         """Return the claims on a node, except those of pods that are bound to it."""
-        gone = {pod.uid for pod in self.pods_on(node)} | self.without
+        return self._claims_on(node, self.without)
+
+    def _claims_on(self, node: str, without: frozenset[str]) -> Sequence[Claim]:
+        gone = {pod.uid for pod in self.pods_on(node)} | without
         return [each for each in self.claims if each.node == node and each.uid not in gone]
 
     def users_on(self, node: GpuNode) -> tuple[ReportedUser, ...]:
         """Return the users of GPUs that the agent reports, except pods of ``without``."""
-        return tuple(user for user in node.users if user.uid not in self.without)
+        return _users_without(node, self.without)
 
     def users(self, pod: ObjectKey) -> frozenset[str]:
         """Return the UIDs of the pods of this name: of the pod object and of users of GPUs.
@@ -168,6 +174,13 @@ class ClusterSnapshot:
             if user.uid and user.pod == str(pod)
         )
         return frozenset({*observed, *([known.uid] if known else ())})
+
+    def usage_without(self, node: GpuNode, uid: str) -> NodeUsage:
+        """Return the usage of one node as if a pod had ended and left no process.
+
+        Its cost does not depend on the size of the cluster.
+        """
+        return self._derive(node, self.without | {uid})
 
     def without_pods(self, uids: Iterable[str]) -> "ClusterSnapshot":
         """Return the snapshot as if these pods had ended and left no process."""
@@ -208,17 +221,21 @@ class ClusterSnapshot:
         if (known := self._usages.get(name)) is not None:
             return known
         node = self.nodes[name]
-        return node if isinstance(node, UnreadableTopology) else self._derive(node)
+        return node if isinstance(node, UnreadableTopology) else self._derive(node, self.without)
 
-    def _derive(self, node: GpuNode) -> NodeUsage:
-        pods = self.pods_of(node)
+    def _derive(self, node: GpuNode, without: frozenset[str]) -> NodeUsage:
+        pods = self._pods_of(node, without)
         return node_usage(
-            replace(node, users=self.users_on(node)),
+            replace(node, users=_users_without(node, without)),
             pods.live,
-            claimants(self.claims_on(node.node), node, self._by_uid.get),
+            claimants(self._claims_on(node.node, without), node, self._by_uid.get),
             ended=pods.ended,
             stopped=pods.stopped,
         )
+
+
+def _users_without(node: GpuNode, without: AbstractSet[str]) -> tuple[ReportedUser, ...]:
+    return tuple(user for user in node.users if user.uid not in without)
 
 
 def snapshot_of(

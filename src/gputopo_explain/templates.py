@@ -86,14 +86,15 @@ def _named_pod(template: Document, metadata: Document, priorities: Mapping[str, 
         "uid": str(metadata.get("uid") or f"{name} of a manifest"),
         "resourceVersion": "1",
     }
-    priority = spec.get("priority")
-    if not isinstance(priority, int):
-        priority = priorities.get(str(spec.get("priorityClassName") or ""), 0)
+    if not isinstance(spec.get("priority"), int):
+        named = str(spec.get("priorityClassName") or "")
+        # The priority of an unknown class is unknown, that of no class is 0 without a default.
+        spec = {**spec, "priority": priorities.get(named, None if named else 0)}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {**own, **identity},
-        "spec": {**spec, "priority": priority},
+        "spec": spec,
         "status": template.get("status") or {},
     }
 

@@ -83,7 +83,7 @@ class WhatIf:
     Attributes:
         explanation: the nodes that do not fit, and what would have to end if no node fits.
         options: the nodes that fit, the best first.
-        chosen: None if no node fits.
+        chosen: None if no node fits, or if the pod waits for a better placement.
     """
 
     explanation: PodExplanation

@@ -1,7 +1,7 @@
 """Compare the intended and the observed users of every GPU of a cluster."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -31,8 +31,8 @@ class GpuUse:
         since: RFC 3339 time at which kubelet accepted the pod.
         rank: rank of the GPU in the container; None if the scheduler did not choose this GPU.
         observed: whether kubelet's pod-resources list has the container with this GPU.
-        difference: how the annotation and kubelet's list differ; None if they agree, or if
-            kubelet has not admitted the pod yet.
+        difference: how the annotation and kubelet's list differ; None if they agree, if kubelet
+            has not admitted the pod yet, or if the pod was not read.
         pod_deleted: whether the pod was deleted or has ended, but one of its processes runs.
         share: device ID of the share of the GPU; None for a whole GPU.
     """
@@ -67,10 +67,23 @@ class _User(NamedTuple):
 _Ranks: TypeAlias = Mapping[_User, int]
 _Seen: TypeAlias = ObservedGpu | ObservedShare
 _Pods: TypeAlias = Mapping[ObjectKey, PlacedPod]
+_IsRead: TypeAlias = Callable[[str], bool]
 
 
-def list_uses(nodes: Iterable[PublishedNode], pods: Iterable[PlacedPod]) -> list[GpuUse]:
-    """Return all uses of GPUs, ordered by node and index; ``pods`` are all pods of the cluster."""
+def list_uses(
+    nodes: Iterable[PublishedNode],
+    pods: Iterable[PlacedPod],
+    *,
+    is_read: _IsRead = lambda _: True,
+) -> list[GpuUse]:
+    """Return all uses of GPUs, ordered by node and index.
+
+    Args:
+        nodes: the nodes with GPUs.
+        pods: the pods of the cluster, or those that were read.
+        is_read: returns whether ``pods`` has all pods of a namespace. A pod of another namespace
+            is known only from the agents, so it may exist although it is not in ``pods``.
+    """
     by_key = {pod.view.key: pod for pod in pods}
     live: dict[str, list[PlacedPod]] = defaultdict(list)
     for pod in by_key.values():
@@ -80,11 +93,13 @@ def list_uses(nodes: Iterable[PublishedNode], pods: Iterable[PlacedPod]) -> list
     return [
         use
         for name in sorted({*known, *live})
-        for use in _uses_of_node(known.get(name, PublishedNode(name)), live[name], by_key)
+        for use in _uses_of_node(known.get(name, PublishedNode(name)), live[name], by_key, is_read)
     ]
 
 
-def _uses_of_node(node: PublishedNode, live: Sequence[PlacedPod], pods: _Pods) -> Iterator[GpuUse]:
+def _uses_of_node(
+    node: PublishedNode, live: Sequence[PlacedPod], pods: _Pods, is_read: _IsRead
+) -> Iterator[GpuUse]:
     if node.fault is not None:
         yield GpuUse(node.name, None, None, difference=f"its GPUTopology is invalid: {node.fault}")
     intended = _intended_users(live)
@@ -106,7 +121,7 @@ def _uses_of_node(node: PublishedNode, live: Sequence[PlacedPod], pods: _Pods) -
             yield GpuUse(node.name, node.index_of.get(uuid), uuid, unhealthy)
         for device, user in users:
             seen = observed.get(device, {}).get(user)
-            yield _use(node, device, user, intended, seen=seen, pods=pods)
+            yield _use(node, device, user, intended, seen=seen, pods=pods, is_read=is_read)
     for pod in live:
         if pod.fault is not None:
             yield GpuUse(
@@ -152,6 +167,7 @@ def _use(
     *,
     seen: _Seen | None,
     pods: _Pods,
+    is_read: _IsRead,
 ) -> GpuUse:
     uuid = gpu_of(device)
     gpu, rank = node.observed.get(uuid), intended.get(device, {}).get(user)
@@ -159,7 +175,7 @@ def _use(
     # By now another pod may have the name of the deleted pod.
     pod = None if deleted else pods.get(ObjectKey(user.namespace, user.pod))
     difference = _unknown_gpu(node, uuid) or _chosen_twice(device, user, intended)
-    if difference is None and not deleted:
+    if difference is None and not deleted and (pod is not None or is_read(user.namespace)):
         difference = _difference(pod, seen, intended=rank is not None)
     return GpuUse(
         *(node.name, node.index_of.get(uuid), uuid, _why_unhealthy(gpu), user.namespace, user.pod),

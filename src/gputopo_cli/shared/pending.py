@@ -215,6 +215,8 @@ def _end_text(end: PodEnd) -> str:
 
 
 def _preemption_text(outlook: PreemptionOutlook) -> str:
+    if outlook.helps is None:
+        return f"whether preemption helps is unknown: {outlook.reason}"
     if outlook.release is None:
         return f"preemption does not help: {outlook.reason}"
     pods = ", ".join(pod.pod for pod in outlook.release.pods)

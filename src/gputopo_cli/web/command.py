@@ -13,6 +13,14 @@ def web(
     ] = 8770,
     namespace: Namespace = None,
     context: ClusterContext = None,
+    resource: Annotated[
+        str | None,
+        typer.Option(
+            "--resource",
+            metavar="NAME",
+            help="Extended resource that counts the GPUs; that of the installation by default.",
+        ),
+    ] = None,
     open_browser: Annotated[
         bool, typer.Option("--open", help="Open the page in the default browser.")
     ] = False,
@@ -24,6 +32,7 @@ def web(
     The page is read-only and shows what your kubeconfig may list. It has no login: every program
     and user of this machine can open it, as with `kubectl proxy`. End it with Ctrl-C.
     """
+    from gputopo_cli.web.installed import installed_resource
     from gputopo_web.server.run import ServedPage, WebOptions, serve
 
     def announce(served: ServedPage) -> None:
@@ -31,4 +40,10 @@ def web(
         if open_browser:
             typer.launch(served.url)
 
-    serve(WebOptions(port=port, context=context, namespace=namespace), announce)
+    note = ""
+    if not resource:
+        resource, note = installed_resource(context)
+    if note:
+        typer.echo(f"note: {note}", err=True)
+    options = WebOptions(port=port, context=context, namespace=namespace, resource=resource)
+    serve(options, announce)

@@ -58,7 +58,7 @@ class PodToEnd:
     Attributes:
         pod: namespace and name. The pod object may be gone.
         gpus: GPUs that become free.
-        priority: None if the pod object does not exist any more.
+        priority: None if the pod object does not exist any more, or was not read.
         owner: kind and name of the pod's GPUJob or controller; None without one.
         stopping: whether the pod has ended or is being deleted.
         ends: the known ends of the pod, the earliest first.
@@ -110,10 +110,11 @@ class PreemptionOutlook:
     """Whether kube-scheduler could preempt pods for the pending pod.
 
     Attributes:
+        helps: None if it is unknown.
         release: an example of pods that could be preempted; None if preemption does not help.
     """
 
-    helps: bool
+    helps: bool | None
     reason: str
     release: Release | None = None
 
@@ -159,7 +160,7 @@ class PodExplanation:
         remedy: what a person can do; None if waiting is enough.
         request: what the pod requests; None if it requests no GPUs or is rejected.
         message: kube-scheduler's own message; None if it has not tried the pod.
-        fitting: nodes on which the pod fits now.
+        fitting: nodes on which the pod fits now, with the least utility that it accepts.
         groups: all other nodes by reason, the largest group first.
         releases: the nodes that need the fewest pods to end, the best first.
         wait: why the pod waits for a better placement; None if it does not.

@@ -4,11 +4,10 @@ from dataclasses import replace
 from typing import Final
 
 from gputopo.placement.model import PlacementRequest
-from gputopo_explain.machines import requests_of, unchecked_rules
+from gputopo_explain.machines import Obstacle, requests_of, unchecked_rules
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.pending.model import (
     PendingState,
-    PlacementWait,
     PodExplanation,
     SchedulerMessage,
 )
@@ -21,7 +20,7 @@ from gputopo_explain.pending.summaries import (
     rejected_remedy,
     waiting,
 )
-from gputopo_explain.pending.waits import placement_wait
+from gputopo_explain.pending.waits import wait_outlook
 from gputopo_explain.shared_gpus import share_outlooks
 from gputopo_kube.document import Document
 from gputopo_kube.podmodel import PodObject, parse_pod_object
@@ -124,7 +123,7 @@ def _by_nodes(
         shared_gpus=share_outlooks(view, _open_nodes(reasons), objects.snapshot),
     )
     if reasons.fitting:
-        return _waiting(common, placement_wait(view, request, objects, reasons.fitting))
+        return _waiting(common, view, request, objects, reasons)
     if all(group.permanent for group in groups):
         summary, remedy = impossible(needs, reasons, objects)
         return replace(common, state=PendingState.IMPOSSIBLE, summary=summary, remedy=remedy)
@@ -146,12 +145,30 @@ def _open_nodes(reasons: NodeReasons) -> list[str]:
     )
 
 
-def _waiting(fits: PodExplanation, wait: PlacementWait | None) -> PodExplanation:
+def _waiting(
+    fits: PodExplanation,
+    view: PodView,
+    request: PlacementRequest,
+    objects: ClusterObjects,
+    reasons: NodeReasons,
+) -> PodExplanation:
     """Return the explanation of a pod that fits, or of one that waits for a better placement."""
-    if wait is None:
+    found = wait_outlook(view, request, objects, reasons.fitting)
+    rejected = [node for node in reasons.fitting if node not in {*found.accepted}]
+    if rejected:
+        below = (Obstacle(found.below, permanent=False),)
+        obstacles = {**reasons.obstacles, **dict.fromkeys(rejected, below)}
+        groups = grouped(NodeReasons(found.accepted, obstacles), objects.snapshot)
+        summary = _fits_text(len(found.accepted))
+        fits = replace(fits, fitting=found.accepted, groups=groups, summary=summary)
+    if found.wait is None:
         return fits
     return replace(
-        fits, state=PendingState.POSTPONED, summary=postponed(wait), remedy=WAIT_REMEDY, wait=wait
+        fits,
+        state=PendingState.POSTPONED,
+        summary=postponed(found.wait),
+        remedy=WAIT_REMEDY,
+        wait=found.wait,
     )
 
 

@@ -24,8 +24,9 @@ from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_pod
 from gputopo_scheduling.claims import claimants
 from gputopo_scheduling.restrictions import AvoidingPod, barred_by
+from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.topologies import GpuNode
-from gputopo_scheduling.usage import NodeState, NodeUsage, gpus_in_use
+from gputopo_scheduling.usage import NodeUsage, gpus_in_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +34,23 @@ class NodeUser:
     """A pod, or the processes of one, on a node.
 
     Attributes:
-        view: the pod; None if its object does not exist.
+        view: the pod; None if its object does not exist, or was not read.
         gpus: how many GPUs become free when it ends.
         name: namespace and name.
+        deleted: whether it is known that the pod was deleted and only its processes run.
     """
 
     uid: str
     name: str
     gpus: int
     view: PodView | None
+    deleted: bool = False
 
     @property
     def stopping(self) -> bool:
         """Whether the pod ends without an action."""
-        return self.view is None or not self.view.live or self.view.deleting
+        view = self.view
+        return self.deleted or (view is not None and (not view.live or view.deleting))
 
     @property
     def priority(self) -> int:
@@ -91,11 +95,13 @@ class HeldGpus(NamedTuple):
     Attributes:
         unknown: number of further GPUs that the agent has not identified yet.
         name: namespace and name of the pod.
+        deleted: whether the agent reports that only processes of the pod run.
     """
 
     gpus: GpuMask
     unknown: int
     name: str
+    deleted: bool = False
 
 
 def held_gpus(snapshot: ClusterSnapshot, node: GpuNode) -> Mapping[str, HeldGpus]:
@@ -114,7 +120,7 @@ def held_gpus(snapshot: ClusterSnapshot, node: GpuNode) -> Mapping[str, HeldGpus
     ]
     for user in users:
         own = mask_of(each.gpu for each in users if each.uid == user.uid)
-        held[user.uid or ""] = HeldGpus(own, 0, user.pod)
+        held[user.uid or ""] = HeldGpus(own, 0, user.pod, user.deleted)
     return held
 
 
@@ -127,11 +133,18 @@ class NodeUsers:
         machines: Mapping[str, Machine],
         documents: Mapping[str, Document],
         pod: PodView,
+        has_all_pods: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """``documents`` are all pods of the cluster by UID, also those without GPUs.
+        """Keep what is known of the cluster.
 
-        ``pod`` is the pending pod. The pods that it must avoid have also the GPUs beside them.
+        Args:
+            snapshot: the GPUs and their users.
+            machines: the Nodes; empty if they could not be read.
+            documents: the pods by UID, also those without GPUs.
+            pod: the pending pod. The pods that it must avoid have also the GPUs beside them.
+            has_all_pods: returns whether all pods of a namespace were read.
         """
+        self._has_all_pods = has_all_pods
         self._pending = pod
         self._pod = AvoidingPod.of(pod)
         self._snapshot = snapshot
@@ -159,24 +172,35 @@ class NodeUsers:
         usage, known = self._snapshot.usages.get(node), self._snapshot.nodes.get(node)
         if not isinstance(usage, NodeUsage) or not isinstance(known, GpuNode) or usage.not_ready:
             return None
-        if one := self._one_of_a_shared_gpu(node, usage, may_end):
-            return one
-        barred: dict[str, int] = {}
-        for each, gpus in barred_by(usage.topology, usage.occupants, self._pod):
-            barred[each.uid] = gpus
-        users = [each for each in self._users(known, usage, barred) if all(map(may_end, each))]
-        usable = usage.free & ~reduce(or_, barred.values(), 0)
-        missing = size + usage.unknown - usable.bit_count()
-        chosen = smallest_set(users, missing)
+        chosen = self._one_of_a_shared_gpu(known, usage, may_end)
+        if chosen is None:
+            chosen = self._of_whole_gpus(known, usage, size, may_end)
         if chosen is None or node not in self._machines:
             return chosen
         return self._with_amounts(self._machines[node], needed, chosen, may_end)
 
+    def _of_whole_gpus(
+        self, node: GpuNode, usage: NodeUsage, size: int, may_end: Callable[[NodeUser], bool]
+    ) -> Chosen | None:
+        """Return the best set of users after whose end the node has ``size`` idle GPUs."""
+        barred: dict[str, int] = {}
+        for each, gpus in barred_by(usage.topology, usage.occupants, self._pod):
+            barred[each.uid] = gpus
+        users = [each for each in self._users(node, usage, barred) if all(map(may_end, each))]
+        usable = usage.free & ~reduce(or_, barred.values(), 0)
+        missing = size + usage.unknown - usable.bit_count()
+        return smallest_set(users, missing)
+
     def _one_of_a_shared_gpu(
-        self, node: str, usage: NodeUsage, may_end: Callable[[NodeUser], bool]
-    ) -> Chosen:
-        """Return the pod of a shared GPU after whose end the pending pod may share; or nothing."""
+        self, node: GpuNode, usage: NodeUsage, may_end: Callable[[NodeUser], bool]
+    ) -> Chosen | None:
+        """Return the pod of a shared GPU after whose end the pending pod may share a GPU.
+
+        Return no pod if it may share one now, and None if no single pod helps.
+        """
         if not self._pending.shares:
+            return None
+        if self._may_share(usage):
             return ()
         users = [
             NodeUser(each.uid, str(each.key), 0, self._views.get(each.uid))
@@ -184,13 +208,14 @@ class NodeUsers:
             if each.shares
         ]
         for user in sorted(filter(may_end, users), key=lambda user: cost((user,))):
-            state = self._snapshot.without_pods([user.uid]).state_for(node, self._pending)
-            if (
-                isinstance(state, NodeState)
-                and state.usable(state.free).bit_count() > state.unknown
-            ):
+            if self._may_share(self._snapshot.usage_without(node, user.uid)):
                 return (user,)
-        return ()
+        return None
+
+    def _may_share(self, usage: NodeUsage) -> bool:
+        """Return whether a node offers a GPU to the pending pod, which requests a share."""
+        state = sharing_state(usage, self._pending, self._snapshot.sharing)
+        return state.usable(state.free).bit_count() > state.unknown
 
     def _users(
         self, node: GpuNode, usage: NodeUsage, barred: Mapping[str, int]
@@ -211,14 +236,18 @@ class NodeUsers:
             freed = GpuMask(each.gpus & usage.healthy & ~others)
             count = freed.bit_count() + each.unknown
             if uid and count:
-                yield (NodeUser(uid, each.name, count, self._views.get(uid)),)
+                yield (self._user(uid, each, count),)
         for gpu in indices_of(GpuMask(usage.in_shares & usage.healthy)):
             together = sorted(uid for uid in held if held[uid].gpus & mask_of([gpu]))
             if len(together) > 1 and all(together):
                 yield tuple(
-                    NodeUser(uid, held[uid].name, int(uid == together[-1]), self._views.get(uid))
-                    for uid in together
+                    self._user(uid, held[uid], int(uid == together[-1])) for uid in together
                 )
+
+    def _user(self, uid: str, held: HeldGpus, gpus: int) -> NodeUser:
+        view, namespace = self._views.get(uid), held.name.partition("/")[0]
+        exists = view is not None or uid in self._documents or not self._has_all_pods(namespace)
+        return NodeUser(uid, held.name, gpus, view, held.deleted or not exists)
 
     def _with_amounts(
         self,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gputopo.runtime.messages import quoted
 from gputopo_explain.objects import ClusterObjects, LiveKind
 from gputopo_explain.pending.ends import PodEnds, owner_text
 from gputopo_explain.pending.model import EndKind, PodToEnd, PreemptionOutlook, Release
@@ -33,7 +34,9 @@ class ReleaseSearch:
         self._nodes = [node for node in reasons.obstacles if not reasons.is_permanent(node)]
         self._objects = objects
         self._documents = {str(pod["metadata"].get("uid")): pod for pod in objects[LiveKind.PODS]}
-        self._users = NodeUsers(objects.snapshot, objects.machines, self._documents, view)
+        self._users = NodeUsers(
+            objects.snapshot, objects.machines, self._documents, view, objects.has_all_pods
+        )
         self._ends = PodEnds(objects)
 
     def releases(self) -> Sequence[Release]:
@@ -46,6 +49,12 @@ class ReleaseSearch:
             return PreemptionOutlook(False, "spec.preemptionPolicy of the pod is Never")
         if self._view.shares:
             return PreemptionOutlook(False, _COUNTED_APART)
+        named = self._needs.spec.get("priorityClassName")
+        if named and self._needs.spec.get("priority") is None:
+            reason = (
+                f"the priority of the pod is unknown: no PriorityClass {quoted(named)} was read"
+            )
+            return PreemptionOutlook(None, reason)
         own = self._view.priority
         found = self._best(
             lambda user: user.stopping or user.priority < own, 1, self._without_shares

@@ -109,6 +109,11 @@ class NodeCard:
         return 0 if self.not_ready else self.count(CellState.FREE)
 
     @property
+    def in_use(self) -> int:
+        """Number of GPUs of pods without the unhealthy ones; also if the scheduler chose others."""
+        return sum(bool(cell.pod) and cell.state != CellState.UNHEALTHY for cell in self.cells)
+
+    @property
     def differs(self) -> bool:
         """Whether kubelet gave GPUs to other containers than the scheduler chose."""
         return bool(self.others) or self.count(CellState.DIFFERS) > 0

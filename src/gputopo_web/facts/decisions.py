@@ -1,7 +1,7 @@
 """The last decisions: which pod got which GPUs, and when the pod ended."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from heapq import heappush, heappushpop
 from itertools import count
@@ -32,7 +32,8 @@ class HistoryEntry:
 
     Attributes:
         time: RFC 3339 time.
-        gpus: indices of the GPUs on the node, in rank order; UUIDs of unknown GPUs are left out.
+        gpus: indices of the GPUs on the node, in rank order; those of unknown GPUs are left out.
+        uuids: UUIDs of all GPUs, in rank order.
         placement: figures of the choice; None if the pod has none that can be parsed.
         reason: kubelet's message if it rejected the pod; else empty.
     """
@@ -42,6 +43,7 @@ class HistoryEntry:
     pod: ObjectKey
     node: str
     gpus: tuple[int, ...]
+    uuids: tuple[str, ...] = ()
     placement: PlacementAnnotation | None = None
     reason: str = ""
 
@@ -91,6 +93,19 @@ class History:
         keep(self._oldest_first, (entry.time, next(self._numbers), entry))
         return True
 
+    def resolve(self, node: str, index_of: Mapping[str, int]) -> bool:
+        """Take the indices of a node's GPUs; return whether an entry lacked one of them.
+
+        Pods may be listed before the GPUTopologies.
+        """
+        changed = False
+        for position, (time, number, entry) in enumerate(self._oldest_first):
+            if entry.node == node and len(entry.gpus) < len(entry.uuids):
+                found = replace(entry, gpus=_indices(entry.uuids, index_of))
+                changed = changed or found != entry
+                self._oldest_first[position] = (time, number, found)
+        return changed
+
     def newest_first(self) -> list[HistoryEntry]:
         """Return the entries by time."""
         return [entry for *_, entry in sorted(self._oldest_first, reverse=True)]
@@ -105,16 +120,21 @@ def _kind(pod: PlacedPod, *, deleted: bool) -> DecisionKind:
 def _decision(
     kind: DecisionKind, pod: PlacedPod, index_of: Mapping[str, int], now: str
 ) -> HistoryEntry:
-    uuids = [uuid for container in pod.gpus.values() for uuid in container]
+    uuids = tuple(gpu_of(device) for container in pod.gpus.values() for device in container)
     return HistoryEntry(
         kind,
         (pod.since or now) if kind is DecisionKind.PLACED else now,
         pod.view.key,
         pod.view.node or "",
-        tuple(index_of[gpu] for gpu in map(gpu_of, uuids) if gpu in index_of),
+        _indices(uuids, index_of),
+        uuids,
         placement_of(pod),
         pod.view.rejected or "",
     )
+
+
+def _indices(uuids: tuple[str, ...], index_of: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(index_of[gpu] for gpu in uuids if gpu in index_of)
 
 
 def placement_of(pod: PlacedPod) -> PlacementAnnotation | None:

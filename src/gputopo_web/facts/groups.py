@@ -7,8 +7,6 @@ from typing import Final
 
 from gputopo_web.facts.cards import CellState, NodeCard
 
-IN_USE: Final = (CellState.USED, CellState.STARTING, CellState.ENDED)
-
 
 @dataclass(frozen=True, slots=True)
 class Totals:
@@ -54,7 +52,7 @@ def totals(cards: Iterable[NodeCard]) -> Totals:
     return Totals(
         nodes=len(found),
         gpus=sum(len(card.cells) for card in found),
-        in_use=sum(card.count(*IN_USE) for card in found),
+        in_use=sum(card.in_use for card in found),
         free=sum(card.free for card in found),
         unhealthy=sum(card.count(CellState.UNHEALTHY) for card in found),
         differing=sum(card.differs for card in found),

@@ -212,6 +212,7 @@ class Pages:
         state = self._state
         if section == "summary":
             return {
+                "namespace": state.namespace,
                 "problems": overview.problems(state),
                 "numbers": overview.numbers(state, self._rows),
             }

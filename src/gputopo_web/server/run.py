@@ -119,7 +119,7 @@ class _Server(uvicorn.Server):
 def page(link: Connection, options: WebOptions, hub: Hub) -> Starlette:
     """Return the application of the page; while it runs, it watches the cluster."""
     changed = asyncio.Event()
-    state = ClusterState(on_change=changed.set)
+    state = ClusterState(namespace=options.namespace, on_change=changed.set)
     pages = Pages(state, link.context or link.server)
     scope = Scope(options.namespace, options.resource, options.installation)
 

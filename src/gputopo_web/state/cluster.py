@@ -75,17 +75,25 @@ class ClusterState:
 
     Attributes:
         cards: the cards by node name; current after ``take_changes``.
+        namespace: only pods of this namespace are read; None for all namespaces.
         version: grows with each update that changes something.
     """
 
     def __init__(
-        self, *, on_change: Callable[[], None] = lambda: None, clock: Callable[[], str] = _now
+        self,
+        *,
+        namespace: str | None = None,
+        on_change: Callable[[], None] = lambda: None,
+        clock: Callable[[], str] = _now,
     ) -> None:
         """Call ``on_change`` after each change; ``clock`` returns RFC 3339 times."""
+        self.namespace = namespace
         self.nodes: WatchedObjects[WatchedNode] = WatchedObjects(
             self._node_changed, on_first_list=lambda: self._changed("map")
         )
-        self.pods: WatchedObjects[ShownPod] = WatchedObjects(self._pod_changed)
+        self.pods: WatchedObjects[ShownPod] = WatchedObjects(
+            self._pod_changed, on_first_list=self._all_nodes_changed
+        )
         self.gpu_jobs: WatchedObjects[Document] = WatchedObjects(lambda *_: self._changed("jobs"))
         self.profiles: WatchedObjects[Document] = WatchedObjects(
             lambda *_: self._changed("profiles")
@@ -121,7 +129,10 @@ class ClusterState:
         """Record why a kind cannot be read, or None if it can be read again."""
         if self.tables[kind].error != error:
             self.tables[kind].error = error
-            self._changed("summary")
+            if kind == PODS.name:
+                self._all_nodes_changed()
+            else:
+                self._changed("summary")
 
     def pods_on(self, node: str) -> Iterable[ShownPod]:
         """Return the GPU pods that are bound to a node."""
@@ -147,7 +158,15 @@ class ClusterState:
         documents = {kind: [*table.items.values()] for kind, table in tables.items()}
         documents[LiveKind.PODS] = [pod.document for pod in self.pods.items.values()]
         unread = {LiveKind(name): it.error for name, it in self.tables.items() if it.error}
-        return WatchedCluster(documents, now, {**NOT_WATCHED, **unread}, parsed=self.snapshot())
+        if not self.pods.listed:
+            unread.setdefault(LiveKind.PODS, "not read yet")
+        return WatchedCluster(
+            documents,
+            now,
+            {**NOT_WATCHED, **unread},
+            namespace=self.namespace,
+            parsed=self.snapshot(),
+        )
 
     def take_changes(self) -> Changes:
         """Bring the cards up to date; return what has changed since the last call.
@@ -182,12 +201,23 @@ class ClusterState:
         named = {ObjectKey(it.namespace or "", it.pod or "") for it in users}
         observed = (self.pods.items[key] for key in named & self.pods.items.keys())
         pods = {pod.key: pod.placed for pod in (*self.pods_on(name), *observed)}
-        uses = list_uses([published], pods.values())
+        uses = list_uses([published], pods.values(), is_read=self._has_all_pods)
         return node_card(published, (use for use in uses if use.node == name))
+
+    def _has_all_pods(self, namespace: str) -> bool:
+        """Return whether all pods with GPUs of a namespace are known."""
+        known = self.pods.listed and self.pods.error is None
+        return known and self.namespace in (None, namespace)
+
+    def _all_nodes_changed(self) -> None:
+        self._changes.nodes |= {key.name for key in self.nodes.items}
+        self._changed("summary")
 
     def _node_changed(self, before: WatchedNode | None, after: WatchedNode | None) -> None:
         self._changes.nodes |= {node.published.name for node in (before, after) if node}
         self._snapshot = None
+        if after and self.history.resolve(after.published.name, after.published.index_of):
+            self._changes.sections.add("history")
         self.on_change()
 
     def _pod_changed(self, before: ShownPod | None, after: ShownPod | None) -> None:

@@ -12,8 +12,9 @@ _NOT_READ: Final = "not read by this page, but by `gputopo explain`"
 NOT_WATCHED: Final = {
     LiveKind.NODES: _NOT_READ,
     LiveKind.LEASES: _NOT_READ,
+    LiveKind.PRIORITY_CLASSES: _NOT_READ,
 }
-"""Kinds that explanations can use and that would be expensive to watch."""
+"""Kinds that explanations can use and that the page does not watch."""
 
 
 @dataclass(frozen=True)

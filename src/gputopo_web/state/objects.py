@@ -1,6 +1,6 @@
 """The pods and GPUJobs in the form that the page keeps."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +10,8 @@ from gputopo_kube.pods import parse_gpu_pod
 from gputopo_view.placed_pods import PlacedPod, parse_placed_pod
 
 _BULKY_OF_SPEC: Final = frozenset({"volumes", "imagePullSecrets", "hostAliases"})
+_VOLUMES_OF_NODES: Final = ("persistentVolumeClaim", "ephemeral")
+"""Types of volumes that limit the nodes of a pod."""
 _BULKY_OF_CONTAINER: Final = frozenset(
     {
         *("env", "envFrom", "volumeMounts", "volumeDevices", "command", "args", "lifecycle"),
@@ -24,7 +26,7 @@ class ShownPod:
 
     Attributes:
         placed: the pod with its chosen GPUs.
-        document: the object without fields that the page does not need, for example volumes.
+        document: the object without fields that the page does not need, for example environments.
     """
 
     placed: PlacedPod
@@ -58,8 +60,18 @@ def trimmed(document: Mapping[str, Any]) -> Document:
     for containers in ("containers", "initContainers"):
         if spec.get(containers):
             spec[containers] = [_without(each, _BULKY_OF_CONTAINER) for each in spec[containers]]
+    if kept := [*_volumes_of_nodes(document["spec"])]:
+        spec["volumes"] = kept
     metadata = _without(document["metadata"], frozenset({"managedFields"}))
     return {**document, "metadata": metadata, "spec": spec}
+
+
+def _volumes_of_nodes(spec: Mapping[str, Any]) -> Iterator[Document]:
+    """Yield the volumes that limit the nodes, with their type and without its content."""
+    for volume in spec.get("volumes") or ():
+        for kind in _VOLUMES_OF_NODES:
+            if volume.get(kind):
+                yield {"name": volume.get("name"), kind: {"omitted": True}}
 
 
 def _without(fields: Mapping[str, Any], names: frozenset[str]) -> Document:

@@ -20,7 +20,7 @@ def test_the_totals_of_a_kind_of_nodes_follow_its_pods(page: Page, api: ApiServe
     group = page.locator(".group", has=page.locator("#node-n1"))
     expect(group.locator(".counts")).to_contain_text("8 GPUs: 3 in use, 5 free")
     api.create("pods", placed_pod("new", "n1", uuids("n1", 4, 5)))
-    expect(group.locator(".counts")).to_contain_text("3 in use, 3 free", timeout=LATER)
+    expect(group.locator(".counts")).to_contain_text("5 in use, 3 free", timeout=LATER)
 
 
 def test_a_node_that_begins_to_match_the_search_appears(page: Page, api: ApiServer) -> None:

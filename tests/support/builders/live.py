@@ -86,6 +86,7 @@ def cluster(
     topologies: Iterable[Document] | None = None,
     kube_nodes: Iterable[Document] | None = None,
     unread: Mapping[LiveKind, str] | None = None,
+    namespace: str | None = None,
     **others: Iterable[Document],
 ) -> ClusterObjects:
     """Return the objects of a cluster of nodes with 8 GPUs."""
@@ -102,7 +103,7 @@ def cluster(
         **{LiveKind[kind.upper()]: [*items] for kind, items in others.items()},
     }
     kept = {kind: items for kind, items in documents.items() if kind not in (unread or {})}
-    return ClusterObjects(kept, NOW, unread or {})
+    return ClusterObjects(kept, NOW, unread or {}, namespace=namespace)
 
 
 def installed(*arguments: str) -> Document:

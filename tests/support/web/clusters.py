@@ -15,9 +15,14 @@ from support.cli import healthy_cluster
 NOW = "2026-02-03T04:05:06Z"
 
 
-def cluster(*, topologies: Iterable[Document] = (), pods: Iterable[Document] = ()) -> ClusterState:
+def cluster(
+    *,
+    topologies: Iterable[Document] = (),
+    pods: Iterable[Document] = (),
+    namespace: str | None = None,
+) -> ClusterState:
     """Return a state with these objects; all changes are taken."""
-    state = ClusterState(clock=lambda: NOW)
+    state = ClusterState(namespace=namespace, clock=lambda: NOW)
     state.nodes.replace(Listing([parse_topology(it) for it in topologies], "1"))
     state.pods.replace(Listing([parse_watched_pod(it, RESOURCE) for it in pods], "1"))
     state.take_changes()

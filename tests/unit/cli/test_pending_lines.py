@@ -66,3 +66,20 @@ def test_longest_wait_is_shown_if_there_is_a_bound(capsys: pytest.CaptureFixture
     text = lines(waiting(), capsys, pods=users)
     assert "n1: in 1 h 0 min at the latest, if no other pod takes the GPUs first\n" in text
     assert "n2: expected in 30 s\n" in text
+
+
+def test_preemption_is_unknown_without_the_priority_of_the_pod(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    document = waiting()
+    document["spec"]["priorityClassName"] = "high"
+    text = lines(document, capsys, pods=[gpu_user("a", "n1", 0, 8)], nodes=["n1"])
+    assert "whether preemption helps is unknown: the priority of the pod is unknown: " in text
+    found = explanation_document(
+        explain_pod(document, cluster([gpu_user("a", "n1", 0, 8)], nodes=["n1"]))
+    )
+    assert found["preemption"] == {
+        "helps": None,
+        "reason": "the priority of the pod is unknown: no PriorityClass 'high' was read",
+        "release": None,
+    }

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.api.static import StaticApi
+from support.builders.live import gpu_user
 from support.cli import live_cluster as cluster
 from support.cli.command_line import Command
 from support.cli.reachable import Serve
@@ -111,6 +112,30 @@ def test_preemption_names_an_example(api: StaticApi, gputopo: Command, tmp_path:
     assert "for example default/train-x on n1" in done.out
     release = gputopo(f"place --live -f {path} -o json").document["explanation"]["preemption"]
     assert release["release"]["node"] == "n1"
+
+
+def test_a_manifest_whose_pod_would_wait_shows_the_wait(
+    api: StaticApi, gputopo: Command, tmp_path: Path
+) -> None:
+    api.lists[cluster.NODES].pop(2)
+    api.lists[cluster.PODS] = [gpu_user("a", "n1", 1, 4), gpu_user("b", "n1", 6, 2)]
+    job = {
+        "kind": "GPUJob",
+        "spec": {
+            "gpusPerReplica": 2,
+            "placement": {"policy": "Utility", "minUtilityPercent": 95},
+            "template": {"spec": {"containers": [{"name": "main"}]}},
+        },
+    }
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(job))
+    done = gputopo(f"place --live -f {path}")
+    assert done.status == 3
+    assert done.out.startswith("the pod waits for utility 0.95: it would get 0.")
+    assert "utility below 0.95" in done.out
+    assert "not postponed yet; no pod comes first\n" in done.out
+    found = gputopo(f"place --live -f {path} -o json").document
+    assert (found["node"], found["explanation"]["state"]) == (None, "Postponed")
 
 
 def test_picture_is_that_of_the_chosen_node(api: StaticApi, gputopo: Command) -> None:

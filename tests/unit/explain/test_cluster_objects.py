@@ -53,6 +53,17 @@ def test_missing_parts_are_named() -> None:
     ]
 
 
+def test_the_only_namespace_whose_pods_were_read_is_named() -> None:
+    found = cluster(namespace="ml")
+    assert (found.has_all_pods("ml"), found.has_all_pods("default")) == (True, False)
+    assert found.notes == [
+        "pods: only those of namespace ml are read: other pods are known only from the agents"
+    ]
+    denied = cluster(namespace="ml", unread={LiveKind.PODS: "no permission"})
+    assert not denied.has_all_pods("ml")
+    assert denied.notes == ["pods: no permission: the GPUs of pods are known only from the agents"]
+
+
 def test_profiles_show_the_workloads_beside_a_pod() -> None:
     noisy = gpu_user("a", "n1", 0, 2)
     noisy["metadata"]["annotations"]["gputopo.io/profile"] = "noisy"

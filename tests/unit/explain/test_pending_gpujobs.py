@@ -125,3 +125,23 @@ def test_bound_pod_and_missing_pod_are_reported() -> None:
     without_status = gpu_job()
     del without_status["status"]
     assert explain_gpu_job(without_status, cluster()).state is GpuJobStage.NO_POD
+
+
+def test_priority_of_a_queued_job_is_unknown_without_its_priority_class() -> None:
+    job = gpu_job(condition("Suspended", "True", "Queued"), queue=QUEUED_STATUS)
+    job["spec"]["priorityClassName"] = "high"
+    user, high = gpu_user("big", "n1", 0, 8), {"metadata": {"name": "high"}, "value": 1000}
+    outlooks = []
+    for classes in ([high], []):
+        objects = cluster([user], nodes=["n1"], priority_classes=classes)
+        found = explain_gpu_job(job, objects).pod
+        assert found is not None
+        assert found.preemption is not None
+        outlooks.append(found.preemption)
+    assert [each.helps for each in outlooks] == [True, None]
+    unknown = "the priority of the pod is unknown: no PriorityClass 'high' was read"
+    assert outlooks[1].reason == unknown
+    denied = cluster(unread={LiveKind.PRIORITY_CLASSES: "no permission"})
+    assert denied.notes == [
+        "priorityclasses: no permission: priorities of pods that do not exist yet are unknown"
+    ]

@@ -241,6 +241,23 @@ def test_processes_of_deleted_pods_and_pods_that_stop_come_before_running_pods()
     assert found.preemption.reason == "these pods are being deleted already"
 
 
+@pytest.mark.parametrize("scope", [{"namespace": "default"}, {"unread": {LiveKind.PODS: "denied"}}])
+def test_pods_that_were_not_read_are_not_being_deleted(scope: dict[str, Any]) -> None:
+    topology = topology_object("n1", dgx("n1"), used_by={0: "other", 1: "ended"}, deleted=[1])
+    for seen in topology["status"]["gpus"][:2]:
+        seen["namespace"] = "team-b"
+    found = explain_pod(waiting(7), cluster(nodes=["n1"], topologies=[topology], **scope))
+    assert [(it.pod, it.stopping) for it in found.releases[0].pods] == [("team-b/ended", True)]
+    found = explain_pod(waiting(8), cluster(nodes=["n1"], topologies=[topology], **scope))
+    assert {(it.pod, it.stopping, it.priority) for it in found.releases[0].pods} == {
+        ("team-b/ended", True, None),
+        ("team-b/other", False, None),
+    }
+    assert found.summary == "the pod waits for 8 GPUs on one node: it fits n1 when 1 pod ends"
+    everything = cluster(nodes=["n1"], topologies=[topology])
+    assert all(it.stopping for it in explain_pod(waiting(8), everything).releases[0].pods)
+
+
 def test_gpus_that_kubelet_does_not_offer_for_a_moment_count_as_gpus_of_the_node() -> None:
     users = [gpu_user("a", "n1", 0, 1), gpu_user("b", "n2", 0, 8)]
     objects = cluster(users, kube_nodes=[kube_node("n1", gpus="7"), kube_node("n2")])

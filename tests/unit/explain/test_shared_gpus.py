@@ -1,17 +1,20 @@
 """Pending pods that request a share, and what-if questions for them."""
 
+import pytest
+
 from gputopo.api.names import AVOID_ANNOTATION
 from gputopo.sharing.loadlaw import LoadCapacity
-from gputopo_explain.objects import parse_installation
+from gputopo_explain.objects import ClusterObjects, parse_installation
 from gputopo_explain.pending.model import PendingState
 from gputopo_explain.pending.pods import explain_pod
 from gputopo_explain.shared_gpus import AVOIDED, TRIAL, share_outlooks
+from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_explain.whatif import place_live
 from gputopo_kube.document import ObjectKey
-from support.builders.live import gpu_user, installed
-from support.builders.objects import Document, avoiding, pod
+from support.builders.live import cluster, gpu_user, installed, kube_node, with_cpu
+from support.builders.objects import Document, avoiding, container, pod
 from support.builders.requests import pod_view
-from support.shares import share, sharing_cluster, sharing_pod, sharing_topology
+from support.shares import SHARES, share, sharing_cluster, sharing_pod, sharing_topology
 
 NO_IDLE = "no idle GPU, and on shared GPUs "
 
@@ -170,6 +173,48 @@ def test_one_pod_of_a_shared_gpu_ends_for_a_sharing_pod() -> None:
     assert crowded.groups[0].reason == NO_IDLE + "there are the most pods already"
     [release] = crowded.releases
     assert [each.pod for each in release.pods] == ["default/whole"]
+
+
+def test_no_snapshot_of_the_cluster_is_made_for_each_pod_that_shares_a_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    devices = [share(number, gpu) for gpu in range(8) for number in range(2)]
+    pods = [sharing_pod(device, device, profile="large") for device in devices]
+    objects = sharing_cluster(pods, [sharing_topology({it: it for it in devices})])
+    monkeypatch.delattr(ClusterSnapshot, "without_pods")
+    found = explain_pod(sharing_pod("new", profile=""), objects)
+    assert found.state is PendingState.WAITING
+    assert [len(each.pods) for each in found.releases] == [2]
+
+
+def sharing_cluster_with_cpus(*pods: Document) -> ClusterObjects:
+    """Return a node of 64 CPUs whose other GPUs are in use."""
+    node = kube_node("n1")
+    node["status"]["allocatable"][SHARES] = "24"
+    topology = sharing_topology({share(0): "first"})
+    return cluster(pods, nodes=["n1"], topologies=[topology], kube_nodes=[node])
+
+
+def cpu_user(name: str, cpu: str) -> Document:
+    return with_cpu(pod(name, containers=[container("c")], node="n1", phase="Running"), cpu)
+
+
+def test_a_pod_that_may_share_a_gpu_waits_only_for_the_pods_that_have_the_cpus() -> None:
+    objects = sharing_cluster_with_cpus(sharing_pod("first", share(0)), cpu_user("cpus", "60"))
+    new = with_cpu(sharing_pod("new"), "30")
+    found = explain_pod(new, objects)
+    [release] = found.releases
+    assert [each.pod for each in release.pods] == ["default/cpus"]
+    assert explain_pod(new, objects.after({"uid-cpus"})).state is PendingState.FITS
+
+
+def test_a_pod_that_needs_a_shared_gpu_and_cpus_waits_for_the_pods_of_both() -> None:
+    objects = sharing_cluster_with_cpus(*full("large"), cpu_user("cpus", "60"))
+    new = with_cpu(sharing_pod("new"), "30")
+    [release] = explain_pod(new, objects).releases
+    assert [each.pod for each in release.pods] == ["default/first", "default/cpus"]
+    after = objects.after({"uid-first", "uid-cpus"})
+    assert explain_pod(new, after).state is PendingState.FITS
 
 
 def test_preemption_does_not_help_beside_shared_gpus() -> None:

@@ -69,7 +69,7 @@ def test_priority_is_that_of_the_class_or_of_the_default_class() -> None:
     for fields, expected in (
         ({"priorityClassName": "high"}, 100),
         ({}, 7),
-        ({"priorityClassName": "unknown"}, 0),
+        ({"priorityClassName": "unknown"}, None),
         ({"priority": 3, "priorityClassName": "high"}, 3),
     ):
         own = {"kind": "Pod", "spec": {"containers": CONTAINERS, **fields}}

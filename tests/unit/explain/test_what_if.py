@@ -5,12 +5,14 @@ import pytest
 from gputopo.placement.model import PolicyName
 from gputopo_explain.objects import ClusterObjects, LiveKind
 from gputopo_explain.pending.model import PendingState
+from gputopo_explain.pending.waits import wait_outlook
 from gputopo_explain.whatif import WhatIf, place_live
 from gputopo_kube.document import ObjectKey
 from gputopo_topologies.catalogue import named
 from support.builders.live import cluster, dgx, gpu_user, installed, kube_node, with_cpu
 from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import Document, pod, topology_object
+from support.builders.requests import pod_view
 
 
 def requested(gpus: int = 2, **annotations: str) -> Document:
@@ -140,6 +142,59 @@ def test_policy_utility_considers_the_jobs_on_each_node() -> None:
     assert preserve.chosen is not None
     assert preserve.chosen.matches[0].utility is None
     assert [*preserve.chosen.equally_good] == ["n1", "n2"]
+
+
+def users_beside(node: str, *free: int) -> list[Document]:
+    """Return pods of one GPU each on all GPUs of a node but the free ones."""
+    return [gpu_user(f"{node}-{at}", node, at, 1) for at in range(8) if at not in free]
+
+
+def with_minimum(percent: int, created: str | None = None) -> Document:
+    document = requested(2, policy="Utility", min_utility_percent=str(percent))
+    document["metadata"]["creationTimestamp"] = created
+    return document
+
+
+@pytest.mark.parametrize("created", [None, "2026-01-01T11:55:00Z"])
+def test_a_pod_that_the_extender_would_postpone_gets_no_node(created: str | None) -> None:
+    objects = cluster(users_beside("n1", 0, 5), nodes=["n1"])
+    found = place_live(with_minimum(90, created), objects)
+    explanation = found.explanation
+    assert explanation.state is PendingState.POSTPONED
+    assert (found.chosen, found.options, [*explanation.fitting]) == (None, (), [])
+    assert [(it.reason, it.permanent, it.nodes) for it in explanation.groups] == [
+        ("utility below 0.9", False, ["n1"])
+    ]
+    assert explanation.wait is not None
+    until = "2026-01-01T12:10:00Z" if created is None else "2026-01-01T12:05:00Z"
+    assert explanation.wait.until == until
+
+
+def test_a_pod_that_waited_for_its_longest_wait_or_never_waits_is_placed() -> None:
+    objects = cluster(users_beside("n1", 0, 5), nodes=["n1"])
+    late = place_live(with_minimum(90, "2026-01-01T11:00:00Z"), objects)
+    assert (chosen_node(late), late.explanation.state) == ("n1", PendingState.FITS)
+    never = with_minimum(90)
+    never["metadata"]["annotations"]["gputopo.io/max-wait-seconds"] = "0"
+    assert chosen_node(place_live(never, objects)) == "n1"
+
+
+def test_nodes_below_the_least_utility_are_not_chosen() -> None:
+    objects = cluster([*users_beside("n1", 0, 5), *users_beside("n2", 0, 3)])
+    assert [*place_live(with_minimum(1), objects).explanation.fitting] == ["n1", "n2"]
+    found = place_live(with_minimum(90), objects)
+    assert (chosen_node(found), [*found.explanation.fitting]) == ("n2", ["n2"])
+    assert found.explanation.summary == "the pod fits 1 node now"
+    assert [(it.reason, it.nodes) for it in found.explanation.groups] == [
+        ("utility below 0.9", ["n1"])
+    ]
+
+
+def test_a_pod_that_fits_nowhere_waits_for_no_better_placement() -> None:
+    objects = cluster(users_beside("n1"), nodes=["n1"])
+    view, request = pod_view(with_minimum(90)), place_live(with_minimum(90), objects).explanation
+    assert request.request is not None
+    assert wait_outlook(view, request.request, objects, ["n1"]) == (["n1"], "", None)
 
 
 def test_weights_of_the_installation_decide_by_utility() -> None:

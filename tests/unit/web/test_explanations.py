@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+from datetime import UTC, datetime
 
 import pytest
 from markupsafe import Markup
@@ -19,7 +20,7 @@ from support.builders.objects import topology_object
 from support.cli.healthy_cluster import pod, topology, uuids
 from support.explain.by_utility import pod_by_utility
 from support.explain.placed import DGX1, placed_pod
-from support.web.clusters import cluster, set_gpu_job, set_pod
+from support.web.clusters import cluster, set_gpu_job, set_pod, set_topology
 
 
 async def panel(state: ClusterState, name: str) -> str:
@@ -79,6 +80,34 @@ async def test_a_waiting_pod_shows_each_nodes_reason_and_which_pods_would_have_t
     assert "1 too few free GPUs 4 n1" in text
     assert "default/train (4 GPUs)" in text
     assert "nodes: not read by this page, but by `gputopo explain`" in text
+    assert "priorityclasses: not read by this page, but by `gputopo explain`" in text
+
+
+async def test_pods_of_namespaces_that_are_not_read_would_have_to_end_too() -> None:
+    other = pod("other", "n1", uuids("n1", 0, 1, 2, 3), namespace="ml")
+    waiting = objects.pod("waits", 8)
+    state = cluster(topologies=[topology("n1", other)], pods=[waiting], namespace="default")
+    text = await panel(state, "waits")
+    assert "ml/other (4 GPUs)" in text
+    assert "pods: only those of namespace default are read" in text
+    unread = ClusterState()
+    set_topology(unread, topology("n1"))
+    assert "pods: not read yet: " in unread.objects(datetime.now(UTC)).notes[1]
+
+
+@pytest.mark.parametrize(
+    "volume", [{"persistentVolumeClaim": {"claimName": "data"}}, {"ephemeral": {"a": 1}}]
+)
+async def test_rules_of_volumes_for_nodes_are_named_as_not_considered(
+    volume: objects.Document,
+) -> None:
+    waiting = objects.pod("waits", 2)
+    waiting["spec"]["volumes"] = [{"name": "conf", "configMap": {"name": "c"}}, {"name": "v"}]
+    state = cluster(topologies=[topology("n1")], pods=[waiting])
+    assert "Not considered" not in await panel(state, "waits")
+    waiting["spec"]["volumes"][1] |= volume
+    set_pod(state, waiting)
+    assert "Not considered: nodes of its volumes" in await panel(state, "waits")
 
 
 async def test_a_waiting_pod_that_fits_shows_where() -> None:

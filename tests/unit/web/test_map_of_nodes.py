@@ -3,6 +3,7 @@
 import pytest
 
 from gputopo_kube.document import ObjectKey
+from gputopo_kube.listwatch import Listing
 from gputopo_web.facts.cards import CellState, GpuCell, NodeCard
 from gputopo_web.facts.groups import groups, natural, search, totals
 from gputopo_web.pages.environment import environment
@@ -12,7 +13,7 @@ from gputopo_web.pages.tiles import Dot, Tile, dot
 from gputopo_web.state.cluster import ClusterState
 from support.builders import objects, topologies
 from support.cli.healthy_cluster import pod, topology, uuids
-from support.web.clusters import cluster, two_nodes
+from support.web.clusters import cluster, set_topology, two_nodes
 
 
 def card_of(state: ClusterState, name: str = "n1") -> NodeCard:
@@ -58,6 +59,33 @@ def test_a_gpu_that_was_chosen_for_another_pod_is_a_difference() -> None:
     assert states(card)[0] == "differs"
     assert card.cells[0].reason == "kubelet's pod-resources list names a pod that does not exist"
     assert card.differs
+
+
+def test_gpus_of_namespaces_that_are_not_read_are_used_without_a_difference() -> None:
+    train = pod("train", "n1", uuids("n1", 0))
+    serve = pod("serve", "n1", uuids("n1", 1), namespace="ml")
+    gone = pod("gone", "n1", uuids("n1", 2))
+    state = cluster(
+        topologies=[topology("n1", train, serve, gone)], pods=[train], namespace="default"
+    )
+    card = card_of(state)
+    assert [states(card)[index] for index in (0, 1, 2)] == ["used", "used", "differs"]
+    assert card.cells[1].pod == ObjectKey("ml", "serve")
+    found = totals([card])
+    assert (found.in_use, found.free, found.differing) == (3, 5, 1)
+
+
+def test_gpus_are_used_without_a_difference_while_pods_cannot_be_read() -> None:
+    state = ClusterState()
+    set_topology(state, topology("n1", pod("train", "n1", uuids("n1", 0))))
+    state.take_changes()
+    assert states(card_of(state))[0] == "used"
+    state.pods.replace(Listing([], "1"))
+    assert state.take_changes().nodes == {"n1"}
+    assert states(card_of(state))[0] == "differs"
+    state.set_error("pods", "no permission")
+    assert state.take_changes().nodes == {"n1"}
+    assert states(card_of(state))[0] == "used"
 
 
 def test_a_node_that_takes_no_pods_has_no_free_gpus() -> None:

@@ -4,20 +4,23 @@ import asyncio
 import gzip
 from contextlib import aclosing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.applications import Starlette
 
+from gputopo_kube.kubeconfig import connection
 from gputopo_web.pages.environment import age, query
 from gputopo_web.pages.queries import Selection
 from gputopo_web.pages.render import Pages
 from gputopo_web.server.app import application
 from gputopo_web.server.explainer import Explainer
 from gputopo_web.server.hub import MOST_VIEWERS, PING, RESTART, Hub
-from gputopo_web.server.run import push
+from gputopo_web.server.run import WebOptions, page, push
 from gputopo_web.server.security import HEADERS, LOOPBACK, host_name
 from gputopo_web.state.cluster import Changes, ClusterState
+from support.api.kubeconfig import write_kubeconfig
 from support.builders import topologies
 from support.builders.objects import topology_object
 from support.cli.healthy_cluster import pod, topology, uuids
@@ -138,6 +141,22 @@ async def test_a_large_kind_shows_all_nodes_as_squares_and_the_first_with_their_
     assert found.count('class="node"') == 24
     assert "6 more nodes of this kind" in found
     assert "30 with 2 free" in found
+
+
+async def test_the_summary_names_the_only_namespace_whose_pods_are_read() -> None:
+    found = (await send_request(app_of(cluster(namespace="ml")), "/part/summary")).text
+    assert "Only the pods of namespace ml are read." in found
+    assert "Only the pods" not in (await send_request(app_of(cluster()), "/part/summary")).text
+
+
+async def test_the_namespace_of_the_options_is_that_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "config", "http://none")))
+    with connection() as link:
+        app = page(link, WebOptions(namespace="ml"), Hub())
+        found = await send_request(app, "/part/summary")
+    assert "Only the pods of namespace ml are read." in found.text
 
 
 async def test_pages_of_one_kind_of_nodes() -> None:

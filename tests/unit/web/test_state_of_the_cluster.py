@@ -134,6 +134,7 @@ def test_bulky_and_secret_fields_of_pods_are_not_kept() -> None:
     assert "TOKEN" not in str(found.document)
     assert "managedFields" not in found.document["metadata"]
     assert set(found.document["spec"]["containers"][0]) == {"name", "image", "resources"}
+    assert "volumes" not in found.document["spec"]
     assert document["spec"]["volumes"]
 
 

@@ -22,6 +22,7 @@ from support.web.clusters import (
     placed_pod,
     set_gpu_job,
     set_pod,
+    set_topology,
     two_nodes,
 )
 
@@ -250,6 +251,19 @@ def test_the_history_of_a_pod_that_succeeds_and_is_deleted_later_has_one_end() -
     set_pod(state, document, deleted=True)
     kinds = [entry.kind for entry in state.history.newest_first()]
     assert kinds == [DecisionKind.ENDED, DecisionKind.PLACED]
+
+
+def test_pods_that_are_listed_before_the_topologies_have_the_indices_of_their_gpus() -> None:
+    state = cluster(pods=[pod("train", "n1", uuids("n1", 3, 2)), pod("other", "n2", ["GPU-gone"])])
+    assert {entry.gpus for entry in state.history.newest_first()} == {()}
+    for name, sections in (("n1", {"map", "history"}), ("n2", {"map"})):
+        set_topology(state, topology(name))
+        assert state.take_changes().sections == sections
+    gpus = {entry.pod.name: entry.gpus for entry in state.history.newest_first()}
+    assert gpus == {"train": (3, 2), "other": ()}
+    set_topology(state, topology("n1"), deleted=True)
+    state.take_changes()
+    assert (3, 2) in {entry.gpus for entry in state.history.newest_first()}
 
 
 def test_waiting_pods_and_pods_that_had_ended_before_the_start_have_no_history() -> None:
