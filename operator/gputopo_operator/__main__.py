@@ -18,7 +18,8 @@ from gputopo.runtime.log import configure, fields
 from gputopo.runtime.settings import SettingsError
 from gputopo_kube.credentials import connected
 from gputopo_kube.errors import CredentialsError
-from gputopo_kube.probes import ProbeServer, Pulse, listen_address
+from gputopo_kube.listen import listen_address
+from gputopo_kube.probes import ProbeServer, Pulse
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller import (
     admission_queue,

@@ -14,6 +14,8 @@ from typing import ClassVar, Final, TypeAlias, TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from gputopo_kube.listen import listen_address
+
 LATE_SECONDS: Final = 30.0
 SILENCE_SECONDS: Final = 10.0
 """How long a client may pause within a request. The limit frees the thread of the connection."""
@@ -51,14 +53,6 @@ class Pulse:
         if self._clock() - self._beat_at >= LATE_SECONDS:
             return f"the event loop has not run for {LATE_SECONDS:g} s"
         return self._hang
-
-
-def listen_address(host: str) -> str:
-    """Return the address on which a server listens; an empty ``host`` means all addresses."""
-    if host:
-        return host
-    # A socket of IPv6 takes connections of IPv4 too. The kernel may have been started without it.
-    return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 - kubelet is outside
 
 
 def in_event_loop(function: Callable[[], Result]) -> Callable[[], Result]:

@@ -17,7 +17,7 @@ from gputopo.api.names import RESOURCE
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.log import fields
 from gputopo_kube.kubeconfig import Connection, connection
-from gputopo_kube.probes import listen_address
+from gputopo_kube.listen import listen_address
 from gputopo_web.pages.render import Pages
 from gputopo_web.server.app import application
 from gputopo_web.server.explainer import Explainer
