@@ -97,6 +97,7 @@ class PreprocessorJob:
         ready: whether its pod is ready.
         message: why its pod is not ready; empty if this is unknown.
         ended: whether it starts no pods any more, because it has ended or is being deleted.
+        expires: whether Kubernetes deletes it after its end.
     """
 
     name: str
@@ -105,6 +106,7 @@ class PreprocessorJob:
     ready: bool
     message: str = ""
     ended: bool = False
+    expires: bool = True
 
     @property
     def active(self) -> bool:
@@ -174,10 +176,12 @@ class PreprocessorWrites:
     Attributes:
         create: the Service and the Job to create.
         suspend: Jobs to suspend or, with False, to continue, by name.
+        expire: Jobs that have ended and that Kubernetes does not delete yet, by name.
     """
 
     create: tuple[Document, ...] = ()
     suspend: Mapping[str, bool] = field(default_factory=dict)
+    expire: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ def parse_preprocessors(
             ready=bool((raw.get("status") or {}).get("ready")),
             message=end or _message(raw, pods),
             ended=bool(end),
+            expires="ttlSecondsAfterFinished" in raw["spec"],
         )
         found.setdefault(str(owner["uid"]), []).append(job)
     return found

@@ -17,7 +17,6 @@ from gputopo.topology.model import NodeTopology, TopologyError
 from gputopo_deviceplugin.report.status import NodeObservation, build_status, stopping_conditions
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError, RejectedError
-from gputopo_kube.merge_patch import merge_patch
 
 _MEASURED: Final = ("measurements", "samples", "counters")
 _INVALID: Final = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
@@ -109,7 +108,7 @@ class TopologyPublisher:
                 now=self._clock(),
             )
             if after != before:
-                document = await self._write_status(merge_patch(before.to_json(), after.to_json()))
+                document = await self._write_status(_replacing(before.to_json(), after.to_json()))
                 self._unstored |= _unstored(after, _parse_status(document))
             self._object = document
         except ApiError:
@@ -188,6 +187,18 @@ def _parse_spec(document: Document) -> GPUTopologySpec | None:
         return GPUTopologySpec.model_validate(document.get("spec") or {})
     except ValidationError:
         return None
+
+
+def _replacing(before: Document, after: Document) -> Document:
+    """Return a merge patch with all of ``after``, which removes what else ``before`` has.
+
+    Another client may have changed the status meanwhile, so equal fields are sent too.
+    """
+    removed = {name: None for name in before if name not in after}
+    return removed | {
+        name: _replacing(before.get(name) or {}, value) if isinstance(value, dict) else value
+        for name, value in after.items()
+    }
 
 
 def _unstored(sent: GPUTopologyStatus, stored: GPUTopologyStatus) -> frozenset[str]:

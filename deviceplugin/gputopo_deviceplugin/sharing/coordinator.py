@@ -145,8 +145,7 @@ class SharingCoordinator:
         users = self._tracker.all_users()
         wanted = shared_gpus(self._tracker.pods.values(), users, self._node)
         try:
-            known = await self._daemons.read()
-            for fault in known.faults:
+            for fault in (await self._daemons.read()).faults:
                 await self._report(fault)
         except MpsError as error:
             self._metrics.record_failure("mps", error)
@@ -155,7 +154,7 @@ class SharingCoordinator:
         not_ended = await self._end_unused(wanted)
         in_use = {*users, *self._tracker.assigned_gpus()}
         started = await self._start(wanted - self._daemons.known.keys() - in_use)
-        current = {gpu.uuid: gpu.fault for gpu in known.gpus if gpu.uuid in wanted}
+        current = {gpu: it.fault for gpu, it in self._daemons.known.items() if gpu in wanted}
         current.update(started)
         found = {gpu: fault for gpu, fault in current.items() if fault is not None}
         self._show(MpsFaults(sharing=found, whole=not_ended))

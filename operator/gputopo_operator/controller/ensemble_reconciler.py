@@ -23,6 +23,7 @@ from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.ensemble.decide import decide_ensemble
 from gputopo_operator.decision.ensemble.inputs import EnsembleObjects, ensemble_input
 from gputopo_operator.decision.ensemble.members import name_taken
+from gputopo_operator.decision.ensemble.preprocessor_objects import ENDED_SECONDS
 from gputopo_operator.decision.rejections import is_permanent
 from gputopo_operator.ensemble_metrics import EnsembleMetrics
 from gputopo_operator.ensembles import (
@@ -225,7 +226,7 @@ class EnsembleReconciler:
         self._write_preprocessor(ensemble.key.namespace, PreprocessorWrites(suspend=running))
 
     def _write_preprocessor(self, namespace: str, writes: PreprocessorWrites) -> str:
-        """Create, suspend and continue Jobs; return the message if one was rejected."""
+        """Create, suspend, continue and expire Jobs; return the message if one was rejected."""
         for manifest in writes.create:
             try:
                 self._api.create_preprocessor(manifest)
@@ -238,6 +239,9 @@ class EnsembleReconciler:
             key = ObjectKey(namespace, name)
             self._objects.patch_job(key, {"spec": {"suspend": suspended}})
             _log.info("preprocessor %s", fields(job=key, suspended=suspended))
+        for name in writes.expire:
+            seconds = {"ttlSecondsAfterFinished": ENDED_SECONDS}
+            self._objects.patch_job(ObjectKey(namespace, name), {"spec": seconds})
         return ""
 
     def _report(self, raw: Document, events: Iterable[ObjectEvent], now: str) -> None:

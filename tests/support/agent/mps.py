@@ -136,7 +136,9 @@ class FakeMps:
     async def start(self, request: web.Request) -> web.StreamResponse:
         uuid = self._record(request)
         if uuid in self.slow_starts:
+            self.serve(uuid, "Starting")
             await self.slow_starts[uuid].wait()
+            self.serve(uuid)
         if uuid in self.no_start:
             return self._response({"reason": self.no_start[uuid]}, 409)
         if uuid not in self.gpus and not self.broken:

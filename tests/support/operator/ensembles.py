@@ -276,6 +276,8 @@ class EnsembleCluster:
                 self.service = {**manifest, "spec": {**manifest["spec"], "clusterIP": "10.96.3.7"}}
         for name, suspended in writes.suspend.items():
             self.preprocessors[name]["spec"]["suspend"] = suspended
+        for name in writes.expire:
+            self.preprocessors[name]["spec"]["ttlSecondsAfterFinished"] = 30
 
     def _uid(self) -> str:
         self._uids += 1

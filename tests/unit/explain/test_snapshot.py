@@ -56,6 +56,15 @@ def test_gpus_of_a_claim_are_used_until_its_pod_is_bound() -> None:
     assert free_on(bound) == 0b11111110
 
 
+def test_gpus_of_an_ended_pod_are_used_until_the_agent_has_seen_its_end() -> None:
+    ended = user("a", slice(0, 4))
+    ended["status"]["phase"] = "Succeeded"
+    ended["metadata"]["resourceVersion"] = "9"
+    for version, free in ((8, 0b11110000), (9, 0b11111111)):
+        found = snapshot_of([topology_object("n1", DGX, pods_version=version)], [ended])
+        assert free_on(found) == free
+
+
 def test_pods_can_be_left_out_one_after_another() -> None:
     objects = [user("a", slice(0, 4)), user("b", slice(4, 8))]
     found = snapshot_of([topology_object("n1", DGX)], objects)

@@ -164,3 +164,15 @@ def test_lists_of_permitted_nodes_are_limited(monkeypatch: pytest.MonkeyPatch) -
     queue = queue_of(node_object("n1"))
     for cpu in ("1", "2", "1"):
         assert queue.permitted(queue_pod(queued("a", cpu=cpu))) == ["n1"]
+
+
+def test_pods_that_are_left_on_a_node_still_count() -> None:
+    queue = ClusterQueue()
+    queue.put_node(parse_queue_node(node_object("n1", cpu="4")))
+    for name, cpu in (("a", "3"), ("b", "1")):
+        queue.put_pod(queue_pod(queued(name, 0, cpu=cpu, node="n1")))
+    queue.drop_pod("uid-a")
+    fits = {cpu: queue.fits(queue_pod(queued("c", 0, cpu=cpu)), "n1", {}) for cpu in "34"}
+    assert fits == {"3": True, "4": False}
+    queue.drop_pod("uid-b")
+    assert queue.fits(queue_pod(queued("c", 0, cpu="4")), "n1", {})

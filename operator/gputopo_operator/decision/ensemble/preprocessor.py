@@ -169,7 +169,9 @@ def _writes(
     elif current is not None and current.ready:
         former = [job for job in found.preprocessors if job != current and job.active]
         suspend = {job.name: True for job in former}
-    return PreprocessorWrites((*service, *create), suspend)
+    # Releases before the time to live have created Jobs without it.
+    expire = tuple(job.name for job in found.preprocessors if job.ended and not job.expires)
+    return PreprocessorWrites((*service, *create), suspend, expire)
 
 
 def _condition(

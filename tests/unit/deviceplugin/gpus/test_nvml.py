@@ -7,6 +7,7 @@ import pytest
 from fakenvml.build import build_library
 from fakenvml.render import render
 from gputopo_deviceplugin.gpus.nvml import Nvml
+from gputopo_deviceplugin.gpus.session import NvmlSession
 from gputopo_topologies.catalogue import named
 from support.agent.hardware import Watched, watched
 
@@ -140,3 +141,56 @@ def test_events_that_nvml_does_not_end_leave_no_session_open(
     assert not watch.session.is_open
     assert not watch.session.listens
     assert ended == [True], "NVML counts the sessions of a process"
+
+
+def test_without_a_listener_there_is_no_xid(tmp_path: Path) -> None:
+    assert NvmlSession(tmp_path, ()).wait_for_xid() is None
+
+
+def test_events_of_another_kind_or_gpu_are_no_xids(
+    watch: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch.look()
+    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    xid = pynvml.nvmlEventTypeXidCriticalError
+    for device, kind in ((None, xid), (handle, pynvml.nvmlEventTypePState)):
+        event = SimpleNamespace(device=device, eventType=kind, eventData=79)
+        monkeypatch.setattr(pynvml, "nvmlEventSetWait", lambda *_, found=event: found)
+        assert watch.session.wait_for_xid() is None
+    watch.session.close()
+
+
+def test_numa_nodes_above_63_are_in_the_next_word(
+    watch: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryAffinity", lambda *_: [0, 2])
+    known = watch.look().topology
+    watch.session.close()
+    assert known is not None
+    assert {gpu.numa_node for gpu in known.gpus} == {65}
+
+
+def test_gpu_whose_numa_node_cannot_be_read_is_unhealthy(
+    watch: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object) -> object:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+
+    watch.look()
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryAffinity", lost)
+    found = watch.look()
+    watch.session.close()
+    assert {str(fault) for fault in found.health.values()} == {"NVML: GPU is lost"}
+
+
+def test_gpus_without_a_common_ancestor_are_still_found(
+    watch: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object) -> object:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetTopologyCommonAncestor", unknown)
+    found = watch.look()
+    watch.session.close()
+    assert found.topology is not None
+    assert len(found.topology.gpus) == 8

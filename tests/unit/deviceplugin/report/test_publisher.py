@@ -265,6 +265,17 @@ async def test_what_the_agent_reports_no_more_is_removed() -> None:
     assert not await publish_with(after_restart), "nothing has changed"
 
 
+async def test_what_another_client_has_written_is_replaced() -> None:
+    store = StrictStore(None, newer=())
+    publisher = TopologyPublisher(store)
+    assert await publish_with(publisher)
+    assert store.object is not None
+    store.object["status"]["measurements"] = []
+    assert await publish_with(publisher, sharing=SharingCapacity(most_pods=4))
+    assert store.written[-1]["measurements"] == [MEASUREMENT.to_json()]
+    assert publisher.stores("measured")
+
+
 async def test_samples_are_published_even_if_the_schema_has_no_counters() -> None:
     store = StoreWithoutCounters()
     publisher = TopologyPublisher(store)

@@ -3,6 +3,7 @@
 import asyncio
 
 from support.agent.coordinated import Coordinated
+from support.builders.shares import sharing_pod
 
 
 async def until_requested(case: Coordinated, *requests: str) -> None:
@@ -54,3 +55,20 @@ async def test_read_does_not_return_a_daemon_that_ends(case: Coordinated) -> Non
     case.mps.responds.set()
     await asyncio.gather(reading, end)
     assert case.daemons.known.keys() == {second}
+
+
+async def test_check_during_a_slow_start_publishes_no_fault_of_the_started_gpu(
+    case: Coordinated,
+) -> None:
+    share = case.share(0)
+    view = case.users.put(sharing_pod("a", share=share))
+    case.mps.slow_starts[case.gpus[0]] = asyncio.Event()
+    prepared = asyncio.create_task(case.prepare(view, share))
+    await until_requested(case, f"PUT /gpus/{case.gpus[0]}")
+    checked = asyncio.create_task(case.check())
+    async with asyncio.timeout(60):
+        while not case.mps.lists:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    case.mps.slow_starts[case.gpus[0]].set()
+    await asyncio.gather(prepared, checked)
+    assert case.sharing_faults == {}

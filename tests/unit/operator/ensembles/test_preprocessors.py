@@ -389,6 +389,18 @@ def test_preprocessor_that_has_ended_is_created_again_when_it_is_deleted(*, dele
     assert cluster.condition("Preprocessed")["message"] == "its pod is not ready yet"
 
 
+def test_ended_preprocessor_of_an_earlier_release_gets_a_time_to_live() -> None:
+    cluster, name = two(), "search-preprocessor-2"
+    cluster.run_on()
+    del cluster.preprocessors[name]["spec"]["ttlSecondsAfterFinished"]
+    assert cluster.decide().preprocessor == PreprocessorWrites()
+    complete(cluster, name)
+    assert cluster.decide().preprocessor == PreprocessorWrites(expire=(name,))
+    cluster.run_on()
+    assert cluster.preprocessors[name]["spec"]["ttlSecondsAfterFinished"] == 30
+    assert cluster.decide().preprocessor == PreprocessorWrites()
+
+
 def test_no_member_starts_while_the_preprocessor_has_ended() -> None:
     cluster, name = two(), "search-preprocessor-2"
     cluster.run_on()
