@@ -37,7 +37,7 @@ class OperatorSettings(SharingProgramSettings):
         Field(ge=1, le=64, description="GPUJobs that are reconciled at the same time"),
     ] = 4
     resync_seconds: Annotated[
-        Seconds, Field(description="interval at which every GPUJob is reconciled without an event")
+        Seconds, Field(description="interval of the reads of all objects without an event")
     ] = 300.0
     profile_delay_seconds: Annotated[
         Seconds, Field(description="time to collect new samples before a GPUProfile is updated")

@@ -140,7 +140,8 @@ def valid_parts(document: Mapping[str, Any]) -> PodObject:
             | {"resourceVersion": str(metadata.get("resourceVersion") or "")},
             "spec": {name: _valid(Container, spec.get(name)) for name in of_containers}
             | {"nodeName": str(spec.get("nodeName") or "")}
-            | {"overhead": _mapping(spec.get("overhead"))},
+            | {"overhead": _mapping(spec.get("overhead"))}
+            | {"resources": next(iter(_valid(ContainerResources, [spec.get("resources")])), None)},
             "status": {name: _valid(ContainerStatus, status.get(name)) for name in of_statuses}
             | {"phase": str(status.get("phase") or "")},
         }

@@ -42,6 +42,12 @@ class MeasuredContainer:
         """The UID of the pod, and the name of the container."""
         return ContainerKey(self.pod.uid, self.name)
 
+    @property
+    def started(self) -> bool:
+        """Whether kubelet has reported that the container itself was started."""
+        runtime = self.pod.runtime.containers.get(self.name)
+        return runtime is not None and bool(runtime.image_digest)
+
 
 def measured_containers(
     users: Mapping[GpuUuid, GpuUser], pods: Mapping[ObjectKey, PodView], *, reads_logs: bool

@@ -34,5 +34,6 @@ class LogReader:
             for found in await call_in_daemon_thread(read, "logs"):
                 self._counts.add(found.key, found.message)
             now = asyncio.get_running_loop().time()
-            if new := self._unread.update(containers, self._logs.errors, now):
-                self._metrics.count_dropped_steps("Unreadable", new)
+            self._unread.update(containers, self._logs.errors, now)
+            if self._logs.errors:
+                self._metrics.count_dropped_steps("Unreadable", len(self._logs.errors))

@@ -98,7 +98,7 @@ class PodLogs:
                 self._open_newest(container, os.SEEK_SET)
         except OSError as error:  # the file is missing, or no log
             self._close(container.key)
-            if container.pod.started or not isinstance(error, FileNotFoundError):
+            if container.started or not isinstance(error, FileNotFoundError):
                 self.errors[container.key] = _described(error)
             return []
         return messages

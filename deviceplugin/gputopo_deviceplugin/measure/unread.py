@@ -48,14 +48,14 @@ class UnreadSteps:
         containers: Collection[MeasuredContainer],
         errors: Mapping[ContainerKey, str],
         now: float,
-    ) -> int:
-        """Set the errors of all containers that were read at ``now``; return how many are new."""
+    ) -> None:
+        """Set the errors of all containers that were read at ``now``."""
         before = self._failures
         self._failures = {each.key: before.get(each.key, _Failures()) for each in containers}
-        return sum(self._set_error(each, errors.get(each.key), now) for each in containers)
+        for each in containers:
+            self._set_error(each, errors.get(each.key), now)
 
-    def _set_error(self, container: MeasuredContainer, error: str | None, now: float) -> bool:
-        """Set the newest error of one container; return whether the error is new."""
+    def _set_error(self, container: MeasuredContainer, error: str | None, now: float) -> None:
         known = self._failures[container.key]
         is_new = error not in {None, known.error}
         known.error = error
@@ -64,13 +64,12 @@ class UnreadSteps:
                 "steps not read %s",
                 fields(pod=container.pod.key, container=container.name, reason=error),
             )
-        if error is None or not container.pod.started:  # pulling an image can take minutes
+        if error is None or not container.started:  # pulling an image can take minutes
             known.since = None
         elif known.since is None:
             known.since = now
         elif now - known.since >= LASTING_SECONDS:
             self._record(container, known, error)
-        return is_new
 
     def _record(self, container: MeasuredContainer, known: _Failures, error: str) -> None:
         if error not in known.reported and len(known.reported) < _MOST_EVENTS:

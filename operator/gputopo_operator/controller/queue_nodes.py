@@ -52,9 +52,10 @@ class ParsedObjects(Generic[Value]):
         """
         name = _name(raw)
         with self._lock:
-            if name in self._found and self._found[name][0] == _uid(raw):
-                del self._found[name]
-                self._note(name)
+            if name in self._found and self._found[name][0] != _uid(raw):
+                return
+            self._found.pop(name, None)
+            self._note(name)
 
     def begin_list(self) -> None:
         """Record that the objects for ``replace_all`` are read from now on."""

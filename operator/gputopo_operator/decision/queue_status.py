@@ -80,7 +80,8 @@ def _end_of_run(queued: QueuedJob, since: str | None, pod: GpuPod | None, now: s
     """
     next_pod = pod.created if pod and pod.started != since else None
     known = [each for each in (queued.ended, next_pod) if each]
-    ends = [each for each in known if _elapsed(since, each) and _elapsed(each, now)]
+    begin, last = datetime.fromisoformat(since or now), datetime.fromisoformat(now)
+    ends = [each for each in known if begin <= datetime.fromisoformat(each) <= last]
     return min(ends, key=datetime.fromisoformat, default=now)
 
 

@@ -19,7 +19,7 @@ def summary(state: ProfilingState) -> str:
     rated = [point for point in used if point.micro_steps_per_second]
     without = {point.milli_cpu for point in used if not point.micro_steps_per_second}
     if without:
-        text += f"; {_count(len(without), 'point')} reached no steady rate"
+        text += f"; {_count(len(without), 'point')} without a rate"
     lost = _lost_steps(state, rated)
     if lost is None:
         return text

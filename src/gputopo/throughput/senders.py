@@ -35,7 +35,8 @@ class SenderWatch:
     def switch(self, left: StepMessage, entered: StepMessage, at: float) -> None:
         """Record that ``entered`` came after ``left``, and does not continue its count."""
         if entered.run == left.run:
-            self._fell_from = max(self._fell_from or 0, left.steps)
+            fell = entered.steps < left.steps  # else a clock has changed, or a message was late
+            self._fell_from = max(self._fell_from or 0, left.steps) if fell else None
             return
         if entered.run in self._former:
             self._returns.append(at)

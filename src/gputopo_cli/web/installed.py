@@ -17,8 +17,12 @@ def installed_resource(context: str | None) -> tuple[str, str]:
         try:
             found = cluster.list("apis", "apps", "v1", "deployments", selector="=".join(OURS))
         except ApiError as error:
-            return RESOURCE, one_line(
-                f"Deployments cannot be read: {error}: the GPUs are assumed to be the resource "
-                f"{RESOURCE}; name another with --resource"
-            )
-    return parse_installation(found).resource, ""
+            return RESOURCE, _note(f"Deployments cannot be read: {error}")
+    settings = parse_installation(found)
+    return settings.resource, _note(settings.assumed) if settings.assumed else ""
+
+
+def _note(why: str) -> str:
+    return one_line(
+        f"{why}: the GPUs are assumed to be the resource {RESOURCE}; name another with --resource"
+    )

@@ -127,9 +127,10 @@ class ClusterState:
 
     def set_error(self, kind: str, error: str | None) -> None:
         """Record why a kind cannot be read, or None if it can be read again."""
-        if self.tables[kind].error != error:
+        before = self.tables[kind].error
+        if before != error:
             self.tables[kind].error = error
-            if kind == PODS.name:
+            if kind == PODS.name and None in (before, error):
                 self._all_nodes_changed()
             else:
                 self._changed("summary")

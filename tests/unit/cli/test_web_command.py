@@ -67,6 +67,14 @@ def test_the_resource_is_assumed_with_a_note_if_deployments_cannot_be_read(
     assert served == [WebOptions()]
 
 
+def test_the_resource_is_assumed_with_a_note_if_nothing_is_installed(
+    gputopo: Command, api: StaticApi, served: list[WebOptions]
+) -> None:
+    api.lists[DEPLOYMENTS] = []
+    assert gputopo("web").err.startswith("note: no Deployment has the label ")
+    assert served == [WebOptions()]
+
+
 def test_a_kubeconfig_that_cannot_be_used_is_rejected(
     gputopo: Command, served: list[WebOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -328,9 +328,10 @@ def test_events_during_a_list_are_newer_than_the_list() -> None:
     listed = [in_use, node("deleted", 2), node("n2", 2)]
     reports.begin_list()
     reports.replace(free)
-    reports.drop(node("deleted", 2))
+    for deleted in ("deleted", "n3"):
+        reports.drop(node(deleted, 2))
     reports.replace(node("created", 2))
-    reports.replace_all(listed)
+    reports.replace_all([*listed, node("n3", 2)])
     found = reports.values()
     assert found.keys() == {"n1", "n2", "created"}
     assert found["n1"].used == {}

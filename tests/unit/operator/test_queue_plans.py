@@ -193,6 +193,7 @@ def test_run_time_of_former_pods_is_added() -> None:
         ("Suspended", "2026-01-01T00:49:00Z", 600),  # before the pod started
         ("Suspended", "2026-01-01T01:01:00Z", 600),  # the clock of the controller is ahead
         ("FailureTarget", "2026-01-01T00:55:00Z", 600),
+        ("Failed", LONG_AGO, 0),
     ],
 )
 def test_time_in_which_the_operator_was_down_is_no_run_time(

@@ -96,11 +96,11 @@ def test_point_without_a_steady_rate_replaces_no_rate_of_earlier_pods() -> None:
 def test_points_without_a_steady_rate_are_named_and_have_no_cost() -> None:
     points = point(4000, 10.0), point(1000, 4.0, 100), point(500, 0.0, 300)
     assert summary(state(*points)) == (
-        "2 points (500m to 1000m CPU) in 400 s; 1 point reached no steady rate; "
+        "2 points (500m to 1000m CPU) in 400 s; 1 point without a rate; "
         "cost 600 training steps with the other points"
     )
     assert summary(state(points[0], points[2])) == (
-        "1 point (500m to 500m CPU) in 300 s; 1 point reached no steady rate"
+        "1 point (500m to 500m CPU) in 300 s; 1 point without a rate"
     )
     unknown = point(4000, 0.0, 300), points[1]
     assert "cost" not in summary(state(*unknown))

@@ -190,8 +190,8 @@ def test_limit_with_which_the_job_stops_has_no_rate_and_the_curve_is_not_complet
     state = world.until_restored()
     assert state.result == "TimeLimit"
     assert state.message == (
-        "the curve is not complete; 5 points (500m to 8000m CPU) in 900 s; 2 points reached no "
-        "steady rate; cost 0 training steps with the other points"
+        "the curve is not complete; 5 points (500m to 8000m CPU) in 900 s; 2 points without a "
+        "rate; cost 0 training steps with the other points"
     )
     stopped = [point for point in state.points if not point.micro_steps_per_second]
     assert {point.milli_cpu for point in stopped} == {500, 2000}
@@ -214,7 +214,7 @@ def test_job_without_a_rate_at_any_other_limit_is_never_done() -> None:
     state = world.until_restored()
     assert world.limits == [8000, 2000, 3000, 3500, 500, 4000]
     assert state.result == "TimeLimit"
-    assert state.message.endswith("points reached no steady rate")
+    assert state.message.endswith("points without a rate")
     assert {point.seconds for point in state.points if point.milli_cpu != 4000} == {730}
 
 
@@ -238,8 +238,8 @@ def test_time_of_a_point_that_the_time_limit_ends_is_reported() -> None:
     state = world.until_restored()
     assert world.limits == [8000, 4000]
     assert state.message == (
-        "the limit of 600 s is reached; 1 point (8000m to 8000m CPU) in 600 s; 1 point reached no "
-        "steady rate"
+        "the limit of 600 s is reached; 1 point (8000m to 8000m CPU) in 600 s; 1 point without a "
+        "rate"
     )
 
 

@@ -198,6 +198,16 @@ def test_ranks_with_different_counts_and_slow_steps_are_no_several_senders_by_ch
     assert state(meter, 509 * 160.0 + 2) is RateState.WARM_UP
 
 
+@pytest.mark.parametrize("late", [6.0, -6.0])
+def test_changes_of_the_clock_of_one_sender_are_no_several_senders(late: float) -> None:
+    meter = StepMeter()
+    for turn in range(6):
+        begin = 20 * turn
+        feed(meter, steady(begin, begin + 9), late=late * (turn % 2))
+    assert meter.dropped[DropReason.CLOCK_JUMP] >= 3
+    assert state(meter, 110) is not RateState.SEVERAL_SENDERS
+
+
 def test_counter_that_starts_again_is_one_sender() -> None:
     meter = StepMeter()
     for restart in range(20):  # from a checkpoint

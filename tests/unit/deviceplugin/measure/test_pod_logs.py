@@ -9,9 +9,11 @@ from gputopo.api.measuring import MeasuringRequest
 from gputopo_deviceplugin.measure.containers import MeasuredContainer
 from gputopo_deviceplugin.measure.pod_logs import MAX_LOG_BYTES, PodLogs
 from gputopo_kube.document import ObjectKey
+from gputopo_kube.podruntime import ContainerRuntime, PodRuntime
 from gputopo_kube.pods import PodView
 
-POD = PodView("uid-a", ObjectKey("default", "a"), started=True)
+STARTED = PodRuntime(containers={"main": ContainerRuntime(image_digest="sha256:1")})
+POD = PodView("uid-a", ObjectKey("default", "a"), started=True, runtime=STARTED)
 CONTAINER = MeasuredContainer(POD, "main", frozenset(), MeasuringRequest(source="Log"))
 
 
@@ -110,8 +112,9 @@ def test_a_container_without_a_log_has_no_counts(logs: PodLogs, folder: Path) ->
 
 
 def test_a_container_that_has_not_started_may_have_no_log(logs: PodLogs) -> None:
-    waiting = replace(CONTAINER, pod=replace(POD, started=False))
-    assert logs.read([waiting]) == []
+    initializing = PodRuntime(containers={"main": ContainerRuntime()})  # its init container runs
+    for runtime in (initializing, PodRuntime()):
+        assert logs.read([replace(CONTAINER, pod=replace(POD, runtime=runtime))]) == []
     assert logs.errors == {}
 
 

@@ -60,6 +60,11 @@ def test_pod_in_an_unknown_format_uses_its_cpus_unless_it_requests_gpus() -> Non
     assert (newer.key, newer.uid, newer.node) == (ObjectKey("default", "log"), "uid-log", "n1")
     found = sized_capacity(NODE, [newer], RESOURCE)
     assert found == SizedCapacity(milli_cpu=7000, memory=63 * GIB, gpus=4)
+    whole = {"requests": {"cpu": "2"}}
+    of_pod = parsed("log", container(), spec={"schedulingGroup": "a-name", "resources": whole})
+    found = sized_capacity(NODE, [of_pod], RESOURCE)
+    assert found is not None
+    assert found.milli_cpu == 6000
     with pytest.raises(PodError, match=r"default/train: pod spec\.schedulingGroup: 'a-name'"):
         parsed("train", container(gpus=1), spec={"schedulingGroup": "a-name"})
 

@@ -355,8 +355,12 @@ def test_preprocessor_whose_job_has_ended_is_reported(preprocessed: Served) -> N
         {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"},
     ]
     job["status"] = {"conditions": conditions}
+    assert job["spec"].pop("ttlSecondsAfterFinished") == 30  # an earlier release did not set it
     preprocessed.api.put("jobs", job)
     preprocessed.reconcile()
+    expiring = preprocessed.api.get("jobs", "search-preprocessor-2")
+    assert expiring is not None
+    assert expiring["spec"]["ttlSecondsAfterFinished"] == 30
     text = (
         "Job search-preprocessor-2 has ended: BackoffLimitExceeded; Kubernetes deletes it 30 s "
         "after its end, then it is created again"
