@@ -395,23 +395,26 @@ async def test_no_pod_is_rejected_under_kills_of_the_component(
     kinds: list[str] = []
     is_up = True
     wanted = {"waited", "sharingFault True", "sharingFault False", "wholeFault True"}
-    async with sharing_world(short_directory, library_dir) as world, world.node.agent():
+    slow = sharing_world(short_directory, library_dir, nvml_timeout_seconds=PATIENCE_SECONDS)
+    async with slow as world, world.node.agent():
         await world.served()
         for number in range(200):  # which kinds occur depends on the speed of the machine too
             if number >= 30 and wanted <= {*kinds}:
                 break
+            shown = [world.node.observed(gpu) for gpu in range(3)]
             if chance.random() < 0.4:
                 await (world.mps.end() if is_up else world.mps.open())
                 is_up = not is_up
             name, whole = f"p{number}", chance.random() < 0.3
             if whole or chance.random() < 0.5:  # otherwise it is placed by an outdated status
                 await _until_ready(world, shown=str(is_up))
+                shown = [world.node.observed(gpu) for gpu in range(3)]
             fault = "wholeFault" if whole else "sharingFault"
             used = {each for devices in running.values() for each in devices}
             free = [
                 gpu
                 for gpu in range(3)
-                if fault not in world.node.observed(gpu) and world.node.uuids[gpu] not in used
+                if fault not in shown[gpu] and world.node.uuids[gpu] not in used
             ]
             devices = [
                 (gpu, number)
