@@ -1,7 +1,6 @@
 """Creates the parts of the node agent and runs their loops."""
 
 import asyncio
-from typing import Final
 
 from gputopo.api.shares import share_resource
 from gputopo.throughput.exposition import MAX_EXPOSITION_BYTES
@@ -53,8 +52,6 @@ from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import AsyncClient
 from gputopo_kube.endpoint import EndpointClient
 from gputopo_kube.probes import Pulse
-
-_BEAT_SECONDS: Final = 1.0
 
 
 class Agent:
@@ -251,7 +248,7 @@ class Agent:
         node, pods, tracker = self._node, self._pods, self._tracker
         reflectors = (pods.run, node.node_reflector.run, node.slice_reflector.run)
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self._beat())
+            loops.create_task(self._pulse.beat_until_cancelled())
             loops.create_task(self._monitor.run())
             loops.create_task(self._monitor.run_while_responding(*reflectors))
             known = await load_known_topology(
@@ -297,8 +294,3 @@ class Agent:
             self._node,
             self._pulse,
         )
-
-    async def _beat(self) -> None:
-        while True:
-            self._pulse.beat()
-            await asyncio.sleep(_BEAT_SECONDS)

@@ -23,7 +23,6 @@ from gputopo_mps.settings import MpsSettings
 from gputopo_mps.supervisor import SharedGpus
 from gputopo_mps.termination import ClientTerminator
 
-_BEAT_SECONDS: Final = 1.0
 _LOCK_SECONDS: Final = 0.5
 
 _log = logging.getLogger(__name__)
@@ -67,7 +66,7 @@ class MpsComponent:
     async def run(self) -> None:
         """Run until cancelled. Daemons with clients go on after the end."""
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self._beat())
+            loops.create_task(self._pulse.beat_until_cancelled())
             lock = await self._lock()
             try:
                 await self._gpus.recover()
@@ -103,11 +102,6 @@ class MpsComponent:
             while not _locked(lock):  # noqa: ASYNC110 - the lock is of another process
                 await asyncio.sleep(_LOCK_SECONDS)
         return lock
-
-    async def _beat(self) -> None:
-        while True:
-            self._pulse.beat()
-            await asyncio.sleep(_BEAT_SECONDS)
 
 
 def _locked(file: int) -> bool:

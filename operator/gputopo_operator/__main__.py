@@ -69,8 +69,6 @@ While a job starts, its Job and its pod change about six times within 0.2 s. Eac
 sends four requests, which would compete with the start of the pod.
 """
 
-_BEAT_SECONDS: Final = 1.0
-
 _QUEUES: Final = (admission_queue, ensemble_queue, profiling_queue, tuning_queue)
 
 _log = logging.getLogger(__name__)
@@ -87,7 +85,7 @@ async def operate(
         registry, loops = _parts(settings, connection, metrics, threads)
         pulse = Pulse()
         with closing(_probe_server(settings, pulse, metrics)):
-            await _run(registry, [*loops, _beat(pulse)], settings)
+            await _run(registry, [*loops, pulse.beat_until_cancelled()], settings)
 
 
 async def _run(
@@ -170,13 +168,6 @@ async def _watch(registry: kopf.OperatorRegistry, settings: OperatorSettings) ->
         clusterwide=not settings.namespace_names,
         namespaces=settings.namespace_names,
     )
-
-
-async def _beat(pulse: Pulse) -> None:
-    """Show each second that the event loop runs."""
-    while True:
-        pulse.beat()
-        await asyncio.sleep(_BEAT_SECONDS)
 
 
 def _probe_server(

@@ -13,7 +13,7 @@ from gputopo.api.tuning import parse_tuning_request
 from gputopo.profiling.model import ProfiledPod, ResizeProblem
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.gpu_containers import ContainerKind
-from gputopo_kube.podmodel import Container, PodError, PodObject, parse_pod_object, valid_parts
+from gputopo_kube.podmodel import Container, PodError, PodObject, known_parts, parse_pod_object
 from gputopo_kube.podruntime import parse_thousandths, runtime_of
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.podstatus import ContainerResources
@@ -87,10 +87,7 @@ def available_milli_cpu(
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     available = parse_thousandths(allocatable.get("cpu")) or 0
     for raw in pods:
-        try:
-            pod = parse_pod_object(raw)
-        except PodError:  # of a newer Kubernetes; it still has its CPUs
-            pod = valid_parts(raw)
+        pod = known_parts(raw)  # one of a newer Kubernetes still has its CPUs
         if view_of(pod).live:
             is_own = pod.metadata.uid == pod_uid
             available -= _requested(pod, container) if is_own else _requested(pod) + _lent(pod)

@@ -19,7 +19,7 @@ from gputopo_kube.node_match import (
     node_rules,
     untolerated_taints,
 )
-from gputopo_kube.podmodel import PodError, parse_pod_object, valid_parts
+from gputopo_kube.podmodel import known_parts
 from gputopo_kube.podrequests import CPU, MEMORY, counted_requests, thousandths
 from gputopo_kube.podstatus import ENDED_PHASES
 
@@ -77,11 +77,7 @@ def machines_of(nodes: Iterable[Document], pods: Iterable[Document]) -> dict[str
 
 def requests_of(pod: Document) -> Counter[str]:
     """Return what kube-scheduler counts for a pod; an invalid pod counts with its valid parts."""
-    try:
-        parsed = parse_pod_object(pod)
-    except PodError:
-        parsed = valid_parts(pod)
-    return counted_requests(parsed) + Counter({_PODS: _ONE_POD})
+    return counted_requests(known_parts(pod)) + Counter({_PODS: _ONE_POD})
 
 
 def rules_against(pod_spec: Document, machine: Machine) -> Iterator[Obstacle]:

@@ -122,6 +122,14 @@ def parse_pod_object(document: Mapping[str, Any]) -> PodObject:
         raise PodError(f"pod {first_error(error)}") from None
 
 
+def known_parts(document: Mapping[str, Any]) -> PodObject:
+    """Return a parsed pod, or of an object that is not a valid pod its ``valid_parts``."""
+    try:
+        return parse_pod_object(document)
+    except PodError:
+        return valid_parts(document)
+
+
 def valid_parts(document: Mapping[str, Any]) -> PodObject:
     """Return the identity, node, phase and amounts of an object that is not a valid pod.
 

@@ -20,6 +20,8 @@ LATE_SECONDS: Final = 30.0
 SILENCE_SECONDS: Final = 10.0
 """How long a client may pause within a request. The limit frees the thread of the connection."""
 
+_BEAT_SECONDS: Final = 1.0
+
 _POLL_SECONDS: Final = 0.1
 """How often the server checks whether it must stop."""
 
@@ -40,8 +42,14 @@ class Pulse:
         self.ready = False
 
     def beat(self) -> None:
-        """Record that the event loop runs. The program calls this method once a second."""
+        """Record that the event loop runs."""
         self._beat_at = self._clock()
+
+    async def beat_until_cancelled(self) -> None:
+        """Beat once a second, to show that the event loop runs."""
+        while True:
+            self.beat()
+            await asyncio.sleep(_BEAT_SECONDS)
 
     def report_hang(self, reason: str | None) -> None:
         """Make the liveness probe fail with ``reason``. None lets the probe succeed again."""

@@ -77,23 +77,13 @@ class NvmlSession:
     def close(self) -> None:
         """End the NVML session, if there is one."""
         self._end_listener()
-        if self._nvml is None:
-            return
-        try:
-            self._nvml.close()
-        except NvmlError as error:
-            _log.debug("NVML not closed %s", fields(reason=error))
-        self._nvml = None
+        nvml, self._nvml = self._nvml, None
+        _close(nvml)
 
     def _end_listener(self) -> None:
-        """End the registration for XID events; an error does not stop the end of the session."""
-        if self._listener is None:
-            return
-        try:
-            self._listener.close()
-        except NvmlError as error:
-            _log.debug("XID events not ended %s", fields(reason=error))
-        self._listener = None
+        """End the registration for XID events."""
+        listener, self._listener = self._listener, None
+        _close(listener)
 
     def _listen_to(self, snapshot: NvmlSnapshot) -> None:
         """Register with NVML for XID events again if the set of readable GPUs has changed."""
@@ -103,6 +93,15 @@ class NvmlSession:
         self._end_listener()
         self._listener = XidListener()
         self._listened_gpus = readable
+
+
+def _close(part: Nvml | XidListener | None) -> None:
+    """Close a part of NVML. An error does not stop the end of the session."""
+    if part is not None:
+        try:
+            part.close()
+        except NvmlError as error:
+            _log.debug("NVML not closed %s", fields(part=type(part).__name__, reason=error))
 
 
 def _check_publishable(topology: NodeTopology) -> None:

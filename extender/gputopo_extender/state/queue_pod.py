@@ -12,7 +12,7 @@ import orjson
 from gputopo.api.avoid import known_avoid
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.node_match import node_rules, pod_rules
-from gputopo_kube.podmodel import PodError, parse_pod_object, valid_parts
+from gputopo_kube.podmodel import known_parts
 from gputopo_kube.podrequests import counted_requests, thousandths
 from gputopo_kube.pods import PodView, version_number
 from gputopo_kube.podstatus import ENDED_PHASES
@@ -129,11 +129,7 @@ def _waiting(pod: QueuePod, document: Document, view: PodView | None, scheduler:
 
 
 def _amounts(document: Document) -> Mapping[str, int]:
-    try:
-        pod = parse_pod_object(document)
-    except PodError:
-        pod = valid_parts(document)
-    return {**counted_requests(pod), _PODS: _ONE}
+    return {**counted_requests(known_parts(document)), _PODS: _ONE}
 
 
 def _reason_not_scheduled(status: Mapping[str, Any]) -> str | None:

@@ -1,6 +1,5 @@
 """The operator's requests to the API server for GPUEnsembles."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from gputopo.api.names import ENSEMBLE_LABEL, ENSEMBLE_PREPROCESSOR_LABEL, GROUP, VERSION
@@ -20,10 +19,6 @@ class EnsembleApi(AdmissionApi):
     def ensemble(self, key: ObjectKey) -> Document | None:
         """Return the GPUEnsemble; None if it does not exist."""
         return self._api.find(*_path(key.namespace, "gpuensembles"), key.name)
-
-    def ensemble_keys(self) -> Iterator[ObjectKey]:
-        """Yield the keys of all GPUEnsembles."""
-        return (ObjectKey.of(each) for each in self._each(_GPUTOPO, "gpuensembles"))
 
     def ensemble_uids(self) -> dict[ObjectKey, str]:
         """Return the UIDs of all GPUEnsembles."""

@@ -80,7 +80,7 @@ class EnsembleQueue:
         while True:
             await asyncio.sleep(self._resync_seconds)
             try:
-                keys = await asyncio.to_thread(lambda: [*self._api.ensemble_keys()])
+                keys = await asyncio.to_thread(self._api.ensemble_uids)
             except ApiError as error:
                 _log.warning("ensembles not listed %s", fields(reason=error))
                 continue
