@@ -22,7 +22,7 @@ ON = {"web": {"enabled": True}}
 SERVE = """
 from gputopo_web.server.run import WebOptions, serve
 options = WebOptions(port=0, installation="gputopo-system")
-serve(options, lambda served: print("serving", served.url, "until", flush=True))
+serve(options, lambda served: print(f"serving {served.url} now", flush=True))
 """
 
 
@@ -63,9 +63,10 @@ def page(
         access = server.kubeconfig_of(ACCOUNT, work / "kubeconfig")
         log = work / "page.log"
         with process([sys.executable, "-c", SERVE], log, {**os.environ, "KUBECONFIG": str(access)}):
-            wait_until(lambda: "serving" in log.read_text(), seconds=60)
-            url = re.findall(r"serving (\S+)/ until", log.read_text())[0]
-            found = ServedPage(url, folder)
+            # Not "serving" alone: a program without a buffer writes a line in several pieces.
+            address = re.compile(r"^serving (\S+)/ now\n", re.MULTILINE)
+            wait_until(lambda: address.search(log.read_text()) is not None, seconds=60)
+            found = ServedPage(address.findall(log.read_text())[0], folder)
             wait_until(lambda: "default/train" in found.get("/"), seconds=60)
             wait_until(lambda: "default/waits" in found.get("/"), seconds=60)
             yield found
