@@ -8,7 +8,7 @@ from importlib.resources import files
 from gputopo.topology.model import NodeTopology
 from gputopo.utility.utility import UtilityWeights
 from gputopo_cli.sc17.options import CaffeOptions
-from gputopo_cli.shared.arguments import parse_percentages, reject_seed
+from gputopo_cli.shared.arguments import parse_percentages, reject_generator_options
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
 from gputopo_cli.topology.load import load_topology
@@ -112,18 +112,19 @@ def _data(name: str) -> str:
 
 
 def _load_jobs(options: CaffeOptions) -> tuple[tuple[CaffeJob, ...], str]:
+    rate, seed = options.jobs_per_minute, options.seed
     match (options.jobs, options.authors, options.generate):
         case (str() as path, None, None):
-            reject_seed(options.seed)
+            reject_generator_options(seed=seed, jobs_per_minute=rate)
             jobs = parse_jobs(read_text(path, "jobs"))
             return jobs, f"{len(jobs)} jobs of {path}"
         case (None, str() as name, None):
-            reject_seed(options.seed)
+            reject_generator_options(seed=seed, jobs_per_minute=rate)
             jobs = authors_list(name, _data("sc17_workloads.csv"))
             return jobs, f"{len(jobs)} jobs of the list {name}"
         case (None, None, int() as count):
-            rate = options.jobs_per_minute
-            seed = 1 if options.seed is None else options.seed
+            rate = 10 if rate is None else rate
+            seed = 1 if seed is None else seed
             jobs = generate(seed, CaffeLoad(count, rate))
             return jobs, f"{count} jobs of seed {seed}, {rate:g} a minute,"
     raise InputError("jobs: one of --jobs FILE, --list NAME and --generate N is required")

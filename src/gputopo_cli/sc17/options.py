@@ -34,9 +34,15 @@ class CaffeOptions:
         ),
     ] = None
     jobs_per_minute: Annotated[
-        float,
-        typer.Option(metavar="X", min=0.001, max=1e6, help="Arrival rate of the generated jobs."),
-    ] = 10
+        float | None,
+        typer.Option(
+            metavar="X",
+            min=0.001,
+            max=1e6,
+            show_default="10",
+            help="Arrival rate of the generated jobs.",
+        ),
+    ] = None
     seed: options.SeedOption = None
     machines: Annotated[
         int, typer.Option(metavar="N", min=1, max=10_000, help="Number of equal machines.")

@@ -105,10 +105,11 @@ def parse_percentages(text: str, field: str) -> tuple[int, int, int]:
     raise InputError(f"{field}: {quoted(text)} is not three percentages with the sum 100")
 
 
-def reject_seed(seed: object, field: str = "seed") -> None:
-    """Reject a seed that was given although no jobs are generated; None means not given."""
-    if seed is not None:
-        raise InputError(f"{field}: is for --generate only; the listed jobs need no seed")
+def reject_generator_options(**given: object) -> None:
+    """Reject options of ``--generate`` that were given with listed jobs; None means not given."""
+    for field, value in given.items():
+        if value is not None:
+            raise InputError(f"{field.replace('_', '-')}: is for --generate only")
 
 
 def parse_list(text: str, field: str, parse: Callable[[str], _Item]) -> tuple[_Item, ...]:

@@ -9,7 +9,7 @@ from gputopo.placement.model import PolicyName
 from gputopo.runtime.messages import quoted
 from gputopo.topology.model import NodeTopology
 from gputopo_cli.bandwidth.models import find_model
-from gputopo_cli.shared.arguments import reject_seed
+from gputopo_cli.shared.arguments import reject_generator_options
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
 from gputopo_cli.simulate.options import SimulationOptions
@@ -107,7 +107,7 @@ def load_jobs(
     ``field`` is the name of the option with the seeds.
     """
     if options.jobs is not None and options.generate is None:
-        reject_seed(seeds, field)
+        reject_generator_options(**{field: seeds})
         jobs = parse_jobs(read_text(options.jobs, "jobs"), profiles)
         return (jobs,), f"{len(jobs)} jobs of {options.jobs}"
     if options.jobs is None and options.generate is not None:

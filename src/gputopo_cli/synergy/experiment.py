@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gputopo.runtime.messages import quoted
 from gputopo.sizing.orders import ORDERS
-from gputopo_cli.shared.arguments import parse_integer, parse_percentages, reject_seed
+from gputopo_cli.shared.arguments import parse_integer, parse_percentages, reject_generator_options
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import read_text
 from gputopo_cli.synergy.options import QueueOptions
@@ -204,11 +204,14 @@ def _load_jobs(
     options: QueueOptions, models: Mapping[str, MeasuredModel]
 ) -> tuple[tuple[TrainingJob, ...], str]:
     if options.jobs is not None and options.generate is None:
-        reject_seed(options.seed)
+        reject_generator_options(
+            seed=options.seed, jobs_per_hour=options.jobs_per_hour, split=options.split
+        )
         jobs = parse_jobs(read_text(options.jobs, "jobs"), models)
         return jobs, f"{len(jobs)} jobs of {options.jobs}"
     if options.jobs is None and options.generate is not None:
-        rate, split = options.jobs_per_hour, parse_percentages(options.split, "split")
+        rate = 9 if options.jobs_per_hour is None else options.jobs_per_hour
+        split = parse_percentages("20,70,10" if options.split is None else options.split, "split")
         load = JobLoad(jobs=options.generate, jobs_per_hour=rate, split=split)
         seed = 42 if options.seed is None else options.seed
         description = f"{options.generate} jobs of seed {seed}, {rate:g} an hour"

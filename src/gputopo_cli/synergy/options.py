@@ -26,14 +26,17 @@ class QueueOptions:
             help="Instead of --jobs: generate N jobs of one GPU each, as Synergy's authors did.",
         ),
     ] = None
-    jobs_per_hour: Annotated[float, _amount("Arrival rate of the generated jobs.")] = 9
+    jobs_per_hour: Annotated[
+        float | None, _amount("Arrival rate of the generated jobs.", show_default="9")
+    ] = None
     split: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="A,B,C",
+            show_default="20,70,10",
             help="Percentages of image, language and speech models among the generated jobs.",
         ),
-    ] = "20,70,10"
+    ] = None
     seed: Annotated[int | None, options.seed_option(42)] = None
     models: Annotated[
         str | None,

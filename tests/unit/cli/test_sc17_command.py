@@ -130,6 +130,7 @@ def test_topology_of_the_machines_can_be_chosen(gputopo: Command) -> None:
         ("compare --list six --gate", "gate: --gate and --no-gate need --as-released"),
         ("simulate --list six --seed 2", "seed: is for --generate only"),
         ("simulate --jobs /nowhere.csv --seed 2", "seed: is for --generate only"),
+        ("simulate --list six --jobs-per-minute 9", "jobs-per-minute: is for --generate only"),
         ("simulate --jobs /nowhere.csv", "jobs: '/nowhere.csv' cannot be read"),
         ("simulate --list six --policy greedy --as-released", "policy: 'greedy'; --as-released"),
         ("simulate --list six --as-released --min-utility 1", "min-utility: not available with"),

@@ -156,7 +156,7 @@ def test_progress_is_for_terminals_only(
         ("--generate 3 --wait --nodes 2", "wait: not possible with 2 nodes; leave out"),
         ("--generate 3 --wait --backfill", "wait: not possible with --backfill; leave out one of"),
         ("--generate 3 --time {path}", "time: {shown}: line 1: Expecting value"),
-        ("--jobs {path} --seed 77", "seed: is for --generate only; the listed jobs need no seed"),
+        ("--jobs {path} --seed 77", "seed: is for --generate only"),
         ("--generate 3 -o svg", "output: 'svg' is not one of 'table', 'json'"),
     ],
 )

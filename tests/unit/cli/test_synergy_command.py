@@ -269,6 +269,8 @@ def test_plots_that_cannot_be_written_are_reported(gputopo: Command, two_jobs: P
         ("--jobs {jobs} --cpus many", "cpus: 'many': Input should be a valid number"),
         ("--jobs {jobs} --memory-gb nan", "memory-gb: 'nan': Input should be "),
         ("--jobs {jobs} --seed 42", "seed: is for --generate only"),
+        ("--jobs {jobs} --jobs-per-hour 9", "jobs-per-hour: is for --generate only"),
+        ("--jobs {jobs} --split 20,70,10", "split: is for --generate only"),
         ("--jobs {jobs} --monitor 5", "monitor: '5' is not FIRST:LAST, for example 4000:5000"),
         ("--jobs {jobs} --monitor 5:x", "monitor: 'x' is not an integer"),
         ("--jobs {jobs} --monitor 8:9", "monitor: 8:9: no job has an ID in this range"),
