@@ -2,7 +2,7 @@
 //
 // Arguments: the path of the socket. It keeps a list of pods and containers, as a runtime does. It
 // reads one JSON object per line from standard input, and writes one per line: one for each command,
-// and one with "event" for each plugin that was synchronized. Pods and containers are protobuf messages
+// and one with "event" for each plugin that was synchronized or updates containers. Pods and containers are protobuf messages
 // of NRI in base64.
 package main
 
@@ -22,7 +22,7 @@ import (
 )
 
 type command struct {
-	// seed and forget change the list without a plugin; create, update, stop and remove are events.
+	// seed and forget change the list without a plugin; the others are events.
 	Do        string `json:"do"`
 	Pod       []byte `json:"pod"`
 	Container []byte `json:"container"`
@@ -110,7 +110,7 @@ func (r *runtime) updateContainers(
 ) ([]*api.ContainerUpdate, error) {
 	r.Lock()
 	defer r.Unlock()
-	r.apply(updates)
+	check(r.output.Encode(response{Event: "updated", Updates: r.apply(updates)}))
 	return nil, nil
 }
 
@@ -155,6 +155,10 @@ func (r *runtime) do(each command) response {
 			container.Linux.Resources.Cpu.Cpus = cpus
 		}
 		return response{Adjust: cpus, Updates: r.apply(reply.GetUpdate())}
+	case "start":
+		container.State = api.ContainerState_CONTAINER_RUNNING
+		err := r.nri.PostStartContainer(ctx, &api.PostStartContainerRequest{Pod: pod, Container: container})
+		return response{Error: text(err)}
 	case "update":
 		resources := &api.LinuxResources{Cpu: &api.LinuxCPU{Shares: api.UInt64(each.Shares)}}
 		reply, err := r.nri.UpdateContainer(ctx, &api.UpdateContainerRequest{

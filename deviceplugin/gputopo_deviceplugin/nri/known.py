@@ -27,11 +27,13 @@ class KnownContainers:
 
     Attributes:
         unbound: why containers may run on CPUs that are not near their GPUs, by name.
+        bound: CPUs of the containers that the runtime had already limited, by ID.
     """
 
     def __init__(self, containers: Iterable[RuntimeContainer] = ()) -> None:
         self._containers = {each.instance: each for each in containers}
         self.unbound: Mapping[str, str] = {}
+        self.bound: Mapping[str, frozenset[int]] = {}
 
     def __contains__(self, instance: object) -> bool:
         return instance in self._containers
@@ -74,5 +76,10 @@ class KnownContainers:
             self._containers[instance].name: _NOT_BOUND[decision.reason]
             for instance, decision in decisions.items()
             if decision.reason in _NOT_BOUND
+        }
+        self.bound = {
+            instance: self._containers[instance].cpus.cpuset or frozenset()
+            for instance, decision in decisions.items()
+            if decision.reason is CpusetReason.BOUND
         }
         return {key: each for key, each in decisions.items() if each.cpus is not None}

@@ -5,7 +5,7 @@ counted, and gives an empty response, with which the runtime continues as withou
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
 from gputopo.alignment.cpuset import CpusetDecision, CpusetReason, MachineCpus
@@ -18,6 +18,7 @@ from gputopo_deviceplugin.nri.v1alpha1 import api_pb2 as api
 
 _EVENTS: Final = (
     api.CREATE_CONTAINER,
+    api.POST_START_CONTAINER,
     api.UPDATE_CONTAINER,
     api.STOP_CONTAINER,
     api.REMOVE_CONTAINER,
@@ -58,10 +59,14 @@ class CpusetPlugin:
         self._on_change = on_change
         self._pods: dict[str, api.PodSandbox] = {}
         self._containers: list[api.Container] = []
+        self._unstarted = set[str]()
+        self._uncertain = dict[str, api.ContainerUpdate]()
+        self._repeated: list[api.ContainerUpdate] = []
         self._methods: dict[str, Callable[[bytes], bytes]] = {
             "Configure": _configure,
             "Synchronize": self._synchronize,
             "CreateContainer": self._create,
+            "PostStartContainer": self._post_start,
             "UpdateContainer": self._update,
             "StopContainer": self._stop,
             "RemoveContainer": self._remove,
@@ -79,8 +84,17 @@ class CpusetPlugin:
             self._metrics.count_failure("nri")
             return b""
 
+    def take_updates(self) -> bytes:
+        """Return the request with the updates that must be repeated now; empty for none."""
+        updates, self._repeated = self._repeated, []
+        return api.UpdateContainersRequest(update=updates).SerializeToString()
+
     def _synchronize(self, payload: bytes) -> bytes:
-        """Repair all containers, after the runtime has sent the last part of its list."""
+        """Repair all containers, after the runtime has sent the last part of its list.
+
+        The limits of the other containers are set once more: an agent that ended while a container
+        started may not have repeated its update (:meth:`_started`).
+        """
         request = api.SynchronizeRequest.FromString(payload)
         self._pods |= {pod.id: pod for pod in request.pods}
         self._containers += request.containers
@@ -95,8 +109,10 @@ class CpusetPlugin:
         ]
         self._pods, self._containers = {}, []
         self.known = KnownContainers(each for each in found if each is not None)
+        self._unstarted = {each.id for each in running if each.state == api.CONTAINER_CREATED}
         self.synchronized = True
         updates = self._updates(self._repair())
+        updates += [self._update_of(*each) for each in self.known.bound.items()]
         return api.SynchronizeResponse(update=updates).SerializeToString()
 
     def _create(self, payload: bytes) -> bytes:
@@ -105,6 +121,7 @@ class CpusetPlugin:
         if container is None:
             return b""
         self.known.add(container)
+        self._unstarted.add(container.instance)
         decisions = self._repair()
         own = decisions.pop(container.instance, None)
         response = api.CreateContainerResponse(update=self._updates(decisions))
@@ -112,6 +129,10 @@ class CpusetPlugin:
             response.adjust.linux.resources.cpu.cpus = format_cpu_list(own.cpus)
             self._count(container.instance, "set", own)
         return response.SerializeToString()
+
+    def _post_start(self, payload: bytes) -> bytes:
+        self._started(api.ContainerEventRequest.FromString(payload).container.id)
+        return b""
 
     def _update(self, payload: bytes) -> bytes:
         """Decide again when the CPU request of a container changes."""
@@ -125,22 +146,40 @@ class CpusetPlugin:
 
     def _stop(self, payload: bytes) -> bytes:
         """Decide again for the containers that had too few CPUs."""
-        request = api.EndContainerRequest.FromString(payload)
+        request = api.ContainerEventRequest.FromString(payload)
         if request.container.id not in self.known:
             return b""
-        self.known.remove(request.container.id)
+        self._forget(request.container.id)
         updates = self._updates(self._repair())
         return api.StopContainerResponse(update=updates).SerializeToString()
 
     def _remove(self, payload: bytes) -> bytes:
-        self.known.remove(api.EndContainerRequest.FromString(payload).container.id)
+        self._forget(api.ContainerEventRequest.FromString(payload).container.id)
         return b""
 
     def _state_change(self, payload: bytes) -> bytes:
         event = api.StateChangeEvent.FromString(payload)
         if event.event == api.REMOVE_CONTAINER:
-            self.known.remove(event.container.id)
+            self._forget(event.container.id)
+        elif event.event == api.POST_START_CONTAINER:
+            self._started(event.container.id)
         return b""
+
+    def _started(self, instance: str) -> None:
+        """Repeat the last update of a container that the runtime was starting.
+
+        Until a container has started, containerd writes an update only into its specification. But
+        it creates the process from the specification before it says that the container starts. An
+        update in between has no effect on the process.
+        """
+        self._unstarted.discard(instance)
+        if (update := self._uncertain.pop(instance, None)) is not None:
+            self._repeated.append(update)
+
+    def _forget(self, instance: str) -> None:
+        self.known.remove(instance)
+        self._unstarted.discard(instance)
+        self._uncertain.pop(instance, None)
 
     def _repair(self) -> dict[str, CpusetDecision]:
         decisions = self.known.repair(self._read_machine())
@@ -148,15 +187,18 @@ class CpusetPlugin:
         return decisions
 
     def _updates(self, decisions: Mapping[str, CpusetDecision]) -> list[api.ContainerUpdate]:
-        """Return updates of running containers, which the runtime ignores if a container ends."""
-        updates = []
         for instance, decision in decisions.items():
-            update = api.ContainerUpdate(container_id=instance, ignore_failure=True)
-            update.linux.resources.cpu.cpus = format_cpu_list(decision.cpus or ())
-            updates.append(update)
             released = decision.reason is CpusetReason.RELEASE
             self._count(instance, "released" if released else "repaired", decision)
-        return updates
+        return [self._update_of(key, each.cpus or ()) for key, each in decisions.items()]
+
+    def _update_of(self, instance: str, cpus: Collection[int]) -> api.ContainerUpdate:
+        """Return the update of a container, which the runtime ignores if the container ends."""
+        update = api.ContainerUpdate(container_id=instance, ignore_failure=True)
+        update.linux.resources.cpu.cpus = format_cpu_list(cpus)
+        if instance in self._unstarted:
+            self._uncertain[instance] = update
+        return update
 
     def _count(self, instance: str, result: str, decision: CpusetDecision) -> None:
         cpus = format_cpu_list(decision.cpus or ())

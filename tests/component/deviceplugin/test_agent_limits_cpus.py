@@ -102,7 +102,28 @@ async def test_containers_run_on_the_cpus_of_their_gpus(
         # Without the agent a container starts as ever, and the next agent limits it.
         assert await create(runtime, world, "e", 2) == ""
         async with world.agent():
-            assert (await runtime.synchronized())["updates"] == {"e-main": CPUS[0]}
+            known = {"missed-main": CPUS[1], "b-main": CPUS[1]}
+            assert (await runtime.synchronized())["updates"] == {**known, "e-main": CPUS[0]}
+
+
+async def test_a_container_that_was_starting_is_limited_after_its_start(
+    short_directory: Path, library_dir: Path
+) -> None:
+    async with (
+        nri_world(short_directory, library_dir) as (world, _),
+        nri_runtime(short_directory / "nri.sock") as runtime,
+    ):
+        for name, cpus in (("a", ""), ("b", CPUS[1])):
+            pod = sandbox(name, {"main": [world.uuids[5]]})
+            await runtime.do("seed", pod, in_runtime(pod, cpus=cpus, state=api.CONTAINER_CREATED))
+        async with world.agent():
+            both = {"a-main": CPUS[1], "b-main": CPUS[1]}
+            assert (await runtime.synchronized())["updates"] == both
+            for name in ("a", "b"):
+                started = await runtime.do("start", container=named(name))
+                assert not started.get("error")
+                assert (await runtime.updated())["updates"] == {f"{name}-main": CPUS[1]}
+            assert metric(world, "cpusets_total", result="repaired") == 1
 
 
 async def test_the_agent_connects_again_after_a_restart_of_the_runtime(

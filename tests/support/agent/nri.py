@@ -63,7 +63,7 @@ class NriRuntime:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._synchronized: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._replies: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._parsing = asyncio.create_task(self._read())
 
@@ -87,8 +87,17 @@ class NriRuntime:
 
     async def synchronized(self) -> dict[str, Any]:
         """Wait for the next plugin that was synchronized, and return its updates."""
+        return await self._next("synchronized")
+
+    async def updated(self) -> dict[str, Any]:
+        """Wait until the plugin updates containers without an event, and return the updates."""
+        return await self._next("updated")
+
+    async def _next(self, event: str) -> dict[str, Any]:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await self._synchronized.get()
+            found = await self._events.get()
+        assert found["event"] == event
+        return found
 
     async def end(self) -> None:
         """End the program."""
@@ -101,7 +110,7 @@ class NriRuntime:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             reply = json.loads(line)
-            await (self._synchronized if "event" in reply else self._replies).put(reply)
+            await (self._events if "event" in reply else self._replies).put(reply)
 
 
 @asynccontextmanager

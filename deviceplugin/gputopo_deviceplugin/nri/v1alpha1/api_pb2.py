@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+gputopo_deviceplugin/nri/v1alpha1/api.proto\x12\x14gputopo.nri.v1alpha1\"T\n\nRpcRequest\x12\x0f\n\x07service\x18\x01 \x01(\t\x12\x0e\n\x06method\x18\x02 \x01(\t\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x14\n\x0ctimeout_nano\x18\x04 \x01(\x03\"O\n\x0bRpcResponse\x12/\n\x06status\x18\x01 \x01(\x0b\x32\x1f.gputopo.nri.v1alpha1.RpcStatus\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"*\n\tRpcStatus\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"@\n\x15RegisterPluginRequest\x12\x13\n\x0bplugin_name\x18\x01 \x01(\t\x12\x12\n\nplugin_idx\x18\x02 \x01(\t\"A\n\x10\x43onfigureRequest\x12\x14\n\x0cruntime_name\x18\x02 \x01(\t\x12\x17\n\x0fruntime_version\x18\x03 \x01(\t\"#\n\x11\x43onfigureResponse\x12\x0e\n\x06\x65vents\x18\x02 \x01(\x05\"\x87\x01\n\x12SynchronizeRequest\x12.\n\x04pods\x18\x01 \x03(\x0b\x32 .gputopo.nri.v1alpha1.PodSandbox\x12\x33\n\ncontainers\x18\x02 \x03(\x0b\x32\x1f.gputopo.nri.v1alpha1.Container\x12\x0c\n\x04more\x18\x03 \x01(\x08\"Z\n\x13SynchronizeResponse\x12\x35\n\x06update\x18\x01 \x03(\x0b\x32%.gputopo.nri.v1alpha1.ContainerUpdate\x12\x0c\n\x04more\x18\x02 \x01(\x08\"{\n\x16\x43reateContainerRequest\x12-\n\x03pod\x18\x01 \x01(\x0b\x32 .gputopo.nri.v1alpha1.PodSandbox\x12\x32\n\tcontainer\x18\x02 \x01(\x0b\x32\x1f.gputopo.nri.v1alpha1.Container\"\x8b\x01\n\x17\x43reateContainerResponse\x12\x39\n\x06\x61\x64just\x18\x01 \x01(\x0b\x32).gputopo.nri.v1alpha1.ContainerAdjustment\x12\x35\n\x06update\x18\x02 \x03(\x0b\x32%.gputopo.nri.v1alpha1.ContainerUpdate\"\xba\x01\n\x16UpdateContainerRequest\x12-\n\x03pod\x18\x01 \x01(\x0b\x32 .gputopo.nri.v1alpha1.PodSandbox\x12\x32\n\tcontainer\x18\x02 \x01(\x0b\x32\x1f.gputopo.nri.v1alpha1.Container\x12=\n\x0flinux_resources\x18\x03 \x01(\x0b\x32$.gputopo.nri.v1alpha1.LinuxResources\"P\n\x17UpdateContainerResponse\x12\x35\n\x06update\x18\x01 \x03(\x0b\x32%.gputopo.nri.v1alpha1.ContainerUpdate\"x\n\x13\x45ndContainerRequest\x12-\n\x03pod\x18\x01 \x01(\x0b\x32 .gputopo.nri.v1alpha1.PodSandbox\x12\x32\n\tcontainer\x18\x02 \x01(\x0b\x32\x1f.gputopo.nri.v1alpha1.Container\"N\n\x15StopContainerResponse\x12\x35\n\x06update\x18\x01 \x03(\x0b\x32%.gputopo.nri.v1alpha1.ContainerUpdate\"\xa1\x01\n\x10StateChangeEvent\x12*\n\x05\x65vent\x18\x01 \x01(\x0e\x32\x1b.gputopo.nri.v1alpha1.Event\x12-\n\x03pod\x18\x02 \x01(\x0b\x32 .gputopo.nri.v1alpha1.PodSandbox\x12\x32\n\tcontainer\x18\x03 \x01(\x0b\x32\x1f.gputopo.nri.v1alpha1.Container\"\x07\n\x05\x45mpty\"\xc2\x01\n\nPodSandbox\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x11\n\tnamespace\x18\x04 \x01(\t\x12\x46\n\x0b\x61nnotations\x18\x06 \x03(\x0b\x32\x31.gputopo.nri.v1alpha1.PodSandbox.AnnotationsEntry\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc8\x01\n\tContainer\x12\n\n\x02id\x18\x01 \x01(\t\x12\x16\n\x0epod_sandbox_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x33\n\x05state\x18\x04 \x01(\x0e\x32$.gputopo.nri.v1alpha1.ContainerState\x12\x0b\n\x03\x65nv\x18\x08 \x03(\t\x12\x33\n\x05linux\x18\x0b \x01(\x0b\x32$.gputopo.nri.v1alpha1.LinuxContainer\x12\x12\n\ncreated_at\x18\x0e \x01(\x03\"I\n\x0eLinuxContainer\x12\x37\n\tresources\x18\x03 \x01(\x0b\x32$.gputopo.nri.v1alpha1.LinuxResources\"=\n\x0eLinuxResources\x12+\n\x03\x63pu\x18\x02 \x01(\x0b\x32\x1e.gputopo.nri.v1alpha1.LinuxCPU\"N\n\x08LinuxCPU\x12\x34\n\x06shares\x18\x01 \x01(\x0b\x32$.gputopo.nri.v1alpha1.OptionalUInt64\x12\x0c\n\x04\x63pus\x18\x06 \x01(\t\"\x1f\n\x0eOptionalUInt64\x12\r\n\x05value\x18\x01 \x01(\x04\"T\n\x13\x43ontainerAdjustment\x12=\n\x05linux\x18\x06 \x01(\x0b\x32..gputopo.nri.v1alpha1.LinuxContainerAdjustment\"S\n\x18LinuxContainerAdjustment\x12\x37\n\tresources\x18\x02 \x01(\x0b\x32$.gputopo.nri.v1alpha1.LinuxResources\"z\n\x0f\x43ontainerUpdate\x12\x14\n\x0c\x63ontainer_id\x18\x01 \x01(\t\x12\x39\n\x05linux\x18\x02 \x01(\x0b\x32*.gputopo.nri.v1alpha1.LinuxContainerUpdate\x12\x16\n\x0eignore_failure\x18\x03 \x01(\x08\"O\n\x14LinuxContainerUpdate\x12\x37\n\tresources\x18\x01 \x01(\x0b\x32$.gputopo.nri.v1alpha1.LinuxResources*j\n\x05\x45vent\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x14\n\x10\x43REATE_CONTAINER\x10\x04\x12\x14\n\x10UPDATE_CONTAINER\x10\x08\x12\x12\n\x0eSTOP_CONTAINER\x10\n\x12\x14\n\x10REMOVE_CONTAINER\x10\x0b*\x82\x01\n\x0e\x43ontainerState\x12\x15\n\x11\x43ONTAINER_UNKNOWN\x10\x00\x12\x15\n\x11\x43ONTAINER_CREATED\x10\x01\x12\x14\n\x10\x43ONTAINER_PAUSED\x10\x02\x12\x15\n\x11\x43ONTAINER_RUNNING\x10\x03\x12\x15\n\x11\x43ONTAINER_STOPPED\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+gputopo_deviceplugin/nri/v1alpha1/api.proto\x12\x14gputopo.nri.v1alpha1\"T\n\nRpcRequest\x12\x0f\n\x07service\x18\x01 \x01(\t\x12\x0e\n\x06method\x18\x02 \x01(\t\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\x12\x14\n\x0ctimeout_nano\x18\x04 \x01(\x03\"O\n\x0bRpcResponse\x12/\n\x06status\x18\x01 \x01(\x0b\x32\x1f.gputopo.nri.v1alpha1.RpcStatus\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"*\n\tRpcStatus\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"@\n\x15RegisterPluginRequest\x12\x13\n\x0bplugin_name\x18\x01 \x01(\t\x12\x12\n\nplugin_idx\x18\x02 \x01(\t\"A\n\x10\x43onfigureRequest\x12\x14\n\x0cruntime_name\x18\x02 \x01(\t\x12\x17\n\x0fruntime_version\x18\x03 \x01(\t\"#\n\x11\x43onfigureResponse\x12\x0e\n\x06\x65vents\x18\x02 \x01(\x05\"\x87\x01\n\x12SynchronizeRequest\x12.\n\x04pods\x18\x01 \x03(\x0b\x32 .gputopo.nri.v1alpha1.PodSandbox\x12\x33\n\ncontainers\x18\x02 \x03(\x0b\x32\x1f.gputopo.nri.v1alpha1.Container\x12\x0c\n\x04more\x18\x03 \x01(\x08\"Z\n\x13SynchronizeResponse\x12\x35\n\x06update\x18\x01 \x03(\x0b\x32%.gputopo.nri.v1alpha1.ContainerUpdate\x12\x0c\n\x04more\x18\x02 \x01(\x08\"{\n\x16\x43reateContainerRequest\x12-\n\x03pod\x18\x01 \x01(\x0b\x32 .gputopo.nri.v1alpha1.PodSandbox\x12\x32\n\tcontainer\x18\x02 \x01(\x0b\x32\x1f.gputopo.nri.v1alpha1.Container\"\x8b\x01\n\x17\x43reateContainerResponse\x12\x39\n\x06\x61\x64just\x18\x01 \x01(\x0b\x32).gputopo.nri.v1alpha1.ContainerAdjustment\x12\x35\n\x06update\x18\x02 \x03(\x0b\x32%.gputopo.nri.v1alpha1.ContainerUpdate\"\xba\x01\n\x16UpdateContainerRequest\x12-\n\x03pod\x18\x01 \x01(\x0b\x32 .gputopo.nri.v1alpha1.PodSandbox\x12\x32\n\tcontainer\x18\x02 \x01(\x0b\x32\x1f.gputopo.nri.v1alpha1.Container\x12=\n\x0flinux_resources\x18\x03 \x01(\x0b\x32$.gputopo.nri.v1alpha1.LinuxResources\"P\n\x17UpdateContainerResponse\x12\x35\n\x06update\x18\x01 \x03(\x0b\x32%.gputopo.nri.v1alpha1.ContainerUpdate\"z\n\x15\x43ontainerEventRequest\x12-\n\x03pod\x18\x01 \x01(\x0b\x32 .gputopo.nri.v1alpha1.PodSandbox\x12\x32\n\tcontainer\x18\x02 \x01(\x0b\x32\x1f.gputopo.nri.v1alpha1.Container\"N\n\x15StopContainerResponse\x12\x35\n\x06update\x18\x01 \x03(\x0b\x32%.gputopo.nri.v1alpha1.ContainerUpdate\"P\n\x17UpdateContainersRequest\x12\x35\n\x06update\x18\x01 \x03(\x0b\x32%.gputopo.nri.v1alpha1.ContainerUpdate\"\xa1\x01\n\x10StateChangeEvent\x12*\n\x05\x65vent\x18\x01 \x01(\x0e\x32\x1b.gputopo.nri.v1alpha1.Event\x12-\n\x03pod\x18\x02 \x01(\x0b\x32 .gputopo.nri.v1alpha1.PodSandbox\x12\x32\n\tcontainer\x18\x03 \x01(\x0b\x32\x1f.gputopo.nri.v1alpha1.Container\"\x07\n\x05\x45mpty\"\xc2\x01\n\nPodSandbox\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x11\n\tnamespace\x18\x04 \x01(\t\x12\x46\n\x0b\x61nnotations\x18\x06 \x03(\x0b\x32\x31.gputopo.nri.v1alpha1.PodSandbox.AnnotationsEntry\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc8\x01\n\tContainer\x12\n\n\x02id\x18\x01 \x01(\t\x12\x16\n\x0epod_sandbox_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x33\n\x05state\x18\x04 \x01(\x0e\x32$.gputopo.nri.v1alpha1.ContainerState\x12\x0b\n\x03\x65nv\x18\x08 \x03(\t\x12\x33\n\x05linux\x18\x0b \x01(\x0b\x32$.gputopo.nri.v1alpha1.LinuxContainer\x12\x12\n\ncreated_at\x18\x0e \x01(\x03\"I\n\x0eLinuxContainer\x12\x37\n\tresources\x18\x03 \x01(\x0b\x32$.gputopo.nri.v1alpha1.LinuxResources\"=\n\x0eLinuxResources\x12+\n\x03\x63pu\x18\x02 \x01(\x0b\x32\x1e.gputopo.nri.v1alpha1.LinuxCPU\"N\n\x08LinuxCPU\x12\x34\n\x06shares\x18\x01 \x01(\x0b\x32$.gputopo.nri.v1alpha1.OptionalUInt64\x12\x0c\n\x04\x63pus\x18\x06 \x01(\t\"\x1f\n\x0eOptionalUInt64\x12\r\n\x05value\x18\x01 \x01(\x04\"T\n\x13\x43ontainerAdjustment\x12=\n\x05linux\x18\x06 \x01(\x0b\x32..gputopo.nri.v1alpha1.LinuxContainerAdjustment\"S\n\x18LinuxContainerAdjustment\x12\x37\n\tresources\x18\x02 \x01(\x0b\x32$.gputopo.nri.v1alpha1.LinuxResources\"z\n\x0f\x43ontainerUpdate\x12\x14\n\x0c\x63ontainer_id\x18\x01 \x01(\t\x12\x39\n\x05linux\x18\x02 \x01(\x0b\x32*.gputopo.nri.v1alpha1.LinuxContainerUpdate\x12\x16\n\x0eignore_failure\x18\x03 \x01(\x08\"O\n\x14LinuxContainerUpdate\x12\x37\n\tresources\x18\x01 \x01(\x0b\x32$.gputopo.nri.v1alpha1.LinuxResources*\x84\x01\n\x05\x45vent\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x14\n\x10\x43REATE_CONTAINER\x10\x04\x12\x18\n\x14POST_START_CONTAINER\x10\x07\x12\x14\n\x10UPDATE_CONTAINER\x10\x08\x12\x12\n\x0eSTOP_CONTAINER\x10\n\x12\x14\n\x10REMOVE_CONTAINER\x10\x0b*\x82\x01\n\x0e\x43ontainerState\x12\x15\n\x11\x43ONTAINER_UNKNOWN\x10\x00\x12\x15\n\x11\x43ONTAINER_CREATED\x10\x01\x12\x14\n\x10\x43ONTAINER_PAUSED\x10\x02\x12\x15\n\x11\x43ONTAINER_RUNNING\x10\x03\x12\x15\n\x11\x43ONTAINER_STOPPED\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,10 +33,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PODSANDBOX_ANNOTATIONSENTRY']._loaded_options = None
   _globals['_PODSANDBOX_ANNOTATIONSENTRY']._serialized_options = b'8\001'
-  _globals['_EVENT']._serialized_start=2620
-  _globals['_EVENT']._serialized_end=2726
-  _globals['_CONTAINERSTATE']._serialized_start=2729
-  _globals['_CONTAINERSTATE']._serialized_end=2859
+  _globals['_EVENT']._serialized_start=2705
+  _globals['_EVENT']._serialized_end=2837
+  _globals['_CONTAINERSTATE']._serialized_start=2840
+  _globals['_CONTAINERSTATE']._serialized_end=2970
   _globals['_RPCREQUEST']._serialized_start=69
   _globals['_RPCREQUEST']._serialized_end=153
   _globals['_RPCRESPONSE']._serialized_start=155
@@ -61,34 +61,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPDATECONTAINERREQUEST']._serialized_end=1134
   _globals['_UPDATECONTAINERRESPONSE']._serialized_start=1136
   _globals['_UPDATECONTAINERRESPONSE']._serialized_end=1216
-  _globals['_ENDCONTAINERREQUEST']._serialized_start=1218
-  _globals['_ENDCONTAINERREQUEST']._serialized_end=1338
-  _globals['_STOPCONTAINERRESPONSE']._serialized_start=1340
-  _globals['_STOPCONTAINERRESPONSE']._serialized_end=1418
-  _globals['_STATECHANGEEVENT']._serialized_start=1421
-  _globals['_STATECHANGEEVENT']._serialized_end=1582
-  _globals['_EMPTY']._serialized_start=1584
-  _globals['_EMPTY']._serialized_end=1591
-  _globals['_PODSANDBOX']._serialized_start=1594
-  _globals['_PODSANDBOX']._serialized_end=1788
-  _globals['_PODSANDBOX_ANNOTATIONSENTRY']._serialized_start=1738
-  _globals['_PODSANDBOX_ANNOTATIONSENTRY']._serialized_end=1788
-  _globals['_CONTAINER']._serialized_start=1791
-  _globals['_CONTAINER']._serialized_end=1991
-  _globals['_LINUXCONTAINER']._serialized_start=1993
-  _globals['_LINUXCONTAINER']._serialized_end=2066
-  _globals['_LINUXRESOURCES']._serialized_start=2068
-  _globals['_LINUXRESOURCES']._serialized_end=2129
-  _globals['_LINUXCPU']._serialized_start=2131
-  _globals['_LINUXCPU']._serialized_end=2209
-  _globals['_OPTIONALUINT64']._serialized_start=2211
-  _globals['_OPTIONALUINT64']._serialized_end=2242
-  _globals['_CONTAINERADJUSTMENT']._serialized_start=2244
-  _globals['_CONTAINERADJUSTMENT']._serialized_end=2328
-  _globals['_LINUXCONTAINERADJUSTMENT']._serialized_start=2330
-  _globals['_LINUXCONTAINERADJUSTMENT']._serialized_end=2413
-  _globals['_CONTAINERUPDATE']._serialized_start=2415
-  _globals['_CONTAINERUPDATE']._serialized_end=2537
-  _globals['_LINUXCONTAINERUPDATE']._serialized_start=2539
-  _globals['_LINUXCONTAINERUPDATE']._serialized_end=2618
+  _globals['_CONTAINEREVENTREQUEST']._serialized_start=1218
+  _globals['_CONTAINEREVENTREQUEST']._serialized_end=1340
+  _globals['_STOPCONTAINERRESPONSE']._serialized_start=1342
+  _globals['_STOPCONTAINERRESPONSE']._serialized_end=1420
+  _globals['_UPDATECONTAINERSREQUEST']._serialized_start=1422
+  _globals['_UPDATECONTAINERSREQUEST']._serialized_end=1502
+  _globals['_STATECHANGEEVENT']._serialized_start=1505
+  _globals['_STATECHANGEEVENT']._serialized_end=1666
+  _globals['_EMPTY']._serialized_start=1668
+  _globals['_EMPTY']._serialized_end=1675
+  _globals['_PODSANDBOX']._serialized_start=1678
+  _globals['_PODSANDBOX']._serialized_end=1872
+  _globals['_PODSANDBOX_ANNOTATIONSENTRY']._serialized_start=1822
+  _globals['_PODSANDBOX_ANNOTATIONSENTRY']._serialized_end=1872
+  _globals['_CONTAINER']._serialized_start=1875
+  _globals['_CONTAINER']._serialized_end=2075
+  _globals['_LINUXCONTAINER']._serialized_start=2077
+  _globals['_LINUXCONTAINER']._serialized_end=2150
+  _globals['_LINUXRESOURCES']._serialized_start=2152
+  _globals['_LINUXRESOURCES']._serialized_end=2213
+  _globals['_LINUXCPU']._serialized_start=2215
+  _globals['_LINUXCPU']._serialized_end=2293
+  _globals['_OPTIONALUINT64']._serialized_start=2295
+  _globals['_OPTIONALUINT64']._serialized_end=2326
+  _globals['_CONTAINERADJUSTMENT']._serialized_start=2328
+  _globals['_CONTAINERADJUSTMENT']._serialized_end=2412
+  _globals['_LINUXCONTAINERADJUSTMENT']._serialized_start=2414
+  _globals['_LINUXCONTAINERADJUSTMENT']._serialized_end=2497
+  _globals['_CONTAINERUPDATE']._serialized_start=2499
+  _globals['_CONTAINERUPDATE']._serialized_end=2621
+  _globals['_LINUXCONTAINERUPDATE']._serialized_start=2623
+  _globals['_LINUXCONTAINERUPDATE']._serialized_end=2702
 # @@protoc_insertion_point(module_scope)

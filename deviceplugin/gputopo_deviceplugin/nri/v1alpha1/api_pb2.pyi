@@ -11,6 +11,7 @@ class Event(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     UNKNOWN: _ClassVar[Event]
     CREATE_CONTAINER: _ClassVar[Event]
+    POST_START_CONTAINER: _ClassVar[Event]
     UPDATE_CONTAINER: _ClassVar[Event]
     STOP_CONTAINER: _ClassVar[Event]
     REMOVE_CONTAINER: _ClassVar[Event]
@@ -24,6 +25,7 @@ class ContainerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONTAINER_STOPPED: _ClassVar[ContainerState]
 UNKNOWN: Event
 CREATE_CONTAINER: Event
+POST_START_CONTAINER: Event
 UPDATE_CONTAINER: Event
 STOP_CONTAINER: Event
 REMOVE_CONTAINER: Event
@@ -133,7 +135,7 @@ class UpdateContainerResponse(_message.Message):
     update: _containers.RepeatedCompositeFieldContainer[ContainerUpdate]
     def __init__(self, update: _Optional[_Iterable[_Union[ContainerUpdate, _Mapping]]] = ...) -> None: ...
 
-class EndContainerRequest(_message.Message):
+class ContainerEventRequest(_message.Message):
     __slots__ = ("pod", "container")
     POD_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -142,6 +144,12 @@ class EndContainerRequest(_message.Message):
     def __init__(self, pod: _Optional[_Union[PodSandbox, _Mapping]] = ..., container: _Optional[_Union[Container, _Mapping]] = ...) -> None: ...
 
 class StopContainerResponse(_message.Message):
+    __slots__ = ("update",)
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    update: _containers.RepeatedCompositeFieldContainer[ContainerUpdate]
+    def __init__(self, update: _Optional[_Iterable[_Union[ContainerUpdate, _Mapping]]] = ...) -> None: ...
+
+class UpdateContainersRequest(_message.Message):
     __slots__ = ("update",)
     UPDATE_FIELD_NUMBER: _ClassVar[int]
     update: _containers.RepeatedCompositeFieldContainer[ContainerUpdate]

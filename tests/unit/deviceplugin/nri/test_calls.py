@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputopo_deviceplugin.nri.calls import handle_message, registration
+from gputopo_deviceplugin.nri.calls import handle_message, registration, update_call
 from gputopo_deviceplugin.nri.frames import (
     PLUGIN_CONNECTION,
     REQUEST,
@@ -21,6 +21,10 @@ class Echo:
     def respond(self, method: str, payload: bytes) -> bytes:
         return method.encode() + payload
 
+    def take_updates(self) -> bytes:
+        """Return no update."""
+        return b""
+
 
 def request(data: bytes, stream: int = 3) -> RpcMessage:
     return RpcMessage(PLUGIN_CONNECTION, stream, REQUEST, data)
@@ -33,6 +37,15 @@ def test_the_plugin_registers_as_the_last_one() -> None:
     assert (call.service, call.method) == ("nri.pkg.api.v1alpha1.Runtime", "RegisterPlugin")
     registered = api.RegisterPluginRequest.FromString(call.payload)
     assert (registered.plugin_name, registered.plugin_idx) == ("gputopo", "99")
+
+
+def test_an_update_is_a_call_in_its_own_stream() -> None:
+    update = api.UpdateContainersRequest(update=[api.ContainerUpdate(container_id="a")])
+    [message] = MessageDecoder().feed(update_call(5, update.SerializeToString()))
+    call = api.RpcRequest.FromString(message.data)
+    assert (message.connection, message.stream, message.kind) == (RUNTIME_CONNECTION, 5, REQUEST)
+    assert (call.service, call.method) == ("nri.pkg.api.v1alpha1.Runtime", "UpdateContainers")
+    assert api.UpdateContainersRequest.FromString(call.payload) == update
 
 
 def test_a_call_of_the_runtime_gets_its_response_in_the_same_stream() -> None:
@@ -55,11 +68,12 @@ def test_other_messages_are_ignored(connection: int, kind: int) -> None:
     assert handle_message(RpcMessage(connection, 1, kind, b"\xff"), Echo()) == b""
 
 
-def test_a_rejected_registration_is_an_error() -> None:
-    status = api.RpcStatus(code=2, message="invalid plugin index")
+@pytest.mark.parametrize(("stream", "what"), [(1, "the plugin"), (3, "an update")])
+def test_a_rejected_call_is_an_error(stream: int, what: str) -> None:
+    status = api.RpcStatus(code=2, message="invalid argument")
     data = api.RpcResponse(status=status).SerializeToString()
-    rejected = RpcMessage(RUNTIME_CONNECTION, 1, RESPONSE, data)
-    with pytest.raises(NriError, match="rejects the plugin: invalid plugin index"):
+    rejected = RpcMessage(RUNTIME_CONNECTION, stream, RESPONSE, data)
+    with pytest.raises(NriError, match=f"rejects {what}: invalid argument"):
         handle_message(rejected, Echo())
 
 

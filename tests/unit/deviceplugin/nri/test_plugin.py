@@ -66,8 +66,17 @@ class Runtime:
         assert not response.update
         return response.adjust.linux.resources.cpu.cpus
 
+    def started(self, name: str) -> Mapping[str, str]:
+        """Report that the container ``main`` of a pod has started; return the repeated updates."""
+        request = api.ContainerEventRequest(container=api.Container(id=f"{name}-main"))
+        assert self.call("PostStartContainer", request) == b""
+        return self.repeated()
+
+    def repeated(self) -> Mapping[str, str]:
+        return updates(api.UpdateContainersRequest.FromString(self.plugin.take_updates()))
+
     def end(self, name: str) -> Mapping[str, str]:
-        request = api.EndContainerRequest(container=api.Container(id=f"{name}-main"))
+        request = api.ContainerEventRequest(container=api.Container(id=f"{name}-main"))
         return updates(api.StopContainerResponse.FromString(self.call("StopContainer", request)))
 
     def resize(self, name: str, shares: int) -> Mapping[str, str]:
@@ -88,13 +97,13 @@ def runtime() -> Runtime:
     return Runtime()
 
 
-def test_the_plugin_subscribes_to_four_events(
+def test_the_plugin_subscribes_to_five_events(
     runtime: Runtime, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     configured = runtime.call("Configure", api.ConfigureRequest(runtime_name="containerd"))
     events = api.ConfigureResponse.FromString(configured).events
-    assert [bit + 1 for bit in range(32) if events >> bit & 1] == [4, 8, 10, 11]
+    assert [bit + 1 for bit in range(32) if events >> bit & 1] == [4, 7, 8, 10, 11]
     assert "runtime=containerd" in caplog.text
 
 
@@ -146,11 +155,55 @@ def test_synchronize_repairs_containers_that_missed_their_limit(runtime: Runtime
     assert updates(first) == {}
     before = runtime.plugin.synchronized
     last = runtime.synchronize(pods[2:], containers[2:], more=False)
-    assert updates(last) == {"c-main": "4-7"}, "the older of the two that fit only one by one"
+    repaired = {"c-main": "4-7"}  # the older of the two that fit only one by one
+    assert updates(last) == {**repaired, "a-main": "4-7"}
     assert not last.more
     assert [before, runtime.plugin.synchronized] == [False, True]
     assert runtime.counted == {"repaired": 1}
     assert [*runtime.plugin.known.unbound] == ["default/b/main"]
+
+
+def test_updates_before_the_start_of_a_container_are_repeated_after_it(runtime: Runtime) -> None:
+    runtime.start("a", NEAR, milli=3000)
+    assert runtime.start("b", NEAR, milli=2000) == ""
+    assert runtime.end("a") == {"b-main": "0-3"}
+    assert runtime.resize("b", 8192) == {"b-main": "0-7"}
+    assert runtime.repeated() == {}
+    assert runtime.started("b") == {"b-main": "0-7"}
+    assert runtime.repeated() == runtime.started("b") == {}
+
+
+def test_updates_of_started_containers_are_not_repeated(runtime: Runtime) -> None:
+    runtime.start("a", NEAR, milli=3000)
+    runtime.start("b", NEAR, milli=2000)
+    assert runtime.started("b") == {}
+    assert runtime.end("a") == {"b-main": "0-3"}
+    assert runtime.started("b") == {}
+
+
+def test_the_limits_of_synchronize_are_repeated_for_containers_that_start(runtime: Runtime) -> None:
+    pods = [sandbox(name, {"main": NEAR}) for name in "abc"]
+    states = [api.CONTAINER_CREATED, api.CONTAINER_CREATED, api.CONTAINER_RUNNING]
+    containers = [in_runtime(pod, state=state) for pod, state in zip(pods, states, strict=True)]
+    containers[1].linux.resources.cpu.cpus = "0-3"
+    found = runtime.synchronize(pods, containers, more=False)
+    assert updates(found) == {f"{name}-main": "0-3" for name in "abc"}
+    assert runtime.counted == {"repaired": 2}, "the limit of b is only set once more"
+    assert runtime.repeated() == {}
+    assert runtime.started("a") == {"a-main": "0-3"}
+    change = api.StateChangeEvent(
+        event=api.POST_START_CONTAINER, container=api.Container(id="b-main")
+    )
+    assert runtime.call("StateChange", change) == b""
+    assert runtime.repeated() == {"b-main": "0-3"}
+    assert runtime.started("c") == {}
+
+
+def test_a_container_that_ends_before_its_start_gets_no_update(runtime: Runtime) -> None:
+    pod = sandbox("a", {"main": NEAR})
+    runtime.synchronize([pod], [in_runtime(pod, state=api.CONTAINER_CREATED)], more=False)
+    runtime.end("a")
+    assert runtime.started("a") == {}
 
 
 def test_after_an_end_a_container_that_did_not_fit_is_limited(runtime: Runtime) -> None:
@@ -189,7 +242,7 @@ def test_a_restarted_container_takes_the_place_of_the_earlier_one(runtime: Runti
 def test_a_removed_container_is_forgotten(runtime: Runtime) -> None:
     runtime.start("a", NEAR, milli=3000)
     runtime.start("b", FAR, milli=3000)
-    request = api.EndContainerRequest(container=api.Container(id="a-main"))
+    request = api.ContainerEventRequest(container=api.Container(id="a-main"))
     assert runtime.call("RemoveContainer", request) == b""
     assert runtime.start("c", NEAR, milli=3000) == "0-3"
     for event in (api.STOP_CONTAINER, api.REMOVE_CONTAINER):

@@ -12,6 +12,7 @@ from gputopo_deviceplugin.nri.frames import (
     REQUEST,
     RESPONSE,
     RUNTIME_CONNECTION,
+    MessageDecoder,
     NriError,
     RpcMessage,
     encode_message,
@@ -25,11 +26,17 @@ class Calls:
 
     def __init__(self) -> None:
         self.methods: list[str] = []
+        self.updates: list[bytes] = []
 
     def respond(self, method: str, payload: bytes) -> bytes:
         """Return the payload."""
         self.methods.append(method)
+        self.updates += [payload] if method == "PostStartContainer" else []
         return payload
+
+    def take_updates(self) -> bytes:
+        """Return the payload of the last call, if it was that of a started container."""
+        return self.updates.pop() if self.updates else b""
 
 
 def respond_once(listener: sockets.socket, sent: bytes) -> bytes:
@@ -68,6 +75,42 @@ async def test_calls_get_responses_until_the_runtime_closes_the_connection(tmp_p
     assert response.endswith(b"x")
     assert methods == ["Configure"]
     assert error.endswith("the container runtime has closed the connection")
+
+
+async def test_updates_follow_the_response_as_calls_of_the_plugin(tmp_path: Path) -> None:
+    def start_two(listener: sockets.socket) -> list[RpcMessage]:
+        connection, _ = listener.accept()
+        decoder, found = MessageDecoder(), list[RpcMessage]()
+        with connection:
+            connection.settimeout(60)
+            assert connection.recv(4096) == registration()
+            for stream, payload in ((1, b"x"), (3, b"y")):
+                call = api.RpcRequest(method="PostStartContainer", payload=payload)
+                data = call.SerializeToString()
+                message = RpcMessage(PLUGIN_CONNECTION, stream, REQUEST, data)
+                connection.sendall(encode_message(message))
+            while len(found) < 4:
+                found += decoder.feed(connection.recv(4096))
+        return found
+
+    with sockets.socket(sockets.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "nri.sock"))
+        listener.listen()
+        task = asyncio.create_task(asyncio.to_thread(start_two, listener))
+        with pytest.raises(NriError):
+            await run_session(tmp_path / "nri.sock", Calls())
+        found = await task
+    assert [(each.connection, each.stream, each.kind) for each in found] == [
+        (PLUGIN_CONNECTION, 1, RESPONSE),
+        (RUNTIME_CONNECTION, 3, REQUEST),
+        (PLUGIN_CONNECTION, 3, RESPONSE),
+        (RUNTIME_CONNECTION, 5, REQUEST),
+    ]
+    calls = [api.RpcRequest.FromString(each.data) for each in found[1::2]]
+    assert [(call.method, call.payload) for call in calls] == [
+        ("UpdateContainers", b"x"),
+        ("UpdateContainers", b"y"),
+    ]
 
 
 async def test_another_protocol_ends_the_connection(tmp_path: Path) -> None:
