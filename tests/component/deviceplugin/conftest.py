@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from fakenvml.build import build_library
+from gputopo_deviceplugin.admit import admission
+from gputopo_deviceplugin.report import reporter
 from support.agent.world import AgentWorld, agent_world
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raise the time limits of responses: a busy machine must not look like a lost response."""
+    monkeypatch.setattr(admission, "_LIST_SECONDS", 30.0)
+    monkeypatch.setattr(reporter, "_WITHDRAW_SECONDS", 60.0)
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ def not_ready(world: AgentWorld) -> str | None:
 async def test_an_agent_publishes_that_it_ends_and_serves_pods_in_flight(
     world: AgentWorld,
 ) -> None:
+    world.settings = world.settings.model_copy(update={"drain_seconds": 10.0})
     async with world.agent() as agent:
         await world.served()
         await world.run("a", {"main": [0]})

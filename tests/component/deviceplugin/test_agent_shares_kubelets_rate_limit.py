@@ -30,7 +30,7 @@ async def test_pods_are_admitted_while_another_client_lists_500_times_a_second(
 @pytest.mark.parametrize(
     ("code", "seconds"),
     [
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, 0.4),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, 2.9),
         (grpc.StatusCode.UNAVAILABLE, 0.05),
         (grpc.StatusCode.INTERNAL, 0.0),
     ],
@@ -41,11 +41,11 @@ async def test_a_call_that_kubelet_keeps_rejecting_is_repeated_for_a_limited_tim
     path = world.kubelet.socket.parent / "raw.sock"
     with raw_kubelet(path) as kubelet:
         lister = PodResourcesClient(path, "gputopo.io/gpu")
-        assert await lister.list_pods(1.0) == []
+        assert await lister.list_pods(60.0) == []
         kubelet.failure = (code, "no")
         clock = asyncio.get_running_loop().time
         start = clock()
         with pytest.raises(PodResourcesError, match="no"):
-            await lister.list_pods(0.5)
+            await lister.list_pods(3.0)
         assert clock() - start >= seconds
         await lister.close()

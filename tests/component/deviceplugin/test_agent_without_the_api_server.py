@@ -12,7 +12,7 @@ from support.agent.world import AgentWorld
 from support.api.store import PODS
 from support.kubelet.device_manager import AdmissionRejectedError
 
-SOON_SECONDS = 10.0
+SOON_SECONDS = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +98,7 @@ async def test_a_failed_read_of_a_pod_proves_the_loss_at_once(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(monitor, "QUIET_SECONDS", 3600.0)
+    world.settings = world.settings.model_copy(update={"admission_timeout_seconds": 1.5})
     async with world.agent():
         await world.served()
         await world.place("a", {"main": [0]})

@@ -27,6 +27,7 @@ from support.kubelet.server import FakeKubelet, running_kubelet
 
 NODE = "n1"
 PATIENCE_SECONDS = 120.0
+_LOOK_SECONDS = 0.02
 StartKubelet = Callable[[Path, str], AbstractAsyncContextManager[FakeKubelet]]
 
 
@@ -181,7 +182,23 @@ class AgentWorld:
         """Return when ``holds`` is true; fail after a timeout."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not holds():  # noqa: ASYNC110 - what it looks at is another program's
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    async def quiet(self, seconds: float = 2.0) -> None:
+        """Return when nothing was written for this time; fail if the writes do not end.
+
+        It counts looks and not seconds: after a stall of this process, the agent has its time too.
+        """
+        before, looks = len(self.api.writes), 0
+
+        def unchanged() -> bool:
+            nonlocal before, looks
+            writes = len(self.api.writes)
+            looks = looks + 1 if writes == before else 0
+            before = writes
+            return looks * _LOOK_SECONDS >= seconds
+
+        await self.until(unchanged)
 
     async def served(self) -> None:
         """Return when kubelet has all GPUs and the object shows it."""
@@ -246,6 +263,7 @@ async def agent_world(
             "state_dir": directory / "state",
             "plugin_dir": kubelet.plugin_dir,
             "pod_resources_socket": kubelet.socket,
+            "admission_timeout_seconds": 15.0,
             "health_seconds": 0.2,
             "retry_seconds": 0.2,
             "observe_seconds": 0.2,
