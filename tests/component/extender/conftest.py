@@ -8,11 +8,18 @@ from aiohttp import ClientSession
 
 from gputopo_extender.server import running
 from gputopo_extender.settings import ExtenderSettings
+from gputopo_extender.verbs import bind
 from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer, serving
 from support.api.store import TOPOLOGIES
 from support.builders.objects import topology_object
 from support.extender.service import QUICK, Extender, Start
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a bind take its time: no kube-scheduler with its httpTimeout waits for the response."""
+    monkeypatch.setattr(bind, "_WRITING_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ async def test_pod_that_waits_for_an_agent_is_placed_when_the_agent_is_ready(
         await asyncio.sleep(0.3)
         assert not waiting.done()
         await publish(extender, api, not_ready=None, nodes=("n1", "n2"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             node, errors = await waiting
         assert (node in NODES, errors > 1) == (True, True)
 

@@ -4,6 +4,9 @@ that was restored."""
 import asyncio
 import copy
 
+import pytest
+
+from gputopo_extender.verbs import retries
 from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
@@ -19,13 +22,15 @@ from support.extender.service import (
     uuids_of,
 )
 
-PATIENT = {"api_timeout_seconds": 30.0}
 BEHIND = "kube-scheduler counts enough free GPUs, the extender does not yet: n1: too few free GPUs"
 
 
-async def test_filter_waits_for_the_watch_to_show_a_deletion(start: Start, api: ApiServer) -> None:
+async def test_filter_waits_for_the_watch_to_show_a_deletion(
+    start: Start, api: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "LONGEST_WAIT_SECONDS", 60.0)
     api.put(PODS, pod("old", 8))
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("old", 8), "n1") == ""
 
@@ -45,7 +50,7 @@ async def test_filter_returns_an_error_while_the_watch_is_behind(
     api.put(PODS, pod("old", 8))
     small = topology_object("n3", named("summit", node="n3"))
     api.put(TOPOLOGIES, small)
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("old", 8), "n1") == ""
         for _ in range(2):
@@ -71,7 +76,7 @@ async def test_pod_that_is_patched_all_the_time_is_bound(start: Start, api: ApiS
         if patches < 30:
             before_binding(api, patched)
 
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         before_binding(api, patched)
         assert await extender.scheduler().bind(pod("busy", 2), "n1") == ""
         assert await extender.metric('gputopo_extender_binds_total{outcome="bound"}') == 1
@@ -87,7 +92,7 @@ async def test_change_that_matters_is_decided_again(start: Start, api: ApiServer
         changed["metadata"]["annotations"]["gputopo.io/note"] = "x"
         api.put(PODS, changed)
 
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         before_binding(api, annotated)
         before = api.version
         assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
@@ -100,7 +105,7 @@ async def test_binding_is_not_repeated_after_another_extender_invalidated_it(
 ) -> None:
     api.put(PODS, pod("a", 8))
     api.put(PODS, pod("b", 8))
-    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
+    async with start() as leader, start() as successor:
 
         async def the_successor_takes_over() -> None:
             assert await successor.scheduler().bind(pod("b", 8), "n1") == ""
@@ -121,7 +126,7 @@ async def test_bind_detects_a_restored_etcd(start: Start, api: ApiServer) -> Non
     """The watches stay open and silent: the bind detects it, and everything is listed again."""
     api.put(PODS, pod("kept", 4))
     api.put(PODS, pod("new", 4))
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         scheduler = extender.scheduler()
         assert await scheduler.bind(pod("kept", 4), "n1") == ""
         backup = api.backup()
@@ -147,7 +152,7 @@ async def test_pod_whose_binding_a_restore_has_lost_is_bound_again(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("lost", 4))
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         scheduler = extender.scheduler()
         backup = api.backup()
         assert await scheduler.bind(pod("lost", 4), "n1") == ""

@@ -44,7 +44,7 @@ async def test_probes_and_other_pods_are_served_while_a_table_is_being_built(
 ) -> None:
     custom = pod("custom", 2, annotations=CUSTOM)
     api.put(PODS, pod("ring", 2))
-    async with start(decision_timeout_seconds=60.0) as extender:
+    async with start() as extender:
         scheduler = extender.scheduler()
         waiting = [
             asyncio.create_task(scheduler.filter(custom, NODES)),

@@ -94,7 +94,7 @@ async def test_no_binding_is_sent_if_a_pod_ends_while_the_claim_is_written(
     """kubelet could take the lower NUMA node that has become free meanwhile."""
     for name in ("a", "b"):
         api.put(PODS, pod(name, 4))
-    async with start(api_timeout_seconds=30.0) as extender:
+    async with start() as extender:
         scheduler = extender.scheduler()
         put_alignment(api, "best-effort")
         assert await scheduler.schedule(pod("a", 4), ["n1"]) == "n1"

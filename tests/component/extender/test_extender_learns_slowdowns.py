@@ -9,7 +9,7 @@ from support.api.server import ApiServer
 from support.api.store import PODS
 from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import pod
-from support.extender.service import Start, until
+from support.extender.service import Start
 
 SYNCED = 'gputopo_cache_synced{kind="gpuprofiles"}'
 PROFILES = "gpuprofiles"
@@ -18,11 +18,7 @@ PROFILES = "gpuprofiles"
 async def test_profiles_are_listed_and_watched(start: Start, api: ApiServer) -> None:
     api.create(PROFILES, learnt_profile("quiet", beside("default/noisy", 30)))
     async with start() as extender:
-
-        async def is_listed() -> bool:
-            return bool(await extender.metric(SYNCED))
-
-        await until(is_listed)
+        await extender.profiled()
         api.create(PROFILES, learnt_profile("other"))
         api.delete(PROFILES, "quiet")
         api.put(PODS, pod("a", 2))

@@ -15,7 +15,7 @@ from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import Document, pod, topology_object
-from support.extender.service import Extender, Start, until
+from support.extender.service import Start
 
 NODES = ["n1", "n2", "n3"]
 
@@ -85,7 +85,7 @@ async def test_pod_avoids_the_socket_of_a_workload_that_slows_it_down(
     if known:
         api.put("gpuprofiles", learnt_profile("own", beside("default/noisy", 30)))
     async with start(utility_weights="0,90,10") as extender:
-        await until(lambda: knows_profiles(extender))
+        await extender.profiled()
         for document in (noisy, job):
             api.put(PODS, document)
             assert await extender.scheduler().schedule(document, ["n1"]) == "n1"
@@ -96,10 +96,6 @@ async def test_pod_avoids_the_socket_of_a_workload_that_slows_it_down(
     neighbours = figures["replay"]["utility"].get("neighbours", [])
     assert [each["workload"] for each in neighbours] == ["default/noisy"] * known
     assert figures["utility"]["sufferedPermille"] == 1000
-
-
-async def knows_profiles(extender: Extender) -> bool:
-    return await extender.metric('gputopo_cache_synced{kind="gpuprofiles"}') == 1
 
 
 async def test_default_policy_of_the_installation_can_be_utility(

@@ -19,8 +19,6 @@ from support.extender.service import Extender, Start, before_lease_write, until,
 
 NODES = ["s1", "s2"]
 TOPOLOGIES_OF = {name: node(0, 1, name=name) for name in NODES}
-PATIENT = {"api_timeout_seconds": 30.0}
-SYNCED = 'gputopo_cache_synced{kind="gpuprofiles"}'
 
 
 @pytest.fixture(autouse=True)
@@ -33,15 +31,6 @@ def shared_nodes(api: ApiServer) -> None:
         api.create("gpuprofiles", profile)
 
 
-async def known(extender: Extender) -> None:
-    """Return when the extender knows the facts."""
-
-    async def is_listed() -> bool:
-        return bool(await extender.metric(SYNCED))
-
-    await until(is_listed)
-
-
 async def bind(extender: Extender, api: ApiServer, document: Document, node: str) -> list[str]:
     """Bind a pod; return its devices."""
     api.put(PODS, document)
@@ -52,7 +41,7 @@ async def bind(extender: Extender, api: ApiServer, document: Document, node: str
 async def test_binding_names_the_share_and_the_reason(start: Start, api: ApiServer) -> None:
     first, second = (gpu.uuid for gpu in TOPOLOGIES_OF["s1"].gpus)
     async with start() as extender:
-        await known(extender)
+        await extender.profiled()
         assert await bind(extender, api, sharing_pod("x", "b"), "s1") == [f"{first}::0"]
         assert await bind(extender, api, sharing_pod("y", "a"), "s1") == [f"{first}::1"]
         assert await bind(extender, api, sharing_pod("z", "d"), "s1") == [f"{second}::0"]
@@ -76,21 +65,21 @@ async def test_filter_and_prioritize_offer_nodes_with_shares(
     start: Start, api: ApiServer, *, cached: bool
 ) -> None:
     async with start() as extender:
-        await known(extender)
+        await extender.profiled()
         scheduler = extender.scheduler(cached=cached)
         found = await scheduler.filter(sharing_pod("new", "a"), [*NODES, "n1"])
         assert {*found.fits} == {*NODES}
         assert found.unresolvable == {"n1": "the node offers no shares of GPUs"}
         scores = await scheduler.prioritize(sharing_pod("new", "a"), NODES)
         assert scores.keys() == {*NODES}
-        assert api.all(PODS) is not None
+        assert api.bindings == []
 
 
 async def test_node_names_the_reason_if_no_gpu_is_to_be_shared(
     start: Start, api: ApiServer
 ) -> None:
     async with start() as extender:
-        await known(extender)
+        await extender.profiled()
         for name, workload, place in (("x", "c", "s1"), ("y", "c", "s1"), ("z", "d", "s2")):
             await bind(extender, api, sharing_pod(name, workload), place)
         await bind(extender, api, pod("whole", 1), "s2")
@@ -120,7 +109,7 @@ async def test_whole_gpu_pod_that_finds_gpus_in_shares_gets_no_error(
     start: Start, api: ApiServer
 ) -> None:
     async with start() as extender:
-        await known(extender)
+        await extender.profiled()
         for name, place in (("a", "s1"), ("b", "s1"), ("c", "s2"), ("d", "s2")):
             await bind(extender, api, sharing_pod(name, "c"), place)
         found = await extender.scheduler().filter(pod("whole", 1), NODES)
@@ -159,7 +148,7 @@ async def test_invalid_request_is_rejected_on_all_nodes(
 
 async def test_preemption_of_sharing_pods_frees_a_whole_gpu(start: Start, api: ApiServer) -> None:
     async with start() as extender:
-        await known(extender)
+        await extender.profiled()
         for name in ("a", "b"):
             [share] = await bind(extender, api, sharing_pod(name, name), "s1")
             assert gpu_of(share) == TOPOLOGIES_OF["s1"].gpus[0].uuid
@@ -198,9 +187,9 @@ async def test_two_extenders_never_give_one_share_twice(start: Start, api: ApiSe
     ]
     for each in documents:
         api.put(PODS, each)
-    async with start(**PATIENT) as one, start(**PATIENT) as two:
+    async with start() as one, start() as two:
         for extender in (one, two):
-            await known(extender)
+            await extender.profiled()
         schedulers = one.scheduler(), two.scheduler()
         errors = await asyncio.gather(
             *(
@@ -226,9 +215,9 @@ async def test_two_extenders_never_give_one_share_twice(start: Start, api: ApiSe
 async def test_share_claimed_by_another_extender_is_not_given(start: Start, api: ApiServer) -> None:
     for name in ("a", "b"):
         api.put(PODS, sharing_pod(name, "a"))
-    async with start(**PATIENT) as one, start(**PATIENT) as two:
+    async with start() as one, start() as two:
         for extender in (one, two):
-            await known(extender)
+            await extender.profiled()
         second = asyncio.Event()
 
         def late() -> None:
@@ -293,7 +282,7 @@ async def test_pods_wait_with_errors_while_the_component_for_mps_does_not_respon
 
 async def test_settings_try_unknown_pairs(start: Start, api: ApiServer) -> None:
     async with start(sharing_unknown_pairs="Try") as extender:
-        await known(extender)
+        await extender.profiled()
         for name in ("x", "y"):
             await bind(extender, api, sharing_pod(name, "c"), "s1")
         [share] = await bind(extender, api, sharing_pod("z", "d"), "s1")

@@ -30,6 +30,7 @@ from support.extender.ledgers import bound
 from support.extender.service import Extender, Start, before_binding, until
 
 NEVER = {"gputopo.io/max-wait-seconds": "0"}
+OFFER_SECONDS = "gputopo.postponement.offers.NodeOffers.__init__.__defaults__"
 
 
 def bandwidth(match: Match) -> float:
@@ -169,10 +170,8 @@ async def test_pod_is_tried_again_when_its_longest_wait_is_over(
     api: ApiServer, start: Start
 ) -> None:
     api.put(PODS, busy())
-    document = ring(annotations={"gputopo.io/max-wait-seconds": "2"})
-    api.put(PODS, document)
     async with start() as extender:
-        await postponed(extender, document)
+        await postponed(extender, ring(annotations={"gputopo.io/max-wait-seconds": "8"}))
         await annotated(api, "ring", RETRY_ANNOTATION)
         assert await extender.scheduler().schedule(api.pod("ring"), ["n1"]) == "n1"
         assert await extender.metric('gputopo_postponements_ended_total{reason="bound"}') == 1
@@ -221,7 +220,10 @@ async def test_pod_that_fits_nowhere_keeps_its_normal_reason(api: ApiServer, sta
         assert await extender.metric("gputopo_postponed_pods ") == 0
 
 
-async def test_earlier_pod_gets_the_gpus_first(api: ApiServer, start: Start) -> None:
+async def test_earlier_pod_gets_the_gpus_first(
+    api: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OFFER_SECONDS, (120.0,))
     api.put(PODS, busy())
     async with start() as extender:
         older, younger = ring("older", 60), ring("younger", 30)
@@ -272,7 +274,7 @@ async def test_pods_that_do_not_wait_are_placed_while_others_are_bound(
 async def test_offer_that_is_not_used_goes_to_the_next_pod(
     api: ApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gputopo.postponement.offers.NodeOffers.__init__.__defaults__", (0.5,))
+    monkeypatch.setattr(OFFER_SECONDS, (0.5,))
     api.put(PODS, busy())
     async with start() as extender:
         for document in (ring("older", 60), ring("younger", 30)):
@@ -378,7 +380,7 @@ async def test_write_that_always_fails_does_not_delay_others(api: ApiServer, sta
         api.delete(PODS, "busy")
 
         async def are_repeated() -> bool:
-            return api.count("PATCH", "/bad/status") == 4
+            return api.count("PATCH", "/bad/status") >= 4
 
         await until(are_repeated)
         api.put(PODS, busy())
@@ -450,9 +452,13 @@ async def test_only_the_extender_of_the_leader_writes(
         async def is_forgotten() -> bool:
             return await extender.metric("gputopo_postponed_pods ") == 0
 
+        async def is_free() -> bool:
+            return await extender.metric('gputopo_ledger_gpus{state="used"}') == 0
+
         await until(is_forgotten)
         api.delete(PODS, "busy")
-        await until(is_forgotten)
+        await until(is_free)
+        await asyncio.sleep(0.5)  # several looks
     assert annotation(api, "ring", RETRY_ANNOTATION) is None
 
 

@@ -102,14 +102,21 @@ async def test_lease_that_was_renewed_meanwhile_is_taken_at_the_next_look(
 @pytest.mark.parametrize(
     "fault", [Fault(".*", "", 503, times=None), LEASES_FORBIDDEN], ids=["down", "forbidden"]
 )
-async def test_lease_is_not_taken_while_the_api_server_does_not_respond(
-    pair: ApiServer, start: Start, fault: Fault
+async def test_time_without_the_api_server_does_not_count(
+    pair: ApiServer, start: Start, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    now = 0.0
+    monkeypatch.setattr(handover_lease.LeaseHandover.__init__, "__defaults__", (lambda: now,))
     async with start(**NAMED):
+        await looks(pair, 5)
         pair.faults.append(fault)
-        await looks(pair, 20)
-        assert spec(pair)["holderIdentity"] == "leader_5a7e"
+        await looks(pair, 5)
+        now += 60.0
+        await looks(pair, 5)
         pair.faults.clear()
+        await looks(pair, 5)
+        assert spec(pair)["holderIdentity"] == "leader_5a7e"
+        now += 60.0
         await until(lambda: is_taken(pair))
 
 

@@ -26,7 +26,7 @@ from support.extender.service import (
 )
 
 DGX = named("dgx1-v100", node="n1")
-PATIENT = {"api_timeout_seconds": 30.0}
+KEEP_CHANGING = "other clients keep changing the pod, node n1 or the claims: try again"
 
 
 def live_pods(api: ApiServer) -> list[Document]:
@@ -52,7 +52,7 @@ def claimed(api: ApiServer) -> list[str]:
 async def test_bind_claims_its_gpus_until_it_is_carried_out(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("a", 2))
     api.put(PODS, pod("b", 1))
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
         assert claims(api) == [
             {
@@ -72,12 +72,12 @@ async def test_binds_that_begin_together_are_claimed_together(start: Start, api:
     pods = [pod(f"p{number}") for number in range(8)]
     for each in pods:
         api.put(PODS, each)
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         scheduler = extender.scheduler()
         before = api.version
         assert await asyncio.gather(*(scheduler.bind(each, "n1") for each in pods)) == [""] * 8
         # One change catches up with the watch, eight are Bindings: the rest are claims.
-        assert 1 <= api.version - before - 9 <= 4
+        assert 1 <= api.version - before - 9 <= 7
     assert twice(live_pods(api)) == []
 
 
@@ -87,7 +87,7 @@ async def test_binding_in_flight_of_a_crashed_leader_is_invalidated_by_the_next(
     api.put(PODS, pod("late", 8))
     api.put(PODS, pod("next", 8))
     api.faults.append(BINDING_LATE)
-    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
+    async with start() as leader, start() as successor:
         in_flight = asyncio.create_task(leader.scheduler().bind(pod("late", 8), "n1"))
         await until(lambda: _is_late(api))
         assert await successor.scheduler().bind(pod("next", 8), "n1") == ""
@@ -106,7 +106,7 @@ async def test_no_gpu_is_reserved_before_the_watch_shows_what_others_have_bound(
 ) -> None:
     api.put(PODS, pod("a", 8))
     api.put(PODS, pod("b", 8))
-    async with start(**PATIENT) as leader, start(**IMPATIENT) as successor:
+    async with start() as leader, start(**IMPATIENT) as successor:
         api.mute = True  # the successor's watch shows nothing of it
         error = await successor.scheduler().bind(pod("b", 8), "n1")
         assert "the watch has not shown version" in error
@@ -122,7 +122,7 @@ async def test_pod_that_another_extender_has_bound_is_not_decided_again(
 ) -> None:
     for name in ("a", "b", "c"):
         api.put(PODS, pod(name, 4))
-    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
+    async with start() as leader, start() as successor:
         for name in ("a", "b"):
             assert await leader.scheduler().bind(pod(name, 4), "n1") == ""
         for name in ("a", "b"):
@@ -136,7 +136,7 @@ async def test_claim_of_another_extender_is_invalidated_before_a_new_decision(
 ) -> None:
     api.put(PODS, pod("a", 4))
     api.faults.append(BINDING_LATE)
-    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
+    async with start() as leader, start() as successor:
         in_flight = asyncio.create_task(leader.scheduler().bind(pod("a", 4), "n1"))
         await until(lambda: _is_late(api))
         assert await successor.scheduler().bind(pod("a", 4), "n1") == ""
@@ -150,7 +150,7 @@ async def test_unresolved_claim_keeps_its_gpus(start: Start, api: ApiServer) -> 
     api.put(PODS, pod("next", 2))
     api.faults.append(BINDING_LATE)
     used = 'gputopo_ledger_gpus{state="used"}'
-    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
+    async with start() as leader, start() as successor:
         in_flight = asyncio.create_task(leader.scheduler().bind(pod("stuck", 4), "n1"))
         await until(lambda: _is_late(api))
         untouchable = Fault("PATCH", "/pods/stuck/", 403, times=None)
@@ -169,7 +169,7 @@ async def test_unresolved_claim_keeps_its_gpus(start: Start, api: ApiServer) -> 
 async def test_frozen_leader_sees_the_claims_of_its_successor(start: Start, api: ApiServer) -> None:
     for name in ("before", "meanwhile", "after"):
         api.put(PODS, pod(name, 4))
-    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
+    async with start() as leader, start() as successor:
         assert await leader.scheduler().bind(pod("before", 4), "n1") == ""
         assert await successor.scheduler().bind(pod("meanwhile", 4), "n1") == ""
         assert "too few free GPUs" in await leader.scheduler().bind(pod("after", 4), "n1")
@@ -182,7 +182,7 @@ async def test_decision_from_before_claims_were_read_is_made_again(
     for name, gpus in (("first", 2), ("b", 2), ("c", 2), ("of-successor", 1), ("others", 4)):
         api.put(PODS, pod(name, gpus))
     used = 'gputopo_ledger_gpus{state="used"}'
-    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
+    async with start() as leader, start() as successor:
         scheduler = leader.scheduler()
         assert await scheduler.bind(pod("first", 2), "n1") == ""
         assert await successor.scheduler().bind(pod("of-successor", 1), "n1") == ""
@@ -208,7 +208,7 @@ async def test_claims_of_a_later_decision_differ(start: Start, api: ApiServer) -
     """The API server keeps the version of a Lease that is written as it was."""
     for name in ("a", "b"):
         api.put(PODS, pod(name, 8))
-    async with start(**PATIENT) as leader, start(**PATIENT) as successor:
+    async with start() as leader, start() as successor:
         decided, go_on = asyncio.Event(), asyncio.Event()
         others: list[asyncio.Task[str]] = []
 
@@ -232,13 +232,18 @@ async def test_two_leaders_share_no_gpu(start: Start, api: ApiServer) -> None:
     pods = [pod(f"p{number}", 1 + number % 2) for number in range(16)]
     for each in pods:
         api.put(PODS, each)
-    async with start(**PATIENT) as one, start(**PATIENT) as other:
+    async with start() as one, start() as other:
         schedulers = [one.scheduler(), other.scheduler()]
-        await asyncio.gather(
+        errors = await asyncio.gather(
             *(scheduler.bind(each, "n1") for each in pods for scheduler in schedulers)
         )
+        assert {*errors} <= {"", "n1: too few free GPUs", KEEP_CHANGING}
+        # A claim that the other leader invalidated may have left GPUs free.
+        again = [await schedulers[0].bind(each, "n1") for each in pods]
+        assert {*again} == {"", "n1: too few free GPUs"}
     assert twice(live_pods(api)) == []
-    assert len(api.bindings) >= 1
+    placed = [each for each in live_pods(api) if each["spec"].get("nodeName")]
+    assert sum(len(uuids_of(each)) for each in placed) == len(DGX.gpus)
 
 
 async def test_no_gpu_is_reserved_if_the_claims_cannot_be_read(
@@ -246,12 +251,12 @@ async def test_no_gpu_is_reserved_if_the_claims_cannot_be_read(
 ) -> None:
     api.put(PODS, pod("a", 2))
     api.put(PODS, pod("b", 2))
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         assert await extender.scheduler().bind(pod("a", 2), "n1") == ""
     written = lease(api)
     written["metadata"]["annotations"][CLAIMS_ANNOTATION] = '{"v":1,"pods":[{"gpus":[7]}]}'
     api.put(LEASES, written)
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         error = await extender.scheduler().bind(pod("b", 2), "n1")
         where = "Lease gputopo-system/gputopo-claims: annotation gputopo.io/claims: pods[0]"
         assert where in error
@@ -265,7 +270,7 @@ async def test_extender_without_rights_on_leases_binds_nothing(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 8))
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         scheduler = extender.scheduler()
         api.faults.append(LEASES_FORBIDDEN)
         assert (
@@ -304,7 +309,7 @@ async def test_topology_that_changes_during_a_bind_causes_a_new_decision(
     start: Start, api: ApiServer
 ) -> None:
     api.put(PODS, pod("a", 4))
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         first_half = topology_object("n1", DGX, generation=2, unhealthy=[0, 1, 2, 3])
 
         async def half_of_it_breaks() -> None:
@@ -323,7 +328,7 @@ async def test_topology_that_is_created_again_during_a_bind_causes_a_new_decisio
     api.put(PODS, pod("a", 4))
     others = [dataclasses.replace(gpu, uuid=GpuUuid(f"{gpu.uuid}-new")) for gpu in DGX.gpus]
     again = topology_object("n1", dataclasses.replace(DGX, gpus=tuple(others)))
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
 
         async def it_is_created_again() -> None:
             api.delete(TOPOLOGIES, "n1")
@@ -339,7 +344,7 @@ async def test_topology_that_is_created_again_during_a_bind_causes_a_new_decisio
 async def test_bind_fails_after_repeated_changes_by_others(start: Start, api: ApiServer) -> None:
     api.put(PODS, pod("a"))
     api.put(PODS, pod("b"))
-    async with start(**PATIENT) as extender:
+    async with start() as extender:
         assert await extender.scheduler().bind(pod("a"), "n1") == ""
 
         async def another_writes() -> None:

@@ -20,14 +20,13 @@ from support.builders.objects import Document
 from support.builders.samples import sample
 from support.builders.shares import sharing_pod, sharing_topology
 from support.builders.topologies import node
-from support.extender.service import Extender, Start, until, uuids_of
+from support.extender.service import Extender, Start, uuids_of
 
 TOPOLOGY = node(0, 1, name="s1")
 MODEL = TOPOLOGY.gpus[0].model
 CAPACITY = {"sharing_load_capacity": f"Other GPU=90,{MODEL}=50"}
 STEPS_PER_SECOND = 10
 SECONDS = 60
-SYNCED = 'gputopo_cache_synced{kind="gpuprofiles"}'
 UNKNOWN = "no idle GPU, and on shared GPUs the speed of the pod beside the others is unknown"
 
 
@@ -78,13 +77,6 @@ def shared_node(api: ApiServer) -> None:
         api.create("gpuprofiles", document)
 
 
-async def known(extender: Extender) -> None:
-    async def is_listed() -> bool:
-        return bool(await extender.metric(SYNCED))
-
-    await until(is_listed)
-
-
 async def bind(extender: Extender, api: ApiServer, name: str, workload: str) -> str:
     """Bind a pod; return its GPU."""
     document = sharing_pod(name, workload)
@@ -98,7 +90,7 @@ async def test_pods_of_low_load_share_a_gpu_on_a_fresh_cluster(
     start: Start, api: ApiServer
 ) -> None:
     async with start(**CAPACITY) as extender:
-        await known(extender)
+        await extender.profiled()
         first = await bind(extender, api, "x", "light")
         assert await bind(extender, api, "y", "small") == first
         # 0.2 + 0.25 + 0.9 exceeds what a GPU can do, so three pods do less than two.
@@ -115,7 +107,7 @@ async def test_without_a_capacity_of_the_gpu_model_nothing_is_shared(
     start: Start, api: ApiServer
 ) -> None:
     async with start(sharing_load_capacity="Other GPU=90") as extender:
-        await known(extender)
+        await extender.profiled()
         first = await bind(extender, api, "x", "light")
         assert await bind(extender, api, "y", "small") != first
         found = await extender.scheduler().filter(sharing_pod("new", "light"), ["s1"])
@@ -124,6 +116,6 @@ async def test_without_a_capacity_of_the_gpu_model_nothing_is_shared(
 
 async def test_load_on_another_gpu_model_does_not_count(start: Start, api: ApiServer) -> None:
     async with start(**CAPACITY) as extender:
-        await known(extender)
+        await extender.profiled()
         first = await bind(extender, api, "x", "light")
         assert await bind(extender, api, "y", "elsewhere") != first

@@ -104,6 +104,7 @@ async def test_node_scores_and_gpus_are_those_of_filter_prioritize_and_bind(
     fill(api, chance)
     placed = 0
     async with start(offer_one_above=0) as extender:
+        await extender.profiled()
         scheduler = extender.scheduler()
         for number in range(PODS_PER_CLUSTER):
             requested = api.put(PODS, random_pod(chance, number))
@@ -135,6 +136,7 @@ async def test_the_only_node_that_filter_offers_is_one_of_the_equally_good_nodes
     fill(api, chance)
     offered = 0
     async with start(offer_one_above=1) as extender:
+        await extender.profiled()
         for number in range(PODS_PER_CLUSTER):
             requested = at_version(random_pod(chance, number), 1)
             objects = objects_of(api)
@@ -157,6 +159,7 @@ async def test_a_pod_waits_in_the_same_clusters_and_uses_the_same_nodes(
     fill(api, chance, nodes=2)
     waiting = 0
     async with start(offer_one_above=0) as extender:
+        await extender.profiled()
         for number in range(4 * PODS_PER_CLUSTER):
             requested = random_pod(chance, number)
             requested["metadata"]["annotations"] |= {

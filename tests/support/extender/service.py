@@ -20,8 +20,10 @@ QUICK = {
     "verbs_port": 0,
     "probes_host": "127.0.0.1",
     "probes_port": 0,
+    "api_timeout_seconds": 30.0,
+    "decision_timeout_seconds": 60.0,
 }
-IMPATIENT = {"api_timeout_seconds": 0.5}
+IMPATIENT = {"api_timeout_seconds": 3.0}
 """For tests of lost responses only: elsewhere a busy machine must not look like one."""
 
 
@@ -75,6 +77,13 @@ class Extender:
     async def ready(self) -> None:
         """Wait until the ledger is complete."""
         await until(self._is_ready)
+
+    async def profiled(self) -> None:
+        """Wait until the facts of workloads are known. An extender is ready without them."""
+        await until(self._is_profiled)
+
+    async def _is_profiled(self) -> bool:
+        return await self.metric('gputopo_cache_synced{kind="gpuprofiles"}') == 1
 
     async def _is_ready(self) -> bool:
         return (await self.readiness())[0] == 200
