@@ -34,7 +34,8 @@ async def program(
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        url = f"http://127.0.0.1:{port}"
+        async with httpx2.AsyncClient(base_url=url, timeout=60.0) as client:
             await world.until(lambda: status_of(client, "/readyz", 200))
             yield process, client
     finally:

@@ -12,7 +12,7 @@ from support.mps.world import MpsWorld
 @pytest.fixture
 async def unchecked(world: MpsWorld) -> AsyncIterator[MpsWorld]:
     """Return a world with a component that shares the first GPU and does not check it again."""
-    world.configure(check_seconds=3600, response_seconds=3)
+    world.configure(check_seconds=3600, response_seconds=10)
     async with world.running():
         await world.share(0)
         yield world

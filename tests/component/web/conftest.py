@@ -13,7 +13,7 @@ from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer, serving_in_thread
 from support.builders import objects
 from support.cli import healthy_cluster
-from support.web.browser import running_browser
+from support.web.browser import LONGEST_MS, running_browser
 from support.web.clusters import placed_pod
 
 
@@ -71,6 +71,7 @@ def page(browser: Browser, served: ServedPage, browser_errors: list[str]) -> Ite
             browser_errors.append(message.text)
 
     with browser.new_context() as context:
+        context.set_default_timeout(LONGEST_MS)
         opened = context.new_page()
         opened.on("console", note)
         opened.on("pageerror", lambda error: browser_errors.append(str(error)))

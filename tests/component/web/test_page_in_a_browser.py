@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 from gputopo_web.server.run import ServedPage
 from support.api.server import ApiServer
 from support.cli.healthy_cluster import pod, uuids
+from support.web.browser import LONGEST_MS
 from support.web.clusters import placed_pod
 
 
@@ -214,6 +215,7 @@ def test_the_page_works_without_javascript(page: Page, served: ServedPage) -> No
     browser = page.context.browser
     assert browser is not None
     with browser.new_context(java_script_enabled=False) as context:
+        context.set_default_timeout(LONGEST_MS)
         plain = context.new_page()
         plain.goto(f"{served.url}?q=train")
         expect(plain.locator("#node-n1 .gpu.used")).to_have_count(3)

@@ -17,6 +17,9 @@ from support.ports import free_port
 
 T = TypeVar("T")
 
+QUIET_SECONDS = 2.0
+"""An operator that has not written for so long is idle."""
+
 LOOKS = 6000
 """At least two minutes. Beside other load, a process may need half a minute to start."""
 
@@ -72,7 +75,7 @@ class Operator:
         """Terminate it; return its exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(30)
+        return self._process.wait(120)
 
     @property
     def log(self) -> str:
@@ -129,7 +132,7 @@ class Operator:
         before = -1
         while before != len(self.api.writes):
             before = len(self.api.writes)
-            time.sleep(0.4)
+            time.sleep(QUIET_SECONDS)
 
 
 @contextmanager

@@ -4,7 +4,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
+
+EXPECTED_MS = 60_000
+LONGEST_MS = 120_000
+"""Limit of a start or an action. Playwright's 30 s, and 5 s of ``expect``, suit an idle machine."""
 
 
 def chromium() -> str:
@@ -20,7 +24,8 @@ def running_browser(*options: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # Chromium's sandbox does not work for root, as which the tests of the cluster run.
         browser = playwright.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox", *options]
+            executable_path=chromium(), args=["--no-sandbox", *options], timeout=LONGEST_MS
         )
+        expect.set_options(timeout=EXPECTED_MS)
         yield browser
         browser.close()
