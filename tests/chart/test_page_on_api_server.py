@@ -18,6 +18,7 @@ from support.helm_chart import Helm, find
 from support.web.fetch import fetch
 
 ACCOUNT = "gputopo-web"
+NODES = ("node-0", "node-1")
 ON = {"web": {"enabled": True}}
 SERVE = """
 from gputopo_web.server.run import WebOptions, serve
@@ -55,7 +56,7 @@ def page(
     folder, work = tmp_path_factory.mktemp("audited"), tmp_path_factory.mktemp("page")
     with api_server.running(kubernetes_binaries, folder, audit=True) as server:
         helm.install(server.kubeconfig, ON)
-        put_nodes(server, 2)
+        put_nodes(server, len(NODES))
         put_pod(server, "train", 3)
         put_on_gpus(server, "train")
         assert server.merge(f"{PODS}/train/status", {"status": {"phase": "Running"}}).accepted
@@ -69,13 +70,18 @@ def page(
             found = ServedPage(address.findall(log.read_text())[0], folder)
             wait_until(lambda: "default/train" in found.get("/"), seconds=60)
             wait_until(lambda: "default/waits" in found.get("/"), seconds=60)
+            wait_until(lambda: shows_nodes(found), seconds=60)
             yield found
+
+
+def shows_nodes(page: ServedPage) -> bool:
+    shown = page.get("/")
+    return all(f'id="node-{node}"' in shown for node in NODES)
 
 
 def test_the_page_shows_nodes_and_placed_and_waiting_pods(page: ServedPage) -> None:
     shown = page.get("/")
-    for node in ("node-0", "node-1"):
-        assert f'id="node-{node}"' in shown
+    assert shows_nodes(page)
     used = re.findall(r"<title>(GPU \d): [^<]*default/train", shown)
     assert used == ["GPU 0", "GPU 1", "GPU 2"]
     assert "Why these GPUs" in page.get("/pod/default/train")

@@ -28,10 +28,9 @@ from support.helm_chart import Helm
 NODE = "node-0"
 UUIDS: list[str] = [gpu.uuid for gpu in named("dgx1-v100", node=NODE).gpus]
 UTILITY = {"gputopo.io/policy": "Utility", "gputopo.io/min-utility-percent": "90"}
-RETRY_SECONDS = 10.0
+RETRY_SECONDS = 60.0
 """A tried pod is bound within 2 s; a busy machine is slower. Untried pods wait for 5 minutes."""
 
-LEASE_SECONDS = 3
 _UNTIL = re.compile(r"until (\S+) at most")
 
 Start = Callable[[int], list[Pair]]
@@ -41,7 +40,10 @@ Start = Callable[[int], list[Pair]]
 def start(
     nodes: ApiServer, helm: Helm, kubernetes_binaries: Path, tmp_path: Path
 ) -> Iterator[Start]:
-    """Return what starts pairs of kube-scheduler and extender."""
+    """Return what starts pairs of kube-scheduler and extender.
+
+    A single scheduler leads all the time. Of two, the second leads soon after the first has ended.
+    """
     with ExitStack() as stack:
         yield lambda count: stack.enter_context(
             running_pairs(
@@ -50,7 +52,7 @@ def start(
                 kubernetes_binaries,
                 tmp_path,
                 count=count,
-                lease_seconds=LEASE_SECONDS,
+                lease_seconds=30 if count == 1 else 10,
             )
         )
         for pod in nodes.get(PODS).body["items"]:
@@ -128,7 +130,7 @@ def seconds_to_bind(server: ApiServer, action: Callable[[], Any], name: str = "r
     assert not is_bound(server, name)
     began = time.monotonic()
     action()
-    wait_until(lambda: is_bound(server, name), seconds=30)
+    wait_until(lambda: is_bound(server, name), seconds=60)
     return time.monotonic() - began
 
 
@@ -202,14 +204,14 @@ def test_pod_is_tried_again_when_gpus_are_healthy_again(nodes: ApiServer, start:
 def test_longest_wait_is_kept_without_any_other_change(nodes: ApiServer, start: Start) -> None:
     start(1)
     fill(nodes, 2, 3, 4, 5)
-    delay = seconds_to_bind(nodes, lambda: ring(nodes, max_wait_seconds=8))
-    print(f"seconds from the creation to the Binding, at most 8 s of waiting: {delay:.2f}")
+    delay = seconds_to_bind(nodes, lambda: ring(nodes, max_wait_seconds=30))
+    print(f"seconds from the creation to the Binding, at most 30 s of waiting: {delay:.2f}")
     record = record_of(nodes)
     assert record is not None
     assert record.end is not None
     assert record.end.expired
     # The creation time of a pod is in whole seconds.
-    assert 7.0 <= delay < 8.0 + RETRY_SECONDS
+    assert 29.0 <= delay < 30.0 + RETRY_SECONDS
 
 
 def test_kill_of_the_extender_changes_no_longest_wait(nodes: ApiServer, start: Start) -> None:
@@ -237,20 +239,20 @@ def test_change_of_the_leader_changes_no_longest_wait(nodes: ApiServer, start: S
     leader = max(pairs, key=Pair.bound)
     (other,) = [pair for pair in pairs if pair is not leader]
     began = time.monotonic()
-    ring(nodes, max_wait_seconds=25)
+    ring(nodes, max_wait_seconds=60)
     wait_until(lambda: is_postponed(nodes), seconds=20)
     before = until(nodes)
     marked = record_of(nodes)
     leader.scheduler.kill()
     leader.extender.kill()
-    wait_until(lambda: other.logged("filtered pod=default/ring") > 0, seconds=20)
+    wait_until(lambda: other.logged("filtered pod=default/ring") > 0, seconds=60)
     assert until(nodes) == before
     assert record_of(nodes) == marked
     assert not is_bound(nodes)
-    wait_until(lambda: is_bound(nodes), seconds=40)
+    wait_until(lambda: is_bound(nodes), seconds=60)
     delay = time.monotonic() - began
-    print(f"seconds to the Binding by the second leader, at most 25 s of waiting: {delay:.2f}")
-    assert 24.0 <= delay < 25.0 + RETRY_SECONDS
+    print(f"seconds to the Binding by the second leader, at most 60 s of waiting: {delay:.2f}")
+    assert 59.0 <= delay < 60.0 + RETRY_SECONDS
 
 
 def test_older_pod_is_placed_first_and_none_is_preempted(nodes: ApiServer, start: Start) -> None:

@@ -20,7 +20,7 @@ def pair(nodes: ApiServer, helm: Helm, kubernetes_binaries: Path, tmp_path: Path
         body = {"metadata": {"name": name}, "value": value}
         made = nodes.create("/apis/scheduling.k8s.io/v1/priorityclasses", body)
         assert made.accepted, made.message
-    with running_pairs(nodes, helm, kubernetes_binaries, tmp_path, count=1, lease_seconds=3) as (
+    with running_pairs(nodes, helm, kubernetes_binaries, tmp_path, count=1, lease_seconds=30) as (
         only,
     ):
         yield only

@@ -255,8 +255,12 @@ class AuditedRequest:
 
 
 def audited(folder: Path) -> list[AuditedRequest]:
-    """Return the requests for objects in the audit log of a server that ran in ``folder``."""
-    events = [json.loads(line) for line in (folder / "audit.log").read_text().splitlines()]
+    """Return the requests for objects in the audit log of a server that ran in ``folder``.
+
+    If it still runs, the last line may not be complete.
+    """
+    complete, _, _ = (folder / "audit.log").read_bytes().rpartition(b"\n")
+    events = [json.loads(line) for line in complete.splitlines()]
     return [_audited(event) for event in events if "resource" in event.get("objectRef", {})]
 
 

@@ -36,6 +36,7 @@ from support.extender.service import uuids_of
 from support.helm_chart import Helm, find
 from support.ports import free_ports
 
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/gputopo-system/leases/gputopo-scheduler"
 _PATIENCE = 3
 _BOUND = re.compile(r'^gputopo_extender_binds_total\{outcome="bound"\} (\S+)$', re.MULTILINE)
 
@@ -155,6 +156,8 @@ def watched(server: ApiServer) -> Iterator[Pods]:
 
 def put_nodes(server: ApiServer, count: int) -> None:
     """Create nodes of 8 GPUs each, as kubelet and agent publish them."""
+    # The API server serves a new CustomResourceDefinition some time after it was created.
+    wait_until(lambda: server.get(TOPOLOGIES).accepted, seconds=60)
     for number in range(count):
         name = f"node-{number}"
         amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", "gputopo.io/gpu": "8"}
@@ -207,6 +210,7 @@ def running_pairs(
     text = find(rendered, "ConfigMap", "gputopo-scheduler")["data"]["config.yaml"]
     configuration = yaml.safe_load(text)
     access = server.kubeconfig_of("gputopo-extender", folder / "kubeconfig")
+    server.delete(LEASE)  # of the schedulers of an earlier test: it would have to expire first
     with ExitStack() as stack:
         pairs = [
             _started(stack, configuration, access, binaries, folder / f"pair-{number}", extender)
@@ -268,5 +272,5 @@ def _read(url: str) -> str:
     trusting.check_hostname = False
     trusting.verify_mode = ssl.CERT_NONE
     handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting))
-    with urllib.request.build_opener(*handlers).open(url, timeout=5) as response:
+    with urllib.request.build_opener(*handlers).open(url, timeout=60) as response:
         return str(response.read().decode())
