@@ -27,7 +27,7 @@ from support.kubelet.server import FakeKubelet, running_kubelet
 
 NODE = "n1"
 PATIENCE_SECONDS = 120.0
-HANG_LIMITS = {"nvml_timeout_seconds": 1.0, "nvml_open_timeout_seconds": 2.0}
+HANG_LIMITS: dict[str, Any] = {"nvml_timeout_seconds": 1.0, "nvml_open_timeout_seconds": 2.0}
 """For tests of calls that hang only: elsewhere a busy machine must not look like such a call."""
 
 StartKubelet = Callable[[Path, str], AbstractAsyncContextManager[FakeKubelet]]
