@@ -9,7 +9,7 @@ import pytest
 from fakenvml.build import build_library
 from gputopo_deviceplugin.admit import admission
 from gputopo_deviceplugin.report import reporter
-from support.agent.world import AgentWorld, agent_world
+from support.agent.world import HANG_LIMITS, AgentWorld, agent_world
 
 
 @pytest.fixture(autouse=True)
@@ -36,4 +36,14 @@ async def world(
 ) -> AsyncIterator[AgentWorld]:
     monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")  # so that it is unset after the test
     async with agent_world(short_directory, library_dir) as world:
+        yield world
+
+
+@pytest.fixture
+async def impatient(
+    short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[AgentWorld]:
+    """Return a node on which a call of NVML counts as hanging after a second."""
+    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
+    async with agent_world(short_directory, library_dir, **HANG_LIMITS) as world:
         yield world
