@@ -2,7 +2,9 @@
 
 The number of NVLinks of a GPU and their generation are from NVIDIA's user guides (DGX-2: 6 of
 generation 2, DGX A100: 12 of 3, DGX H100: 18 of 4, HGX B200: 18 of 5). The PCIe trees of the DGX
-A100 and H100 are derived from recordings of ``nvidia-smi topo -m`` (``tests/data/topo``). The PCIe
+A100 and H100 are derived from recordings of ``nvidia-smi topo -m`` (``tests/data/topo``). The DGX
+A100 of the recording has four NUMA nodes per socket (NPS4), with two GPUs on each of the NUMA nodes
+3, 1, 7 and 5. The catalogue has the same machine with one NUMA node per socket (NPS1). The PCIe
 trees of the DGX-2 and the HGX B200 are the usual ones for these boards and were not verified on a
 machine.
 """
