@@ -125,6 +125,15 @@ def test_legends_name_labels_that_their_query_keeps() -> None:
             assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= kept, panel["title"]
 
 
+def test_queries_by_object_return_at_most_20_series() -> None:
+    unbounded = {"container", "gpu", "instance", "name", "namespace", "node", "pod"}
+    for panel in panels(DASHBOARD):
+        for target in panel["targets"]:
+            if unbounded & set(re.findall(r"{{(\w+)}}", target["legendFormat"])):
+                assert target["expr"].startswith("topk(20, "), panel["title"]
+                assert "20 highest" in panel["description"], panel["title"]
+
+
 def test_panels_have_unique_ids_and_titles_and_do_not_overlap() -> None:
     every = DASHBOARD["panels"]
     assert max(Counter(panel["id"] for panel in every).values()) == 1
