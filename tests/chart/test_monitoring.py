@@ -325,8 +325,9 @@ def test_kube_scheduler_is_read_with_the_token_of_a_secret(
 def test_rule_of_the_page_finds_gpu_nodes_without_gpus(tmp_path: Path) -> None:
     (text,) = re.findall(r"(?ms)^```yaml\n(groups:.*?)^```", PAGE.read_text())
     (tmp_path / "rules.yaml").write_text(text)
-    label = 'label_feature_node_kubernetes_io_pci_10de_present="true"'
-    labels = {"severity": "warning", "node": "no-driver", label.split("=")[0]: "true"}
+    name = "label_feature_node_kubernetes_io_pci_10de_present"
+    label = f'{name}="true"'
+    labels = {"severity": "warning", "node": "no-driver", name: "true"}
     series = {
         f'kube_node_labels{{node="no-driver", {label}}}': "1x30",
         f'kube_node_labels{{node="with-gpus", {label}}}': "1x30",
