@@ -124,7 +124,8 @@ def _parts(
     threads: ThreadPoolExecutor,
 ) -> tuple[kopf.OperatorRegistry, list[Coroutine[Any, Any, None]]]:
     """Return the watches of kopf, and the loops that run beside them."""
-    api, profiling_api, reports = JobApi(connection), ProfilingApi(connection), NodeReports()
+    api = JobApi(connection, settings.max_profiles_per_namespace)
+    profiling_api, reports = ProfilingApi(connection), NodeReports()
     queues = _queues(settings, api, reports, metrics, threads)
     profiler = Profiler(profiling_api, api, settings)
     profiling = ProfilingQueue(

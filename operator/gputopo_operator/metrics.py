@@ -89,6 +89,11 @@ class OperatorMetrics:
             "Updates of the status of a GPUProfile.",
             registry=self.registry,
         )
+        self._rejected_profiles = Counter(
+            "gputopo_operator_rejected_profiles_total",
+            "Attempts to create a GPUProfile that a limit, a quota or a policy rejected.",
+            registry=self.registry,
+        )
         self._waiting = Gauge(
             "gputopo_operator_waiting_gpujobs",
             "GPUJobs that wait in gputopo's queue.",
@@ -156,6 +161,10 @@ class OperatorMetrics:
     def count_profile_update(self) -> None:
         """Count one written status of a GPUProfile."""
         self._profile_updates.inc()
+
+    def count_rejected_profile(self) -> None:
+        """Count one GPUProfile that could not be created; the operator tries it again."""
+        self._rejected_profiles.inc()
 
     def known(self) -> tuple[ObjectKey, ...]:
         """Return the GPUJobs with metrics, also deleted GPUJobs until ``drop_job`` is called."""
