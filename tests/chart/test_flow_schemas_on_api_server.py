@@ -1,13 +1,16 @@
 """The FlowSchemas of the chart, on a real API server: which requests they classify."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from support.control_plane.api_server import ApiServer, service_account
 from support.control_plane.scheduler_pairs import wait_until
-from support.helm_chart import Helm, Object
+from support.helm_chart import CHART, Helm, Object
 
+ROOT = CHART.parents[1]
 FLOW_CONTROL = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
 
@@ -62,6 +65,16 @@ def test_requests_of_each_account_belong_to_its_flow_schema(
         schema = server.get(f"{FLOW_CONTROL}/flowschemas/{account}").body
         conditions = {each["type"]: each["status"] for each in schema["status"]["conditions"]}
         assert conditions["Dangling"] == "False"
+
+
+def test_server_accepts_the_priority_level_of_the_page(server: ApiServer) -> None:
+    page = (ROOT / "docs/operate/performance.md").read_text()
+    (text,) = re.findall(r"(?ms)^```yaml\n(apiVersion: flowcontrol.*?)^```", page)
+    level = yaml.safe_load(text)
+    response = server.create(f"{FLOW_CONTROL}/prioritylevelconfigurations", level)
+    assert response.accepted, response.message
+    path = f"{FLOW_CONTROL}/prioritylevelconfigurations/{level['metadata']['name']}"
+    assert server.request("DELETE", path).accepted
 
 
 def test_schemas_of_other_accounts_are_unchanged(
