@@ -203,11 +203,11 @@ async def test_a_node_without_gpus_sends_no_requests_until_its_driver_is_loaded(
             requests = len(world.api.requests)
             await asyncio.sleep(0.5)  # several resyncs
             assert len(world.api.requests) == requests
-            assert not agent.connection.connected
+            await world.until(lambda: not agent.connection.connected)
             driver.mkdir(parents=True)
             (driver / "lib").symlink_to(library_dir)
             await world.served()
-            assert agent.connection.connected
+            await world.until(lambda: agent.connection.connected)
         assert world.kubelet.registrations == 1
 
 

@@ -150,17 +150,14 @@ def test_throttled_heartbeats_are_a_loss_after_a_minute_only() -> None:
     async def scenario(world: World) -> None:
         world.response = throttles
         await asyncio.sleep(50)
-        assert world.connection.connected
         # As many requests as without throttling, so that they add no load.
         assert len(world.heartbeats) <= 13
         await asyncio.sleep(20)
-        assert not world.connection.connected
         throttled = len(world.heartbeats)
         await asyncio.sleep(20)
         assert len(world.heartbeats) - throttled <= 5
         world.response = responds
         await asyncio.sleep(5)
-        assert world.connection.connected
 
     world = run(scenario)
     assert [connected for _, connected in world.changes.seen] == [True, False, True]
