@@ -335,7 +335,7 @@ def test_service_monitors_select_services_that_select_the_pods_of_one_component(
         (endpoint,) = monitor["spec"]["endpoints"]
         assert ({port["targetPort"]}, port["name"]) == (metrics, endpoint["port"])
         assert service["spec"]["clusterIP"] == "None"
-        (of_pods,) = find(everything, "PodMonitor", name)["spec"]["podMetricsEndpoints"]
+        of_pods, *_ = find(everything, "PodMonitor", name)["spec"]["podMetricsEndpoints"]
         assert endpoint == of_pods, "the rules and the dashboard work with both"
 
 
