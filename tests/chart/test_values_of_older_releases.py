@@ -31,8 +31,8 @@ ADDED = yaml.safe_load(
 CLUSTER = ("--namespace=gputopo-system", "--kube-version=v1.36.2")
 EMPTY_ARGUMENT = re.compile(r"^ *- \"?--[\w-]+=\"?$", re.MULTILINE)
 MAY_BE_ABSENT = re.compile(
-    r"nameOverride|fullnameOverride|imagePullSecrets|.*\.(resources(\.\w+)*|priorityClassName"
-    r"|nodeSelector|tolerations|affinity|podAnnotations)|devicePlugin\.(runtimeClassName|privileged)"
+    r"nameOverride|fullnameOverride|imagePullSecrets|.*\.image\.digest|.*\.(resources(\.\w+)*|priorityClassName"
+    r"|nodeSelector|tolerations|affinity|podAnnotations)|devicePlugin\.(runtimeClassName|privileged|seLinuxOptions(\.\w+)?)"
 )
 """Keys without which the chart leaves out a field."""
 NEEDED_BY_TEMPLATES = {"web.image", "web.allowedPeers", "mps.image"}

@@ -31,7 +31,11 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace
 
 {{- /* Arguments: (dict "image" image "default" tag). */ -}}
 {{- define "gputopo.image" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
+{{- else -}}
 {{- printf "%s:%s" .image.repository (.image.tag | default .default) -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* The cluster's version may be v1.33.4-gke.5; the tag of kube-scheduler's image is v1.33.4. */ -}}
