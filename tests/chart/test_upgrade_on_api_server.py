@@ -17,8 +17,10 @@ from showcase.install import NAMESPACE
 from showcase.kubectl import Kubectl, Object
 from support.control_plane import api_server
 from support.control_plane.api_server import PROFILES, ApiServer
+from support.helm_chart import Helm as HelmOfTests
+from support.helm_chart import HelmError
 from upgradetest import cleanup, inspect
-from upgradetest.helm import Helm
+from upgradetest.helm import RELEASE, Helm, HelmFailedError
 from upgradetest.mixed import AGENT, SCHEDULER, mixed_version
 from upgradetest.previous import COMPONENTS, Version
 
@@ -160,3 +162,59 @@ def test_definition_of_another_version_is_found(installation: Installation) -> N
     assert wrong == [
         "CRD gpuprofiles.gputopo.io: the field .status.podAnnotation is of another version"
     ]
+
+
+def test_change_of_the_resource_is_rejected_while_agents_offer_the_old_one(
+    installation: Installation,
+) -> None:
+    helm, kubectl, chart = installation.helm, installation.kubectl, str(installation.new.chart)
+    agents = ("daemonset", "gputopo-deviceplugin")
+    for old, new in (("gputopo.io/gpu", "example.com/gpu"), ("example.com/gpu", "gputopo.io/gpu")):
+        change = ("upgrade", RELEASE, chart, "--reuse-values", f"--set=resourceName={new}")
+        with pytest.raises(HelmFailedError, match=f"offer {old}, .*kubectl delete daemonset"):
+            helm.run(*change)
+        assert inspect.agents_have_argument(kubectl, f"--resource={old}")
+        kubectl.run("delete", *agents, f"--namespace={NAMESPACE}")
+        helm.run(*change)
+        assert inspect.agents_have_argument(kubectl, f"--resource={new}")
+        helm.run(*change)
+
+
+@pytest.mark.parametrize(
+    ("release", "namespace"),
+    [("second", NAMESPACE), (RELEASE, "elsewhere"), ("third", "elsewhere")],
+)
+def test_second_installation_is_rejected(
+    installation: Installation, helm: HelmOfTests, release: str, namespace: str
+) -> None:
+    name = f"--set=crds.install=false,fullnameOverride=other-{release}"
+    access = (f"--kubeconfig={installation.server.kubeconfig}", "--create-namespace")
+    chart = str(installation.new.chart)
+    with pytest.raises(HelmError, match=f"release {RELEASE} in namespace {NAMESPACE}"):
+        helm.run("install", release, chart, f"--namespace={namespace}", name, *access)
+
+
+def test_installation_that_helm_does_not_own_is_found_by_its_label(
+    installation: Installation, helm: HelmOfTests
+) -> None:
+    kubectl = installation.kubectl
+    installation.helm.uninstall()
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {
+            "name": "applied-operator",
+            "labels": {
+                "app.kubernetes.io/part-of": "gputopo",
+                "app.kubernetes.io/instance": "applied",
+                "app.kubernetes.io/component": "operator",
+            },
+        },
+        "rules": [],
+    }
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    assert installation.server.create(roles, role).accepted
+    with pytest.raises(HelmError, match="release applied in namespace"):
+        helm.install(installation.server.kubeconfig)
+    kubectl.run("delete", "clusterrole", "applied-operator")
+    helm.install(installation.server.kubeconfig)
