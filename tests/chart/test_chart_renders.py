@@ -295,7 +295,7 @@ def test_operator_leaves_a_failed_node_after_half_a_minute(objects: list[Object]
 
 def test_no_rule_allows_everything(everything: list[Object]) -> None:
     roles = [each for each in everything if each["kind"] in {"ClusterRole", "Role"}]
-    assert len(roles) == 10
+    assert len(roles) == 11
     for role in roles:
         for rule in role["rules"]:
             for words in (rule["apiGroups"], rule["resources"], rule["verbs"]):
@@ -391,6 +391,22 @@ def test_policies_and_user_roles_are_optional_and_their_absence_is_a_warning(hel
     assert not any(each["metadata"]["name"].endswith(("-view", "-edit")) for each in rendered)
     assert "WARNING: the admission policies are off" in helm.notes(values)
     assert "WARNING" not in helm.notes()
+
+
+def test_topologies_have_a_role_of_their_own_because_they_have_no_namespace(
+    helm: Helm, objects: list[Object]
+) -> None:
+    label = "rbac.authorization.k8s.io/aggregate-to-view"
+    reader = find(objects, "ClusterRole", "gputopo-topology-reader")
+    view = find(objects, "ClusterRole", "gputopo-view")
+    assert reader["metadata"]["labels"][label] == view["metadata"]["labels"][label] == "true"
+    assert [rule["resources"] for rule in reader["rules"]] == [["gputopologies"]]
+    assert "gputopologies" not in view["rules"][0]["resources"]
+    alone = find(
+        helm.render({"rbac": {"aggregate": False}}), "ClusterRole", "gputopo-topology-reader"
+    )
+    assert label not in alone["metadata"]["labels"]
+    assert alone["rules"] == reader["rules"]
 
 
 def test_policies_that_change_pods_need_a_cluster_that_serves_them(helm: Helm) -> None:
