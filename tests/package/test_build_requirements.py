@@ -26,7 +26,8 @@ def test_every_requirement_has_one_version_and_hashes() -> None:
 
 
 def test_setup_installs_the_same_uv() -> None:
-    (version,) = re.findall(r"^uv_version=(\S+)$", (CLONE / "tools/setup").read_text(), re.MULTILINE)
+    setup = (CLONE / "tools" / "setup").read_text()
+    (version,) = re.findall(r"^uv_version=(\S+)$", setup, re.MULTILINE)
     assert f"uv=={version} " in REQUIREMENTS.read_text()
 
 
