@@ -165,7 +165,7 @@ def test_weights_of_the_policy_utility_are_passed_to_the_extender(
     for rendered, expected in (
         (objects, ["--utility-weights=34,33,33"]),
         (changed, ["--utility-weights=50,40,10"]),
-        (older, []),
+        (older, ["--utility-weights=34,33,33"]),
     ):
         extender = container(find(rendered, "Deployment", "gputopo-scheduler"), "extender")
         found = [each for each in extender["args"] if each.startswith("--utility-weights")]
