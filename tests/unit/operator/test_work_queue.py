@@ -70,7 +70,7 @@ def test_each_error_is_reported() -> None:
         async with working(work, on_error=lambda: reported.append("error")) as queue:
             for key in ("good", "bad"):
                 queue.add(key)
-            await asyncio.sleep(0.5)  # the second attempt is after a second
+            await asyncio.sleep(0.1)  # the second attempt is after half a second
 
     with runner() as loop:
         loop.run(run())
