@@ -120,8 +120,8 @@ async def test_a_read_that_hangs_delays_nothing(patient: AgentWorld) -> None:
         await world.until(lambda: reads(world) > before + 1)
 
 
-async def test_an_xid_is_noticed_while_a_read_of_counters_hangs(impatient: AgentWorld) -> None:
-    world = impatient
+async def test_an_xid_is_noticed_while_a_read_of_counters_hangs(patient: AgentWorld) -> None:
+    world = patient
     async with world.agent():
         await world.served()
         await world.run("a", {"main": [0]})
@@ -132,8 +132,8 @@ async def test_an_xid_is_noticed_while_a_read_of_counters_hangs(impatient: Agent
         world.break_gpus()
 
 
-async def test_an_agent_ends_while_a_read_of_counters_hangs(impatient: AgentWorld) -> None:
-    world = impatient
+async def test_an_agent_ends_while_a_read_of_counters_hangs(patient: AgentWorld) -> None:
+    world = patient
     async with world.agent():
         await world.served()
         await world.run("a", {"main": [0]})
@@ -144,9 +144,9 @@ async def test_an_agent_ends_while_a_read_of_counters_hangs(impatient: AgentWorl
 
 
 async def test_nvml_that_fails_is_the_reason_and_can_be_opened_again(
-    impatient: AgentWorld,
+    patient: AgentWorld,
 ) -> None:
-    world = impatient
+    world = patient
     async with world.agent() as agent:
         await world.served()
         await world.until(lambda: status(world, "NVLink").get("gpus") == 8)

@@ -15,9 +15,12 @@ Work = Callable[[str], Awaitable[float | None]]
 
 @asynccontextmanager
 async def working(
-    work: Work, workers: int = 3, rest_seconds: float = 0.0
+    work: Work,
+    workers: int = 3,
+    rest_seconds: float = 0.0,
+    on_error: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[WorkQueue[str]]:
-    queue = WorkQueue(work, rest_seconds=rest_seconds)
+    queue = WorkQueue(work, rest_seconds=rest_seconds, on_error=on_error)
     task = asyncio.create_task(queue.run(workers))
     try:
         yield queue
@@ -54,6 +57,24 @@ def calls_of(
     with runner() as loop:
         loop.run(run())
     return times
+
+
+def test_each_error_is_reported() -> None:
+    reported: list[str] = []
+
+    async def work(key: str) -> None:
+        if key == "bad":
+            raise ApiError("no response")
+
+    async def run() -> None:
+        async with working(work, on_error=lambda: reported.append("error")) as queue:
+            for key in ("good", "bad"):
+                queue.add(key)
+            await asyncio.sleep(0.1)  # the second attempt is after half a second
+
+    with runner() as loop:
+        loop.run(run())
+    assert reported == ["error"]
 
 
 def test_waiting_key_is_worked_on_once() -> None:
