@@ -10,7 +10,6 @@ from gputopo.sharing.loadlaw import LoadCapacity
 from gputopo.sharing.model import MeasuredSharing, SharingJob, SharingWorkload, StepLoad
 from gputopo.sharing.predictor import SharingPredictor
 from gputopo.sharing.speedup import GainMeasure
-from gputopo.sharing.thesis import ColocationGpu, ColocationJob, colocate
 from support.property_settings import fuzzed
 
 NAMES = ("t/a", "t/b", "t/c", "t/d")
@@ -138,27 +137,3 @@ def test_sharing_ends_exactly_if_it_loses_or_a_limit_is_exceeded(
     assert (found.reason is VerdictReason.GAIN) == (found.verdict is SharingVerdict.KEEP)
     assert found.fact is not None
     assert found.fact.workloads == tuple(job.workload for job in jobs)
-
-
-@fuzzed
-@given(
-    st.lists(st.lists(st.floats(0, 100), max_size=3), max_size=5),
-    st.lists(st.floats(0, 100), max_size=12),
-    st.none() | st.floats(0, 200),
-)
-def test_algorithm_2_never_exceeds_the_limit(
-    running: list[list[float]], queue: list[float], limit: float | None
-) -> None:
-    gpus = [
-        ColocationGpu(f"{number}", tuple(map(StepLoad, values)))
-        for number, values in enumerate(running)
-    ]
-    jobs = [ColocationJob(f"{number}", StepLoad(value)) for number, value in enumerate(queue)]
-    found = colocate(gpus, jobs, limit)
-    started = [queue[int(each.job)] for each in found]
-    assert started == sorted(started) == sorted(queue)[: len(started)]
-    for number, values in enumerate(running):
-        added = [queue[int(each.job)] for each in found if each.gpu == f"{number}"]
-        if len(values) + len(added) > 1 and added:
-            assert limit is not None
-            assert sum(values) + sum(added) <= limit + 1e-6
