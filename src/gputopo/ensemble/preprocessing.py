@@ -7,12 +7,8 @@ fewest cores that meet the demand of the members that train at once.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Final
 
 from gputopo.ensemble.rates import EnsembleError
-
-PROBED_CORES: Final = (1, 2, 4, 8, 16, 32)
-"""Numbers of cores that the paper measures."""
 
 
 @dataclass(frozen=True, slots=True)

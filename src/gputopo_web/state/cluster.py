@@ -110,11 +110,7 @@ class ClusterState:
         self._snapshot: ClusterSnapshot | None = None
 
     @property
-    def tables(
-        self,
-    ) -> Mapping[
-        str, WatchedObjects[WatchedNode] | WatchedObjects[ShownPod] | WatchedObjects[Document]
-    ]:
+    def tables(self) -> Mapping[str, AnyObjects]:
         """The tables by the plural of their kind."""
         return {
             TOPOLOGIES.name: self.nodes,
