@@ -31,7 +31,7 @@ from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.sharing_state import state_of
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
-from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_gpu_node
 from gputopo_scheduling.usage import NodeState, NodeUsage, PodNodeState, node_usage
 
 
@@ -258,7 +258,7 @@ def snapshot_of(
     waiting = {pod.uid: pod.live and pod.node is None for pod in found}
     claims = _parsed_claims(leases, faults)
     return ClusterSnapshot(
-        nodes={node.node: node for node in map(parse_node, topologies)},
+        nodes={node.node: node for node in map(parse_gpu_node, topologies)},
         pods=by_key,
         claims=[claim for claim in claims if waiting.get(claim.uid, True)],
         faults=faults,

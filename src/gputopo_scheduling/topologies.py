@@ -99,7 +99,7 @@ class UnreadableTopology:
     reason: str
 
 
-def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
+def parse_gpu_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
     """Parse a GPUTopology object; return an ``UnreadableTopology`` if its content is invalid."""
     metadata = document["metadata"]
     node = str(metadata["name"])
