@@ -122,8 +122,7 @@ def test_gpujob_names_container_and_priority_class() -> None:
                     }
                 },
             },
-            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-            ".nodeSe...: is required",
+            "spec.affinity.nodeAffinity.requiredDuring.*: is required",
         ),
         ({"kind": "GPUJob", "spec": {}}, "spec.gpusPerReplica: is required"),
         (
