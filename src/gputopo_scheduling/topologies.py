@@ -162,8 +162,9 @@ def _not_ready(conditions: list[Condition]) -> str | None:
     for condition in conditions:
         if condition.type == READY_CONDITION and condition.status == "False":
             message = " ".join(condition.message.split())
-            text = f"the node's agent is not ready: {condition.reason}: {message}"
-            return shortened(text, _LONGEST_REASON)
+            return shortened(
+                f"the node's agent is not ready: {condition.reason}: {message}", _LONGEST_REASON
+            )
     return None
 
 
