@@ -18,9 +18,12 @@ Work = Callable[[str], Awaitable[float | None]]
 
 @asynccontextmanager
 async def working(
-    work: Work, workers: int = 3, rest_seconds: float = 0.0
+    work: Work,
+    workers: int = 3,
+    rest_seconds: float = 0.0,
+    on_error: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[WorkQueue[str]]:
-    queue = WorkQueue(work, rest_seconds=rest_seconds)
+    queue = WorkQueue(work, rest_seconds=rest_seconds, on_error=on_error)
     task = asyncio.create_task(queue.run(workers))
     try:
         yield queue
@@ -114,6 +117,20 @@ async def test_event_does_not_shorten_the_delay_after_an_error(
         queue.add("a")
         await asyncio.sleep(0.03)
     assert attempts == 1
+
+
+async def test_each_error_is_reported() -> None:
+    reported: list[str] = []
+
+    async def work(key: str) -> None:
+        if key == "bad":
+            raise ApiError("no response")
+
+    async with working(work, on_error=lambda: reported.append("error")) as queue:
+        for key in ("good", "bad"):
+            queue.add(key)
+        await asyncio.sleep(0.01)
+    assert reported == ["error"]
 
 
 async def test_key_is_worked_on_again_after_the_returned_time() -> None:
