@@ -22,7 +22,7 @@ from gputopo.utility.interference import WorkloadKind
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.surroundings import BesideSlowdown, KnownWorkload
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_topologies.catalogue import named
 
 TOPOLOGIES: Final = ("dgx1-v100", "dgx1-p100", "dgx-a100", "dgx-h100", "pcie-8gpu")
@@ -69,7 +69,7 @@ SHAPES: Final = (
 def filled_ledger(nodes: int) -> Ledger:
     """Return the ledger of this many nodes; each topology has every set of free GPUs in turn."""
     ledger = Ledger()
-    ledger.replace_topologies(parse_node(_topology(node)) for node in range(nodes))
+    ledger.replace_topologies(parse_gpu_node(_topology(node)) for node in range(nodes))
     ledger.replace_pods(_running_pods(nodes), epoch=ledger.begin_pod_list())
     ledger.interference.replace(_known_workloads())
     return ledger

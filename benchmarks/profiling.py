@@ -42,7 +42,7 @@ def _row(name: str, matrix: SensitivityMatrix) -> Sequence[str]:
 
 def _points(truth: Curve) -> Curve:
     """Return the points that the planner has measured, in its order."""
-    plan = ProfilingPlan(most_cpus=max(truth), share_cpus=_SHARE_CPUS, memory_gb=(0,))
+    plan = ProfilingPlan(most_cpus=max(truth), share_cpus=_SHARE_CPUS)
     points: dict[int, float] = {}
     while (cpus := next_cpus(plan, points)) is not None:
         points[cpus] = truth[cpus]

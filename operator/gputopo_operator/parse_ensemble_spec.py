@@ -9,6 +9,7 @@ from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.node_match import NodeAffinity
 from gputopo_operator.ensembles import Ensemble
 
 _LEAST_RATE, _MOST_RATE = 0.001, 1e9
@@ -20,27 +21,8 @@ class _PodRule(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
 
 
-class _Requirement(_PodRule):
-    key: str
-    operator: str
-    values: list[str] | None = None
-
-
-class _NodeTerm(_PodRule):
-    match_expressions: list[_Requirement] | None = None
-    match_fields: list[_Requirement] | None = None
-
-
-class _NodeTerms(_PodRule):
-    node_selector_terms: list[_NodeTerm]
-
-
-class _NodeAffinity(_PodRule):
-    required_during_scheduling_ignored_during_execution: _NodeTerms | None = None
-
-
 class _Affinity(_PodRule):
-    node_affinity: _NodeAffinity | None = None
+    node_affinity: NodeAffinity | None = None
 
 
 class _MemberContainer(_PodRule):

@@ -9,12 +9,13 @@ from gputopo.api.measuring import MeasuringRequest, parse_measuring
 from gputopo.api.names import PROFILE_ANNOTATION, PROFILING_ANNOTATION, PROFILING_LABEL
 from gputopo.api.profile import Sample, valid_samples
 from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_state
+from gputopo.api.quantity import parse_thousandths
 from gputopo.api.tuning import parse_tuning_request
 from gputopo.profiling.model import ProfiledPod, ResizeProblem
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.gpu_containers import ContainerKind
 from gputopo_kube.podmodel import Container, PodError, PodObject, known_parts, parse_pod_object
-from gputopo_kube.podruntime import parse_thousandths, runtime_of
+from gputopo_kube.podruntime import runtime_of
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.podstatus import ContainerResources
 from gputopo_kube.tuned_pod import is_tuned

@@ -6,29 +6,11 @@ The API server has checked the pods of a cluster. A manifest may have any conten
 from typing import Any
 
 from gputopo.api.model import ApiModel
-
-
-class _Requirement(ApiModel):
-    key: str
-    operator: str
-    values: list[str] | None = None
-
-
-class _Term(ApiModel):
-    match_expressions: list[_Requirement] | None = None
-    match_fields: list[_Requirement] | None = None
-
-
-class _NodeSelector(ApiModel):
-    node_selector_terms: list[_Term] | None = None
-
-
-class _NodeAffinity(ApiModel):
-    required_during_scheduling_ignored_during_execution: _NodeSelector | None = None
+from gputopo_kube.node_match import NodeAffinity
 
 
 class _Affinity(ApiModel):
-    node_affinity: _NodeAffinity | None = None
+    node_affinity: NodeAffinity | None = None
     pod_affinity: dict[str, Any] | None = None
     pod_anti_affinity: dict[str, Any] | None = None
 

@@ -79,7 +79,11 @@ def outlook(node: str, option: ShareOption) -> ShareOutlook:
         return ShareOutlook(node, option.gpu, option.beside, allowed, option.reason or "")
     reason = decision.text if option.is_known or not allowed else TRIAL
     return ShareOutlook(
-        *(node, option.gpu, option.beside, allowed, reason),
+        node,
+        gpu=option.gpu,
+        beside=option.beside,
+        allowed=allowed,
+        reason=reason,
         summed_speed=decision.gain.summed_speed if decision.gain else None,
         slowdowns=_slowdowns(decision) if decision.gain else (),
     )

@@ -28,12 +28,11 @@ from gputopo_scheduling.evaluation import (
     evaluation,
 )
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.restrictions import state_for
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge
-from gputopo_scheduling.sharing_state import sharing_state
+from gputopo_scheduling.sharing_state import state_of
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
-from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_node
-from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
+from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_gpu_node
+from gputopo_scheduling.usage import NodeState, NodeUsage, PodNodeState, node_usage
 
 
 class BoundPods(NamedTuple):
@@ -116,16 +115,13 @@ class ClusterSnapshot:
             states = list(map(SurroundedState.of, states, running))
         return evaluation(names, states, evaluate_states({*states}, request))
 
-    def state_for(self, node: str, pod: PodView | None) -> NodeState | UnreadableTopology | None:
+    def state_for(self, node: str, pod: PodView | None) -> PodNodeState:
         """Return the state of a node for one pod; equal states are the same object."""
         usage = self.usages.get(node)
         if pod is None or not isinstance(usage, NodeUsage):
             return self.states.get(node)
-        if pod.shares:
-            state = sharing_state(usage, pod, self.sharing)
-            return self._restricted.setdefault(state.key, state)
-        state = state_for(usage, pod)
-        if not state.restrictions and state.obstacle is None:
+        state = state_of(usage, pod, self.sharing)
+        if not pod.shares and not state.restrictions and state.obstacle is None:
             return self.states[node]
         return self._restricted.setdefault(state.key, state)
 
@@ -262,7 +258,7 @@ def snapshot_of(
     waiting = {pod.uid: pod.live and pod.node is None for pod in found}
     claims = _parsed_claims(leases, faults)
     return ClusterSnapshot(
-        nodes={node.node: node for node in map(parse_node, topologies)},
+        nodes={node.node: node for node in map(parse_gpu_node, topologies)},
         pods=by_key,
         claims=[claim for claim in claims if waiting.get(claim.uid, True)],
         faults=faults,

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from gputopo.api.quantity import parse_thousandths
 from gputopo_kube.gpu_containers import ContainerKind, GpuContainer, gpu_containers
 from gputopo_kube.podmodel import Container, PodObject
-from gputopo_kube.podruntime import parse_thousandths
 from gputopo_kube.podstatus import ContainerResources
 
 _MILLI = 1000

@@ -1,13 +1,39 @@
-"""Decides whether the labels and taints of a node permit a pod, as kube-scheduler does."""
+"""Decides whether the labels and taints of a node permit a pod, as kube-scheduler does.
+
+The functions expect objects that the API server has checked. :class:`NodeAffinity` checks the
+types of a template or manifest that it has not checked.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from gputopo.api.model import ApiModel
 from gputopo_kube.document import Document
 
 _UNSCHEDULABLE: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _POD_RULES: Final = ("nodeSelector", "affinity", "tolerations")
 _NODE_RULES: Final = ("taints", "unschedulable")
+
+
+class _Requirement(ApiModel):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class _NodeTerm(ApiModel):
+    match_expressions: list[_Requirement] | None = None
+    match_fields: list[_Requirement] | None = None
+
+
+class _NodeSelector(ApiModel):
+    node_selector_terms: list[_NodeTerm]
+
+
+class NodeAffinity(ApiModel):
+    """``spec.affinity.nodeAffinity`` of a pod, as far as it keeps the pod off nodes."""
+
+    required_during_scheduling_ignored_during_execution: _NodeSelector | None = None
 
 
 def pod_rules(pod_spec: Document) -> Document:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from gputopo.api.quantity import parse_thousandths
 from gputopo_kube.podmodel import Container, PodObject
-from gputopo_kube.podruntime import parse_thousandths
 from gputopo_kube.podstatus import ContainerResources, ContainerStatus
 
 CPU: Final = "cpu"

@@ -1,29 +1,21 @@
 """Parses what kubelet reports about a pod: its address, and its containers' limits and images."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
-from math import ceil
 from typing import Any, Final
 
+from gputopo.api.quantity import parse_thousandths
 from gputopo.api.tuning import Amounts
 from gputopo_kube.podmodel import Container, PodObject
 from gputopo_kube.podstatus import ContainerStatus
 
-_QUANTITY: Final = re.compile(
-    r"([0-9]{1,18}(?:\.[0-9]{1,9})?)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?"
-)
 _NOTHING: Final = Amounts(0, 0)
-_BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _MOST: Final = 2**53 - 1
 """Most thousandths of a CPU, and most bytes of memory, that count as a limit.
 
 Kubernetes accepts a limit of ``9E`` CPUs. The status of a GPUTopology has 64 bits for thousandths
 of a CPU, and the API server rejects the whole status if one number has more.
 """
-
-_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +62,6 @@ def runtime_of(pod: PodObject) -> PodRuntime:
             for each in (*pod.spec.containers, *(pod.spec.init_containers or ()))
         },
     )
-
-
-def parse_thousandths(quantity: object) -> int | None:
-    """Return a Kubernetes quantity in thousandths, rounded up; None if it is not a quantity.
-
-    >>> [parse_thousandths(quantity) for quantity in ("500m", "2", "1.5", "1Ki", "many")]
-    [500, 2000, 1500, 1024000, None]
-    """
-    found = _QUANTITY.fullmatch(str(quantity))
-    if found is None:
-        return None
-    number, suffix, exponent = Decimal(found[1]), found[2], found[3]
-    if suffix in _BINARY:
-        number *= 1024 ** (_BINARY.index(suffix) + 1)
-    else:
-        number = number.scaleb(int(exponent) if exponent else _DECIMAL.get(suffix, 0))
-    return ceil(number * 1000)
 
 
 def _container(

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from gputopo.runtime.messages import shortened
+
 ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 ADMISSION_ERROR: Final = "UnexpectedAdmissionError"
 """kubelet's reason if its device manager or the device plugin rejected the pod."""
@@ -152,7 +154,7 @@ class PodStatus(PodPart):
         if _DESCRIPTION in message:
             message = message.partition(_DESCRIPTION)[2].removesuffix(_UNEXPECTED)
         text = " ".join(f"{self.reason}: {message}".split())
-        return text if len(text) <= _LONGEST_REJECTION else text[: _LONGEST_REJECTION - 3] + "..."
+        return shortened(text, _LONGEST_REJECTION)
 
     def unapplied_resize(self, generation: int | None) -> UnappliedResize | None:
         """Return why kubelet has not applied the resize in the spec; None if it reports no reason.

@@ -207,8 +207,8 @@ def _dataset(spec: GPUProfileSpec) -> Dataset | None:
     if spec.dataset is None or spec.memory_floor is None:
         return None
     return Dataset(
-        size=parse_bytes(spec.dataset.size),
+        size=parse_bytes(spec.dataset.size, "dataset.size"),
         storage_mb_per_s=spec.dataset.storage_mb_per_s,
-        memory_floor=parse_bytes(spec.memory_floor),
+        memory_floor=parse_bytes(spec.memory_floor, "memoryFloor"),
         bytes_per_step=spec.dataset.bytes_per_step,
     )

@@ -10,6 +10,7 @@ from gputopo.api.annotations import AnnotationError
 from gputopo.api.measuring import MeasuringRequest, parse_measuring
 from gputopo.api.names import PROFILING_LABEL, RESOURCES_MODE_ANNOTATION, TUNED_LABEL
 from gputopo.api.profiling import parse_profiling_state
+from gputopo.api.quantity import parse_thousandths
 from gputopo.api.tuning import (
     Amounts,
     ResourcesMode,
@@ -24,7 +25,6 @@ from gputopo_kube.document import Document
 from gputopo_kube.gpu_containers import ContainerKind
 from gputopo_kube.podmodel import Container, PodObject
 from gputopo_kube.podrequests import counted_requests
-from gputopo_kube.podruntime import parse_thousandths
 from gputopo_kube.pods import PodView
 from gputopo_kube.podstatus import ContainerResources, ContainerStatus
 

@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 from gputopo.placement.model import Match
 from gputopo.placement.score import Candidate, rank_nodes, score_of
 from gputopo_scheduling.surroundings import NodeSurroundings
-from gputopo_scheduling.topologies import UnreadableTopology
-from gputopo_scheduling.usage import NodeState
+from gputopo_scheduling.usage import NodeState, PodNodeState
 
 BESIDE_AVOIDED: Final = "the free GPUs are beside pods to avoid"
 BESIDE_STOPPING: Final = "the free GPUs are beside pods to avoid that are stopping"
@@ -39,7 +38,7 @@ class SurroundedState(NamedTuple):
         return cls(state, running) if isinstance(state, NodeState) else state
 
 
-AnyNodeState = NodeState | SurroundedState | UnreadableTopology | None
+AnyNodeState = PodNodeState | SurroundedState
 """The ledger's entry for a node; None if the node has no GPUTopology."""
 
 

@@ -13,7 +13,12 @@ from gputopo.api.shares import usable_bytes
 from gputopo.sharing.choice import SharingReason
 from gputopo.topology.model import GpuMask, mask_of
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.restrictions import AvoidingPod, avoid_restriction, restricted_state
+from gputopo_scheduling.restrictions import (
+    AvoidingPod,
+    avoid_restriction,
+    restricted_state,
+    state_for,
+)
 from gputopo_scheduling.share_options import (
     NO_MEMORY,
     NOT_KNOWN,
@@ -60,6 +65,11 @@ def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
     awaited = _awaited(usage, reasons, idle=ready is not restricted)
     reason = awaited or _first(reasons) or state.not_shared or _NO_GPU
     return replace(state, not_shared=reason, awaits_mps=awaited is not None)
+
+
+def state_of(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -> NodeState:
+    """Return the state of a node for a pod, with all that restricts the pod on this node."""
+    return sharing_state(usage, pod, knowledge) if pod.shares else state_for(usage, pod)
 
 
 def _permitted_options(

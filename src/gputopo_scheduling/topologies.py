@@ -22,7 +22,7 @@ from gputopo.api.v1alpha1 import (
     ObservedShare,
     SizedCapacity,
 )
-from gputopo.runtime.messages import first_error
+from gputopo.runtime.messages import first_error, shortened
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, TopologyError, mask_of
 from gputopo_scheduling.numa_rules import NumaRules, numa_rules
 
@@ -99,7 +99,7 @@ class UnreadableTopology:
     reason: str
 
 
-def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
+def parse_gpu_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
     """Parse a GPUTopology object; return an ``UnreadableTopology`` if its content is invalid."""
     metadata = document["metadata"]
     node = str(metadata["name"])
@@ -107,9 +107,9 @@ def parse_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
         topology = from_spec(GPUTopologySpec.model_validate(document.get("spec") or {}))
         status = _parse_status(document.get("status") or {})
     except ValidationError as error:
-        return UnreadableTopology(node, _shorten(first_error(error)))
+        return UnreadableTopology(node, shortened(first_error(error), _LONGEST_REASON))
     except TopologyError as error:
-        return UnreadableTopology(node, _shorten(str(error)))
+        return UnreadableTopology(node, shortened(str(error), _LONGEST_REASON))
     return GpuNode(
         node=node,
         generation=int(metadata.get("generation") or 0),
@@ -162,7 +162,9 @@ def _not_ready(conditions: list[Condition]) -> str | None:
     for condition in conditions:
         if condition.type == READY_CONDITION and condition.status == "False":
             message = " ".join(condition.message.split())
-            return _shorten(f"the node's agent is not ready: {condition.reason}: {message}")
+            return shortened(
+                f"the node's agent is not ready: {condition.reason}: {message}", _LONGEST_REASON
+            )
     return None
 
 
@@ -190,7 +192,3 @@ def _users(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[ReportedUse
 
 def _version(text: str | None) -> int | None:
     return None if text is None else int(text)
-
-
-def _shorten(reason: str) -> str:
-    return reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 3] + "..."

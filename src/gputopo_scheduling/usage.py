@@ -17,7 +17,7 @@ from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.numa_rules import NumaRules
 from gputopo_scheduling.occupants import Occupant
-from gputopo_scheduling.topologies import GpuNode, known_mask
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, known_mask
 
 _NO_GPUS = GpuMask(0)
 
@@ -118,6 +118,10 @@ class NodeState:
         )
 
 
+PodNodeState = NodeState | UnreadableTopology | None
+"""State of a node for one pod; None if the node has no GPUTopology."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeUsage:
     """Which GPUs of a node are used.
@@ -179,7 +183,12 @@ class NodeUsage:
         """The part of the usage that decides which pods fit on the node."""
         deleted = GpuMask(self.healthy & self.deleted)
         return NodeState(
-            *(self.topology, self.healthy, self.free, self.unknown, self.blocked, self.not_ready),
+            structure=self.topology,
+            healthy=self.healthy,
+            free=self.free,
+            unknown=self.unknown,
+            blocked=self.blocked,
+            not_ready=self.not_ready,
             deleted=deleted,
             numa=self.numa,
             in_shares=self.in_shares if self.shares else _NO_GPUS,

@@ -173,7 +173,7 @@ def _gpu(file: _Handwritten, name: str, index: int, sockets: _Groups) -> Gpu:
         minor=index,
         pci_bus_id="",
         model=file.model,
-        memory_bytes=parse_bytes(file.memory),
+        memory_bytes=parse_bytes(file.memory, "memory"),
         numa_node=next(number for number, group in enumerate(sockets) if index in group),
     )
 

@@ -35,7 +35,7 @@ class PublishedNode:
     topology: NodeTopology | None = None
 
 
-def parse_node(document: Document) -> PublishedNode:
+def parse_published_node(document: Document) -> PublishedNode:
     """Parse a GPUTopology object. If it is invalid, return a node with a ``fault``."""
     metadata = document["metadata"]
     name = metadata["name"]

@@ -125,7 +125,12 @@ def _uses_of_node(
     for pod in live:
         if pod.fault is not None:
             yield GpuUse(
-                *(node.name, None, None, None, *pod.view.key, pod.view.uid),
+                node.name,
+                index=None,
+                uuid=None,
+                namespace=pod.view.key.namespace,
+                pod=pod.view.key.name,
+                uid=pod.view.uid,
                 since=pod.since,
                 difference=pod.fault,
             )
@@ -178,7 +183,12 @@ def _use(
     if difference is None and not deleted and (pod is not None or is_read(user.namespace)):
         difference = _difference(pod, seen, intended=rank is not None)
     return GpuUse(
-        *(node.name, node.index_of.get(uuid), uuid, _why_unhealthy(gpu), user.namespace, user.pod),
+        node.name,
+        index=node.index_of.get(uuid),
+        uuid=uuid,
+        unhealthy=_why_unhealthy(gpu),
+        namespace=user.namespace,
+        pod=user.pod,
         uid=pod.view.uid if pod else seen.pod_uid if seen else None,
         container=user.container or None,
         since=pod.since if pod else None,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gputopo.placement.model import DEFAULT_POLICIES
+from gputopo.placement.model import MAPA_POLICIES, PolicyName
 from gputopo.queueing.model import QueueOrder
 from gputopo.tuning.targets import MECHANISMS
 from support.helm_chart import CHART, Helm, HelmError
@@ -67,9 +67,10 @@ def test_every_value_has_a_schema_and_every_schema_a_value() -> None:
 
 def test_the_default_policy_may_be_any_that_the_extender_knows() -> None:
     default_policy = schema_at(".extender.defaultPolicy")
-    assert default_policy["enum"] == list(DEFAULT_POLICIES)
+    allowed = [*MAPA_POLICIES, PolicyName.UTILITY]
+    assert default_policy["enum"] == allowed
     (comment,) = re.findall(r"# Placement policy of pods that do not name one: (.+)\.\n", TEXT)
-    assert re.split(r", | or ", comment) == list(DEFAULT_POLICIES)
+    assert re.split(r", | or ", comment) == allowed
 
 
 def test_order_of_the_queue_may_be_any_that_the_core_knows() -> None:

@@ -9,7 +9,7 @@ from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.utility.communication import sockets
 from gputopo_explain.placed.explanation import explain_placed
 from gputopo_explain.placed.replay import ReplayVerdict
-from gputopo_scheduling.topologies import GpuNode, known_mask, parse_node
+from gputopo_scheduling.topologies import GpuNode, known_mask, parse_gpu_node
 from sandbox import Sandbox
 from showcase.kubectl import Object
 
@@ -56,7 +56,7 @@ def test_gpujob_has_the_terms_of_its_utility_in_its_status(sandbox: Sandbox, dgx
 def test_pod_fills_the_socket_of_an_earlier_pod(sandbox: Sandbox, dgx1: str) -> None:
     first = sandbox.run_pod("first", 2, node=dgx1, policy="Utility")
     second = sandbox.run_pod("second", 2, node=dgx1, policy="Utility")
-    node = parse_node(sandbox.kubectl.get("gputopology", dgx1))
+    node = parse_gpu_node(sandbox.kubectl.get("gputopology", dgx1))
     assert isinstance(node, GpuNode)
     used = known_mask(node.topology, [*sandbox.gpus_of(first), *sandbox.gpus_of(second)])
     assert used in sockets(node.topology), "the four GPUs of a socket have NVLinks"

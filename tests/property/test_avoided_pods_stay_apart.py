@@ -16,7 +16,7 @@ from gputopo_kube.pods import PodView
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.usage import NodeState, NodeUsage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, pod, topology_object
@@ -113,7 +113,7 @@ def broken(pods: Sequence[tuple[Document, list[str]]]) -> list[str]:
 def test_no_rule_is_broken(seed: int) -> None:
     chance, ledger = Random(seed), Ledger()  # noqa: S311 - not a secret
     for name, topology in TOPOLOGIES.items():
-        ledger.put_topology(parse_node(topology_object(name, topology)))
+        ledger.put_topology(parse_gpu_node(topology_object(name, topology)))
     running: list[tuple[Document, list[str]]] = []
     placed: list[list[str]] = []
     for number in range(PODS):

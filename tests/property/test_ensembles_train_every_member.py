@@ -16,10 +16,10 @@ from gputopo.ensemble.model import (
     PaceMeasure,
 )
 from gputopo.ensemble.plan import plan_ensemble
-from gputopo.ensemble.preprocessing import PROBED_CORES, preprocessor_cores
+from gputopo.ensemble.preprocessing import preprocessor_cores
 from gputopo.ensemble.rates import MemberRates
 from gputopo.ensemble.replan import replan
-from support.ensembles import used
+from support.ensembles import PROBED_CORES, used
 
 clusters = st.lists(st.integers(0, 8), min_size=1, max_size=4).map(
     lambda sizes: [NodeGpuCount(f"n{number}", gpus) for number, gpus in enumerate(sizes)]

@@ -19,7 +19,7 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.request import placement_request
-from gputopo_scheduling.topologies import UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage
 from support.builders.objects import Document, pod, topology_object
 from support.builders.topologies import DOUBLE, SINGLE, node
@@ -73,7 +73,7 @@ def put_node(ledger: Ledger, name: str, machine: Machine) -> None:
         return
     topology = STRUCTURES[machine.structure]
     unhealthy = [index for index in indices_of(topology.mask) if machine.unhealthy >> index & 1]
-    ledger.put_topology(parse_node(topology_object(name, topology, unhealthy=unhealthy)))
+    ledger.put_topology(parse_gpu_node(topology_object(name, topology, unhealthy=unhealthy)))
     for uid in (f"uid-{name}-unmanaged", f"uid-{name}-invalid", f"uid-{name}-gpu_user"):
         ledger.drop_pod(uid)
     if machine.unmanaged:

@@ -38,7 +38,7 @@ from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.topologies import GpuNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage
 from support.builders.objects import Document, at_version, pod, topology_object
 from support.builders.topologies import DOUBLE, node
@@ -209,7 +209,7 @@ class Extender:
 
 
 def list_topologies(ledger: Ledger) -> None:
-    nodes = [parse_node(topology_object(name, MACHINES[name])) for name in NODES]
+    nodes = [parse_gpu_node(topology_object(name, MACHINES[name])) for name in NODES]
     assert all(isinstance(each, GpuNode) for each in nodes)
     ledger.replace_topologies(nodes)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gputopo.alignment.hints import MemoryGroup, amount_hints, memory_hints
+from gputopo.alignment.hints import amount_hints
 from gputopo.alignment.merge import merge_hints
 from gputopo.alignment.model import Hints, ManagerPolicy, NodeAmounts, NumaHint, numa_mask
 from localcluster import releases
@@ -65,21 +65,6 @@ class Machines:
         amounts = self.amounts(nodes, 16)
         return amount_hints(self.requested(amounts), amounts)
 
-    def memory(self, nodes: Sequence[int]) -> Hints:
-        """Return the hints for a request of memory."""
-        amounts = self.amounts(nodes, 64)
-        return memory_hints(self.requested(amounts), amounts, self.groups(nodes))
-
-    def groups(self, nodes: Sequence[int]) -> dict[int, MemoryGroup]:
-        """Return how memory is in use: alone, or two nodes together."""
-        groups = {
-            node: MemoryGroup(frozenset({node}), self.random.random() < 0.3) for node in nodes
-        }
-        if len(nodes) > 1 and self.random.random() < 0.3:
-            pair = frozenset(self.random.sample(nodes, 2))
-            groups |= {node: MemoryGroup(pair, used=True) for node in pair}
-        return groups
-
     def any_hints(self, nodes: Sequence[int]) -> Hints:
         """Return any hints of any resource, also such that no manager gives."""
         if (kind := self.random.random()) < 0.25:
@@ -88,20 +73,10 @@ class Machines:
         chosen = self.random.sample(sets, self.random.randint(1, min(6, len(sets))))
         return [NumaHint(numa_mask(each), self.random.random() < 0.5) for each in chosen]
 
-    def distances(self, nodes: Sequence[int]) -> dict[int, list[int]] | None:
-        """Return distances between the nodes, which kubelet reads by the numbers of the nodes."""
-        if self.random.random() < 0.5:
-            return None
-        width = max(nodes) + 1
-        return {
-            node: [self.random.choice([10, 12, 20, 32]) for _ in range(width)] for node in nodes
-        }
-
 
 def resources_of_managers(machines: Machines, nodes: Sequence[int]) -> list[Hints]:
     resources = [machines.devices(nodes)]
     resources.append(machines.cpus(nodes) if machines.random.random() < 0.7 else None)
-    resources.append(machines.memory(nodes) if machines.random.random() < 0.5 else None)
     return resources
 
 
@@ -122,9 +97,6 @@ def compare(oracle: Path, cases: Iterator[Request]) -> None:
                 for hints in request["hints"]
             ],
             numa_mask(request["nodes"]),
-            dict(zip(request["nodes"], request["distances"], strict=False))
-            if request["preferClosest"]
-            else None,
         )
         assert (predicted.mask, predicted.admitted) == (
             kubelet["mask"],
@@ -133,17 +105,10 @@ def compare(oracle: Path, cases: Iterator[Request]) -> None:
         tried(f"numa {request['policy']}")
 
 
-def request_of(
-    policy: ManagerPolicy,
-    nodes: list[int],
-    resources: Sequence[Hints],
-    distances: dict[int, list[int]] | None,
-) -> Request:
+def request_of(policy: ManagerPolicy, nodes: list[int], resources: Sequence[Hints]) -> Request:
     return {
         "policy": policy.value,
         "nodes": nodes,
-        "distances": [distances[node] for node in nodes] if distances else [],
-        "preferClosest": distances is not None,
         "hints": [
             None
             if hints is None
@@ -161,6 +126,6 @@ def test_the_numa_nodes_are_those_that_kubelet_takes(oracle: Path, source: Any) 
         for number in range(CASES):
             nodes = machines.nodes()
             policy = [*ManagerPolicy][number % 4]
-            yield request_of(policy, nodes, source(machines, nodes), machines.distances(nodes))
+            yield request_of(policy, nodes, source(machines, nodes))
 
     compare(oracle, cases())

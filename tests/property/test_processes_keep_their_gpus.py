@@ -17,7 +17,7 @@ from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.model import GpuIndex, indices_of
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage
 from support.builders.objects import Document, at_version, container_states, pod, topology_object
 from support.builders.topologies import DOUBLE, node
@@ -120,7 +120,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.published)
     @rule()
     def status_is_shown(self) -> None:
-        self.node = parse_node(self.published.pop(0))
+        self.node = parse_gpu_node(self.published.pop(0))
         self.ledger.put_topology(self.node)
 
     @rule(count=st.integers(1, 3))

@@ -46,7 +46,7 @@ def test_a_topology_is_equal_after_publication(topology: NodeTopology) -> None:
 
 @given(st.integers(0, 2**60))
 def test_bytes_are_equal_after_a_round_trip(count: int) -> None:
-    assert parse_bytes(format_bytes(count)) == count
+    assert parse_bytes(format_bytes(count), "memory") == count
 
 
 @given(requests)

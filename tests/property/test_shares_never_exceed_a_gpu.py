@@ -17,7 +17,7 @@ from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import parse_workload
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.usage import NodeState
 from support.builders.objects import at_version, pod
 from support.builders.requests import pod_view
@@ -81,7 +81,7 @@ class World:
             used_by=indices,
         )
         document["status"]["observedPodsVersion"] = str(self.version)
-        self.ledger.put_topology(parse_node(document))
+        self.ledger.put_topology(parse_gpu_node(document))
 
     def random_pod(self, number: int) -> PodView:
         """Return a whole-GPU pod or a sharing pod."""

@@ -13,7 +13,7 @@ from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.claims import parse_claims
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.surroundings import interference_facts
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.usage import NodeState, NodeUsage
 from support.builders.clusters import Lists, random_lists
 from support.builders.requests import pod_view
@@ -33,7 +33,7 @@ def started(lists: Lists) -> Ledger:
     ledger = Ledger(lambda: 0.0)
     ledger.interference.replace(FACTS.workloads.values())
     epoch = ledger.begin_pod_list()
-    ledger.replace_topologies(map(parse_node, lists.topologies))
+    ledger.replace_topologies(map(parse_gpu_node, lists.topologies))
     pods = [parse_gpu_pod(document, RESOURCE) for document in lists.pods]
     ledger.replace_pods([pod for pod in pods if pod is not None], epoch=epoch, version=90)
     ledger.replace_claims(parse_claims(lists.leases[0]["metadata"]["annotations"]))

@@ -76,7 +76,7 @@ def true_rate(model: str, milli_cpu: int) -> float:
 @cache
 def measured(model: str) -> dict[int, float]:
     """Return what the planner measures of a model, by CPU limit."""
-    plan = ProfilingPlan(most_cpus=24, share_cpus=3, memory_gb=(1.0,))
+    plan = ProfilingPlan(most_cpus=24, share_cpus=3)
     points: dict[int, float] = {}
     while (cpus := next_cpus(plan, points)) is not None:
         points[cpus] = curve(model)[cpus]

@@ -7,6 +7,9 @@ from itertools import product
 from gputopo.ensemble.model import EnsembleMember, EnsembleSettings, MemberPlacement, NodeGpuCount
 from gputopo.ensemble.rates import MemberRates
 
+PROBED_CORES = (1, 2, 4, 8, 16, 32)
+"""Numbers of cores that FLEET measures."""
+
 ANYWHERE = EnsembleSettings(one_node=False)
 
 

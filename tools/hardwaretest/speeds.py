@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from gputopo.counters.model import LoadReading
-from gputopo.sharing.loadlaw import LoadCapacity, LoadShare, SharedLoads, calibrate_capacity
+from gputopo.sharing.loadlaw import LoadCapacity, LoadShare
 from gputopo.sharing.speedup import gain_of
 from gputopo.topology.model import GpuIndex
 from gputopo_deviceplugin.counters.faults import CounterError, FaultKind
 from gputopo_deviceplugin.counters.session import CounterSession, ReadGpu
+from hardwaretest.calibration import SharedLoads, calibrate_capacity
 from hardwaretest.client import GpuProgram
 from hardwaretest.node import SharedNode
 from hardwaretest.report import Report

@@ -23,11 +23,9 @@ type hint struct {
 }
 
 type request struct {
-	Policy        string     `json:"policy"`
-	Nodes         []int      `json:"nodes"`
-	Distances     [][]uint64 `json:"distances"`
-	PreferClosest bool       `json:"preferClosest"`
-	Hints         [][]hint   `json:"hints"`
+	Policy string   `json:"policy"`
+	Nodes  []int    `json:"nodes"`
+	Hints  [][]hint `json:"hints"`
 }
 
 type response struct {
@@ -60,15 +58,8 @@ func main() {
 }
 
 func merge(from request) response {
-	options := topologymanager.PolicyOptions{
-		PreferClosestNUMA:     from.PreferClosest,
-		MaxAllowableNUMANodes: 64,
-	}
-	distances := topologymanager.NUMADistances{}
-	for i, row := range from.Distances {
-		distances[from.Nodes[i]] = row
-	}
-	info := &topologymanager.NUMAInfo{Nodes: from.Nodes, NUMADistances: distances}
+	options := topologymanager.PolicyOptions{MaxAllowableNUMANodes: 64}
+	info := &topologymanager.NUMAInfo{Nodes: from.Nodes, NUMADistances: topologymanager.NUMADistances{}}
 	best, admitted := policy(from.Policy, info, options).Merge(klog.Background(), providers(from.Hints))
 	if best.NUMANodeAffinity == nil {
 		return response{nil, admitted}

@@ -115,7 +115,7 @@ def milli_cpu(quantity: str) -> int:
 
 def _amount(quantities: Mapping[str, Any] | None) -> Amount:
     given = quantities or {}
-    return Amount(milli_cpu(given.get("cpu", "0")), parse_bytes(given.get("memory", "0")))
+    return Amount(milli_cpu(given.get("cpu", "0")), parse_bytes(given.get("memory", "0"), "memory"))
 
 
 def _running_together(spec: Mapping[str, Any]) -> Iterator[Object]:

@@ -76,10 +76,6 @@ class QueueWatch:
         self.starts.clear()
         self.runs.clear()
 
-    def last_run(self, job: str) -> PodRun | None:
-        """Return the newest pod of a GPUJob."""
-        return next((run for run in reversed([*self.runs.values()]) if run.job == job), None)
-
     def _replace_jobs(self, listed: list[Object]) -> None:
         for job in listed:
             self._fold_job(job, gone=False)

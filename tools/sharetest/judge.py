@@ -119,7 +119,7 @@ def _judge_gpu(
         found.whole_shared.append(names)
     if len(shares) > max(1, most) or len(set(shares)) < len(shares):
         found.beyond_limit.append(names)
-    size = parse_bytes(gpu["memory"])
+    size = parse_bytes(gpu["memory"], "gpus[].memory")
     if shares and sum(_memory(pod, size, most) for _, pod in users) > usable_bytes(size):
         found.beyond_memory.append(names)
 

@@ -25,12 +25,12 @@ from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.ended import is_confirmed
 from gputopo_scheduling.evaluation import AnyNodeState, SurroundedState
-from gputopo_scheduling.restrictions import AvoidingPod, restricted_state, state_for
+from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
 from gputopo_scheduling.share_options import ChosenShare, shared_gpu
-from gputopo_scheduling.sharing_state import sharing_state
+from gputopo_scheduling.sharing_state import state_of
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
-from gputopo_scheduling.usage import NodeState, NodeUsage, node_usage
+from gputopo_scheduling.usage import NodeState, NodeUsage, PodNodeState, node_usage
 from gputopo_scheduling.waiting import idle_key
 
 
@@ -82,9 +82,7 @@ class Ledger:
         """Return the states of all nodes with a topology; equal states are the same object."""
         return self._refreshed().states
 
-    def states_for(
-        self, pod: PodView, nodes: Sequence[str]
-    ) -> list[NodeState | UnreadableTopology | None]:
+    def states_for(self, pod: PodView, nodes: Sequence[str]) -> list[PodNodeState]:
         """Return the states of nodes for one pod; None for a node without a GPUTopology."""
         reserved = bool(self.reservations.of_pod(pod.uid))
         if pod.shares:
@@ -95,15 +93,13 @@ class Ledger:
 
     def states_beside(
         self, pod: PodView, nodes: Sequence[str], taken: Mapping[str, GpuMask]
-    ) -> list[NodeState | UnreadableTopology | None]:
+    ) -> list[PodNodeState]:
         """Return the states of nodes for a pod of whole GPUs as if ``taken`` were used too."""
         return self._refreshed().states_for(pod, nodes, reserved=False, taken=taken)
 
     def state_for(self, usage: NodeUsage, pod: PodView) -> NodeState:
         """Return the state of a node for a pod, with all that restricts the pod on this node."""
-        if pod.shares:
-            return sharing_state(usage, pod, self.interference.sharing)
-        return state_for(usage, pod)
+        return state_of(usage, pod, self.interference.sharing)
 
     def shared_gpu(self, usage: NodeUsage, pod: PodView, match: Match) -> ChosenShare | None:
         """Return the share that a pod gets of the GPU of ``match``; None for a whole GPU."""
@@ -113,7 +109,7 @@ class Ledger:
 
     def state_without(
         self, node: str, uids: AbstractSet[str], pod: PodView | None = None
-    ) -> NodeState | UnreadableTopology | None:
+    ) -> PodNodeState:
         """Return the state that the node would have without these pods, for ``pod`` if set."""
         derived = self._refreshed()
         known = self._nodes.get(node)

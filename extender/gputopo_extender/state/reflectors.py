@@ -21,7 +21,7 @@ from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_kube.reflector import ListWatchTiming, Reflector
 from gputopo_kube.resources import NodeDocument, PodDocument, ProfileDocument, TopologyDocument
 from gputopo_scheduling.surroundings import KnownWorkload, parse_workload
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ def topology_reflector(
 
     return Reflector(
         "gputopologies",
-        api.objects(TopologyDocument, parse_node),
+        api.objects(TopologyDocument, parse_gpu_node),
         on_list=lambda listing: ledger.replace_topologies(listing.items),
         on_event=apply,
         timing=timing,

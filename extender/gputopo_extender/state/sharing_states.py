@@ -14,8 +14,7 @@ from gputopo_scheduling.restrictions import AvoidingPod
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge, sharing_limits
 from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import workload_name
-from gputopo_scheduling.topologies import UnreadableTopology
-from gputopo_scheduling.usage import NodeState, NodeUsage
+from gputopo_scheduling.usage import NodeState, NodeUsage, PodNodeState
 
 _MOST_PODS: Final = 64
 """Kinds of pods whose states are kept; the least recently used are dropped first."""
@@ -38,7 +37,7 @@ class SharingStates:
         knowledge: SharingKnowledge,
         *,
         keep: bool,
-    ) -> list[NodeState | UnreadableTopology | None]:
+    ) -> list[PodNodeState]:
         """Return the states of nodes for a pod; equal states are the same object.
 
         If the pod is bound or has GPUs reserved, ``keep`` must be False: the pod is not beside
@@ -52,7 +51,7 @@ class SharingStates:
 
     def _state(
         self, derived: UsageCache, pod: PodView, node: str, kept: dict[str, _OfNode]
-    ) -> NodeState | UnreadableTopology | None:
+    ) -> PodNodeState:
         usage = derived.usages.get(node)
         if not isinstance(usage, NodeUsage):
             return usage

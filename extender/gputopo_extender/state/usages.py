@@ -13,7 +13,7 @@ from gputopo_kube.pods import PodView
 from gputopo_scheduling.numa_limits import limit_to_numa
 from gputopo_scheduling.restrictions import AvoidingPod
 from gputopo_scheduling.topologies import UnreadableTopology
-from gputopo_scheduling.usage import NodeState, NodeUsage
+from gputopo_scheduling.usage import NodeState, NodeUsage, PodNodeState
 
 _CACHED_LIMITS: Final = 16_384
 _NONE_TAKEN: Final[Mapping[str, GpuMask]] = {}
@@ -68,7 +68,7 @@ class UsageCache:
         *,
         reserved: bool,
         taken: Mapping[str, GpuMask] = _NONE_TAKEN,
-    ) -> list[NodeState | UnreadableTopology | None]:
+    ) -> list[PodNodeState]:
         """Return the states of nodes for one pod, which may not be allowed to use all free GPUs.
 
         ``reserved`` is whether the pod itself has GPUs reserved. The GPUs in ``taken`` count as
@@ -84,16 +84,14 @@ class UsageCache:
             states[place] = self._less(states[place], taken[nodes[place]])
         if not self._with_numa:
             return states
-        limits: dict[NodeState | UnreadableTopology | None, NodeState] = {
+        limits: dict[PodNodeState, NodeState] = {
             state: _limit(state, pod.aligned)
             for state in {*states}
             if isinstance(state, NodeState) and state.numa is not None
         }
         return [limits.get(state, state) for state in states]
 
-    def _less(
-        self, state: NodeState | UnreadableTopology | None, taken: GpuMask
-    ) -> NodeState | UnreadableTopology | None:
+    def _less(self, state: PodNodeState, taken: GpuMask) -> PodNodeState:
         """Return the state of a node if these GPUs were used too."""
         if not isinstance(state, NodeState):
             return state

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.log import fields
-from gputopo.runtime.messages import first_error
+from gputopo.runtime.messages import first_error, shortened
 from gputopo_extender.protocol import ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
 from gputopo_extender.verbs.evaluation_cache import TablesNotReadyError
 from gputopo_extender.verbs.handlers import Verbs
@@ -91,7 +91,7 @@ def _checked(readiness: Readiness) -> Middleware:
         try:
             return await handler(request)
         except (BadBodyError, PodError) as error:
-            reason = _shorten(str(error))
+            reason = _one_line(str(error))
             _log.warning("rejected request %s", fields(verb=request.path.strip("/"), reason=reason))
             return web.Response(text=f"{reason}\n", status=400)
         except TablesNotReadyError as error:
@@ -121,10 +121,9 @@ def _measured(metrics: Metrics) -> Middleware:
     return middleware
 
 
-def _shorten(text: str) -> str:
+def _one_line(text: str) -> str:
     """Return ``text`` as one line of limited length: it may quote long keys of a request body."""
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 3] + "..."
+    return shortened(" ".join(text.split()), _LONGEST_REASON)
 
 
 def _outcome(status: int) -> str:

@@ -18,7 +18,7 @@ from gputopo_operator.decision.share_joins import shared_gpus_to_join
 from gputopo_operator.queued import QueuedJob, QueueRole
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.surroundings import InterferenceFacts, KnownWorkload, parse_workload
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 
 
 class ShareEvaluation:
@@ -30,7 +30,7 @@ class ShareEvaluation:
     """
 
     def __init__(self, policy: SharingPolicy, resource: str) -> None:
-        self.nodes = ParsedObjects[GpuNode | UnreadableTopology](parse_node)
+        self.nodes = ParsedObjects[GpuNode | UnreadableTopology](parse_gpu_node)
         self.profiles = ParsedObjects[KnownWorkload](parse_workload)
         self._policy = policy
         self._resource = resource

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gputopo.api.model import Condition
+from gputopo.runtime.messages import shortened
 
 MAX_MESSAGE = 1024
 
@@ -101,4 +102,4 @@ def truncated(text: str) -> str:
     >>> len(truncated("x" * 2000))
     1024
     """
-    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 3] + "..."
+    return shortened(text, MAX_MESSAGE)

@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from gputopo.api.job_resources import ResourceBound, ResourcesSpec
+from gputopo.api.quantity import parse_thousandths
 from gputopo.api.tuning import ResourcesMode, TuningRequest
 from gputopo_kube.document import Document
-from gputopo_kube.podruntime import parse_thousandths
 from gputopo_operator.decision.spec_error import SpecError
 
 _MOST_MILLI_CPU: Final = 10**9 - 1

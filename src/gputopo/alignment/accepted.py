@@ -4,25 +4,17 @@ kubelet decides for one set of NUMA nodes before it asks the agent which GPUs to
 scheduler that chooses GPUs beforehand can choose only among the GPUs that kubelet then accepts.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
 
-from gputopo.alignment.hints import amount_hints
-from gputopo.alignment.merge import merge_hints
 from gputopo.alignment.model import (
     Alignment,
     AlignmentError,
-    Distances,
     GpuPool,
-    Hints,
     ManagerPolicy,
     ManagerScope,
     NumaMask,
 )
 from gputopo.topology.model import GpuMask
-
-REJECTED: Final = "kubelet rejects the request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +23,11 @@ class Manager:
 
     Attributes:
         machine: all NUMA nodes of the machine.
-        distances: with the option ``prefer-closest-numa-nodes`` only.
     """
 
     policy: ManagerPolicy
     scope: ManagerScope
     machine: NumaMask
-    distances: Distances | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,38 +38,14 @@ class AcceptedGpus:
         size: number of GPUs of each set.
         required: GPUs that each set contains.
         allowed: GPUs from which the rest of each set is chosen.
-        called: whether kubelet calls GetPreferredAllocation. If it does not, there is only one set,
-            and the agent first sees the container in Allocate.
+
+    If ``required`` and ``allowed`` are equal, there is only one set. kubelet then does not call
+    GetPreferredAllocation, and the agent first sees the container in Allocate.
     """
 
     size: int
     required: GpuMask
     allowed: GpuMask
-    called: bool
-
-    def accepts(self, gpus: GpuMask) -> bool:
-        """Return whether the container gets exactly ``gpus`` if the agent prefers them."""
-        inside = gpus & ~self.allowed == 0 and self.required & ~gpus == 0
-        return inside and gpus.bit_count() == self.size
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerChoice:
-    """A container that requests GPUs, and the GPUs that were chosen for it.
-
-    Attributes:
-        others: hints for the CPUs and the memory of the container, for the scope ``container``.
-    """
-
-    name: str
-    gpus: GpuMask
-    others: Sequence[Hints] = ()
-
-
-def align(manager: Manager, pool: GpuPool, size: int, others: Sequence[Hints] = ()) -> Alignment:
-    """Return the NUMA nodes for ``size`` GPUs of ``pool``, at least 1, with hints of others."""
-    hints = amount_hints(size, pool.amounts)
-    return merge_hints(manager.policy, [hints, *others], manager.machine, manager.distances)
 
 
 def accepted_gpus(alignment: Alignment, pool: GpuPool, size: int) -> AcceptedGpus:
@@ -94,43 +60,7 @@ def accepted_gpus(alignment: Alignment, pool: GpuPool, size: int) -> AcceptedGpu
         raise AlignmentError(f"size: {size} GPUs were not admitted")
     near = pool.free_on(alignment.mask) if alignment.mask is not None else GpuMask(0)
     if size < near.bit_count():
-        return AcceptedGpus(size, GpuMask(0), near, called=True)
+        return AcceptedGpus(size, GpuMask(0), near)
     if size == near.bit_count():
-        return AcceptedGpus(size, near, near, called=False)
-    return AcceptedGpus(size, near, pool.free, called=True)
-
-
-def find_conflict(
-    manager: Manager,
-    pool: GpuPool,
-    containers: Sequence[ContainerChoice],
-    others: Sequence[Hints] = (),
-) -> str | None:
-    """Return why kubelet does not give each container its chosen GPUs; None if it does.
-
-    Args:
-        manager: kubelet's topology manager.
-        pool: the GPUs of the node before the pod.
-        containers: the containers with GPUs, in the order in which kubelet allocates.
-        others: hints for the CPUs and the memory of the pod, for the scope ``pod``.
-    """
-    whole_pod = None
-    if manager.scope is ManagerScope.POD:
-        size = sum(each.gpus.bit_count() for each in containers)
-        whole_pod = align(manager, pool, size, others)
-    for each in containers:
-        size = each.gpus.bit_count()
-        alignment = whole_pod or align(manager, pool, size, each.others)
-        if not alignment.admitted or pool.free.bit_count() < size:
-            return f"container {each.name}: {REJECTED} for {size} GPUs"
-        accepted = accepted_gpus(alignment, pool, size)
-        if not accepted.accepts(each.gpus):
-            return f"container {each.name}: {_describe(accepted)}, but {each.gpus:#x} were chosen"
-        pool = replace(pool, free=GpuMask(pool.free & ~each.gpus))
-    return None
-
-
-def _describe(accepted: AcceptedGpus) -> str:
-    allowed = f"{accepted.size} of the GPUs {accepted.allowed:#x}"
-    required = f" with {accepted.required:#x}" if accepted.required else ""
-    return f"kubelet takes {allowed}{required}"
+        return AcceptedGpus(size, near, near)
+    return AcceptedGpus(size, near, pool.free)

@@ -1,34 +1,19 @@
-"""The hints that kubelet's managers of devices, CPUs and memory give for a request.
+"""The hints that kubelet's managers of devices and CPUs give for a request.
 
 A set of NUMA nodes is a hint if its free amount is large enough. It is preferred if it has as few
 nodes as the total amounts allow: this depends on the hardware and not on what is free.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from gputopo.alignment.model import (
     MAX_NODES,
     AlignmentError,
-    Hints,
     NodeAmounts,
     NumaHint,
     numa_mask,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryGroup:
-    """How kubelet's memory manager uses the memory of a NUMA node.
-
-    Attributes:
-        nodes: the NUMA nodes that share an allocation with this node, and this node.
-        used: whether a container has memory of this node.
-    """
-
-    nodes: frozenset[int]
-    used: bool
 
 
 def amount_hints(request: int, amounts: NodeAmounts) -> list[NumaHint]:
@@ -38,7 +23,8 @@ def amount_hints(request: int, amounts: NodeAmounts) -> list[NumaHint]:
     hints {1}, preferred, and {0, 1}, not preferred. A request for 5 fits only on {0, 1}. This hint
     is preferred, because one node never has 5 GPUs.
 
-    The function has no hints for the CPU manager's option ``align-by-socket``.
+    The CPU manager's option ``align-by-socket`` has other hints. The agent does not predict a
+    kubelet with this option.
 
     Args:
         request: number of devices or CPUs, at least 1.
@@ -53,34 +39,6 @@ def amount_hints(request: int, amounts: NodeAmounts) -> list[NumaHint]:
         if _sum(amounts.free, nodes) >= request:
             fitting.append(nodes)
     return [NumaHint(numa_mask(nodes), len(nodes) == fewest) for nodes in fitting]
-
-
-def memory_hints(request: int, amounts: NodeAmounts, groups: Mapping[int, MemoryGroup]) -> Hints:
-    """Return the hints for memory of one type; None if it fits nowhere.
-
-    In that case kubelet's topology manager has no preference, and the memory manager itself rejects
-    the pod. ``groups`` has every NUMA node of ``amounts``.
-    """
-    fewest = len(amounts.total)
-    fitting = []
-    for nodes in _node_sets(amounts.total):
-        if _sum(amounts.total, nodes) < request:
-            continue
-        fewest = min(fewest, len(nodes))
-        if _can_share(nodes, groups) and _sum(amounts.free, nodes) >= request:
-            fitting.append(nodes)
-    return [NumaHint(numa_mask(nodes), len(nodes) == fewest) for nodes in fitting] or None
-
-
-def _can_share(nodes: Sequence[int], groups: Mapping[int, MemoryGroup]) -> bool:
-    """Return whether memory of exactly these nodes can be one allocation.
-
-    A node that is used alone joins no group, a node of a group is not used alone, and two groups do
-    not overlap.
-    """
-    if len(nodes) == 1:
-        return len(groups[nodes[0]].nodes) == 1
-    return all(groups[node].nodes == frozenset(nodes) for node in nodes if groups[node].used)
 
 
 def _node_sets(total: Mapping[int, int]) -> Iterator[tuple[int, ...]]:

@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 
 from gputopo.alignment.model import (
     Alignment,
-    Distances,
     Hints,
     ManagerPolicy,
     NumaHint,
@@ -21,7 +20,6 @@ def merge_hints(
     policy: ManagerPolicy,
     resources: Sequence[Hints],
     machine: NumaMask,
-    distances: Distances | None = None,
 ) -> Alignment:
     """Return the NUMA nodes that kubelet takes.
 
@@ -29,8 +27,6 @@ def merge_hints(
         policy: kubelet's policy.
         resources: hints of each resource that the container or pod requests.
         machine: all NUMA nodes of the machine.
-        distances: with the policy option ``prefer-closest-numa-nodes`` only. The policy
-            ``single-numa-node`` ignores them.
     """
     if policy is ManagerPolicy.NONE:
         return Alignment(None, admitted=True)
@@ -39,9 +35,9 @@ def merge_hints(
     fits = all(hints is None or hints for hints in resources)
     limited = [hints for hints in resources if hints]
     if fits and (preferred := _preferred(limited, machine)):
-        best = min(preferred, key=lambda mask: (mask.bit_count(), _apart(mask, distances), mask))
+        best = min(preferred, key=lambda mask: (mask.bit_count(), mask))
         return Alignment(best, admitted=True)
-    mask = _not_preferred(limited, machine, distances)
+    mask = _not_preferred(limited, machine)
     return Alignment(mask, admitted=policy is ManagerPolicy.BEST_EFFORT)
 
 
@@ -69,9 +65,7 @@ def _preferred(resources: Sequence[Sequence[NumaHint]], machine: NumaMask) -> se
     return {NumaMask(mask & machine) for mask in common if mask & machine}
 
 
-def _not_preferred(
-    resources: Sequence[Sequence[NumaHint]], machine: NumaMask, distances: Distances | None
-) -> NumaMask:
+def _not_preferred(resources: Sequence[Sequence[NumaHint]], machine: NumaMask) -> NumaMask:
     """Return the best intersection of one hint of each resource.
 
     kubelet wants as many nodes as the most demanding resource needs, otherwise fewer, otherwise
@@ -82,17 +76,9 @@ def _not_preferred(
         common = {NumaMask(mask & hint.mask) for mask in common for hint in hints}
     needed = max((min(hint.mask.bit_count() for hint in hints) for hints in resources), default=0)
 
-    def rank(mask: NumaMask) -> tuple[int, int, int, int]:
+    def rank(mask: NumaMask) -> tuple[int, int, int]:
         count = mask.bit_count()
         excess = 0 if count == needed else 1 if count < needed else 2
-        return excess, abs(count - needed), _apart(mask, distances), mask
+        return excess, abs(count - needed), mask
 
     return min((mask for mask in common if mask), key=rank, default=machine)
-
-
-def _apart(mask: NumaMask, distances: Distances | None) -> int:
-    """Return the sum of the distances between all nodes; comparable for masks of equal size."""
-    if distances is None:
-        return 0
-    nodes = [node for node in range(mask.bit_length()) if mask >> node & 1]
-    return sum(distances[a][b] for a in nodes for b in nodes)

@@ -56,9 +56,6 @@ class NumaHint:
 Hints: TypeAlias = Sequence[NumaHint] | None
 """The hints of one resource. None if the resource has no preference; empty if it fits nowhere."""
 
-Distances: TypeAlias = Mapping[int, Sequence[int]]
-"""Distances between NUMA nodes, by the numbers of both, as sysfs lists them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
@@ -79,7 +76,7 @@ class NodeAmounts:
 
     Attributes:
         total: everything, in use or not. For CPUs with reserved CPUs, for devices with unhealthy
-            ones. For memory, what kubelet may allocate.
+            ones.
         free: the part of ``total`` that kubelet can give to a new container.
     """
 

@@ -18,8 +18,9 @@ from gputopo.api.names import (
 )
 from gputopo.api.profile import MAX_SHARES
 from gputopo.api.quantity import format_bytes, parse_bytes
+from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import quoted
-from gputopo.topology.model import GpuUuid, TopologyError
+from gputopo.topology.model import GpuUuid
 
 SERVER_BYTES: Final = 512 * 2**20
 """GPU memory that is kept for the MPS server of a shared GPU."""
@@ -152,8 +153,8 @@ def _memory(annotations: Mapping[str, str]) -> int | None:
         return None
     try:
         # Python raises ValueError for a number of thousands of digits.
-        memory = parse_bytes(text) if text.isascii() and len(text) <= _LONGEST_MEMORY else 0
-    except TopologyError:
+        memory = parse_bytes(text, SHARING_MEMORY_ANNOTATION) if len(text) <= _LONGEST_MEMORY else 0
+    except InvalidInputError:
         memory = 0
     if not 0 < memory < 2**53:
         raise AnnotationError(

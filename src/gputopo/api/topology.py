@@ -61,7 +61,7 @@ def from_spec(spec: GPUTopologySpec) -> NodeTopology:
             minor=gpu.minor,
             pci_bus_id=gpu.pci_bus_id,
             model=gpu.model,
-            memory_bytes=parse_bytes(gpu.memory),
+            memory_bytes=parse_bytes(gpu.memory, "gpus[].memory"),
             numa_node=gpu.numa_node,
         )
         for gpu in spec.gpus
@@ -71,7 +71,11 @@ def from_spec(spec: GPUTopologySpec) -> NodeTopology:
         gpus=gpus,
         links=tuple(_link(link, index_of) for link in spec.links),
         numa_nodes=tuple(
-            NumaNode(id=numa.id, cpus=numa.cpus, memory_bytes=parse_bytes(numa.memory))
+            NumaNode(
+                id=numa.id,
+                cpus=numa.cpus,
+                memory_bytes=parse_bytes(numa.memory, "numaNodes[].memory"),
+            )
             for numa in spec.numa_nodes
         ),
     )

@@ -196,5 +196,5 @@ def _quantity(resource: str, text: str) -> int | None:
     if resource == "cpu" and (cpus := _CPU.fullmatch(text)):
         return int(cpus[1]) if cpus[1] else int(Decimal(cpus[2]) * 1000)
     if resource == "memory" and _MEMORY.fullmatch(text):
-        return parse_bytes(text)
+        return parse_bytes(text, resource)
     return None

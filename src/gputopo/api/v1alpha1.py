@@ -311,7 +311,7 @@ class SharingSpec(ApiModel):
     @property
     def limits(self) -> SharingLimits:
         """The limits in the form of the annotations."""
-        memory = None if self.memory is None else parse_bytes(self.memory)
+        memory = None if self.memory is None else parse_bytes(self.memory, "sharing.memory")
         return SharingLimits(
             memory,
             self.max_slowdown_percent,

@@ -14,7 +14,6 @@ MAX_WAIT_SECONDS: Final = 7 * 86_400
 """The longest wait that the API allows: one week."""
 
 Permille = Annotated[int, Field(ge=0, le=1000)]
-MaxWaitSeconds = Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)]
 
 
 class WaitEnd(ApiModel):

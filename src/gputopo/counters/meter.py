@@ -23,18 +23,14 @@ from gputopo.topology.model import GpuIndex
 
 @dataclass(slots=True)
 class _Volume:
-    """Bytes that one GPU has sent, in all windows and in the windows with steps."""
+    """Bytes that one GPU has sent in the windows with steps, and their number of steps."""
 
     sent: float = 0.0
-    seconds: float = 0.0
-    sent_in_steps: float = 0.0
     steps: float = 0.0
 
     def add(self, sent: float, window: TrafficWindow) -> None:
-        self.sent += sent
-        self.seconds += window.seconds
         if window.steps is not None:
-            self.sent_in_steps += sent
+            self.sent += sent
             self.steps += window.steps
 
 
@@ -135,12 +131,11 @@ class TrafficMeter:
             return None
         source = min(self._volumes, key=lambda each: each is not self._source)
         volume = self._volumes[source]
-        per_step = round(volume.sent_in_steps / volume.steps) if volume.steps else None
-        per_second = round(volume.sent / volume.seconds)
+        per_step = round(volume.sent / volume.steps) if volume.steps else None
         pattern = self._pattern(source, volume)
         if isinstance(pattern, ObservedPattern):
-            return Traffic(source, per_step, per_second, pattern)
-        return Traffic(source, per_step, per_second, None, pattern.value)
+            return Traffic(source, per_step, pattern)
+        return Traffic(source, per_step, None, pattern.value)
 
     def _pattern(self, source: TrafficSource, volume: _Volume) -> ObservedPattern | UnknownReason:
         if source is TrafficSource.PARTIAL:

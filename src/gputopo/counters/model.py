@@ -110,7 +110,6 @@ class Traffic(NamedTuple):
     Attributes:
         bytes_per_step: bytes that one GPU of the container sends in one step, mean over its GPUs;
             with ``PARTIAL``, PCIe bytes included, so an upper bound. None without step counts.
-        bytes_per_second: the same for one second.
         pattern: None if it is unknown: the source is not ``NVLINK_PAIRS``, or the windows are too
             few or disagree.
         unknown_reason: why the pattern is unknown; empty if it is known.
@@ -118,7 +117,6 @@ class Traffic(NamedTuple):
 
     source: TrafficSource
     bytes_per_step: int | None
-    bytes_per_second: int
     pattern: ObservedPattern | None
     unknown_reason: str = ""
 

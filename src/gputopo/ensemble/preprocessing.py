@@ -9,12 +9,8 @@ that meet the demand of its members with the GPUs that they have.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Final
 
 from gputopo.ensemble.rates import EnsembleError
-
-PROBED_CORES: Final = (1, 2, 4, 8, 16, 32)
-"""Numbers of cores that the paper measures."""
 
 
 @dataclass(frozen=True, slots=True)

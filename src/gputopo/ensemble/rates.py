@@ -92,11 +92,7 @@ class MemberRates:
 
     @classmethod
     def of_facts(
-        cls,
-        facts: Iterable[ScalingFact],
-        items_per_step: float,
-        batch: BatchOf,
-        most: int | None = None,
+        cls, facts: Iterable[ScalingFact], items_per_step: float, batch: BatchOf
     ) -> "MemberRates | None":
         """Return the rates of the measured facts of a GPUProfile; None if there are none.
 
@@ -116,7 +112,7 @@ class MemberRates:
             for fact in facts
             if not fact.extrapolated and fact.micro_steps_per_second
         }
-        return cls.of(measured, most) if measured else None
+        return cls.of(measured) if measured else None
 
     @property
     def least(self) -> int:

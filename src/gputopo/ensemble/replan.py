@@ -1,7 +1,7 @@
 """Plans again after a member ended, GPUs were taken, or rates were wrong."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gputopo.ensemble.model import EnsembleMember, EnsembleSettings, MemberPlacement, NodeGpuCount
 from gputopo.ensemble.plan import EnsemblePlan, plan_ensemble
@@ -43,44 +43,6 @@ class NewPlan:
     stop: Mapping[str, str]
     start: tuple[MemberPlacement, ...]
     keeps: tuple[str, ...]
-
-
-def wrong_rates(
-    members: Sequence[EnsembleMember],
-    running: Mapping[str, MemberPlacement],
-    measured: Mapping[str, float],
-    settings: EnsembleSettings,
-) -> tuple[WrongRate, ...]:
-    """Return the members whose measured rate differs too much from the planned one.
-
-    Args:
-        members: members with the rates of the plan.
-        running: placements of the members that run.
-        measured: items per second by member; members that were not measured are missing.
-        settings: the limit for the difference.
-    """
-    found = []
-    for member in members:
-        placement, rate = running.get(member.name), measured.get(member.name)
-        if placement is None or rate is None or member.rates is None:
-            continue
-        planned = member.rates.at(placement.gpus)
-        if abs(rate / planned - 1) > settings.rate_difference:
-            found.append(WrongRate(member.name, placement.gpus, planned, rate))
-    return tuple(found)
-
-
-def correct_rates(
-    members: Sequence[EnsembleMember], wrong: Sequence[WrongRate]
-) -> tuple[EnsembleMember, ...]:
-    """Return the members, with the rates of the wrong ones corrected by the measured rates."""
-    by_name = {each.member: each for each in wrong}
-    return tuple(
-        replace(member, rates=member.rates.corrected(each.gpus, each.measured))
-        if member.rates is not None and (each := by_name.get(member.name)) is not None
-        else member
-        for member in members
-    )
 
 
 def replan(

@@ -38,9 +38,6 @@ MAPA_POLICIES: Final = (
 )
 """The policies that MAPA compares."""
 
-DEFAULT_POLICIES: Final = (*MAPA_POLICIES, PolicyName.UTILITY)
-"""The policies that can be the default of an installation."""
-
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:

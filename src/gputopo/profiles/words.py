@@ -8,6 +8,7 @@ from gputopo.profiles.comparable import by_gpus
 from gputopo.profiles.known import is_insensitive
 from gputopo.profiles.links import shortage
 from gputopo.profiles.ratefit import counted
+from gputopo.runtime.messages import shortened
 
 _MAX_SUMMARY: Final = 256
 
@@ -31,7 +32,7 @@ def summary(
     if len(known) <= 1:
         return next(iter(known.values()), "unknown")
     text = "; ".join(with_gpus(*each) for each in sorted(known.items()))
-    return text if len(text) <= _MAX_SUMMARY else text[: _MAX_SUMMARY - 3] + "..."
+    return shortened(text, _MAX_SUMMARY)
 
 
 def sensitivity(fact: LinkFact) -> str:

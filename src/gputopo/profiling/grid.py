@@ -69,7 +69,6 @@ class CpuGrid:
         return ProfilingPlan(
             most_cpus=max(share, self.most_milli_cpu // unit),
             share_cpus=share,
-            memory_gb=(1.0,),  # memory is not varied
             least_cpus=share if self.never_lowered else min(max(1, least), share),
         )
 

@@ -19,6 +19,15 @@ def quoted(value: object) -> str:
     return _cut(repr(value))
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text with at most ``most`` characters; the end of a longer one becomes ``...``.
+
+    >>> shortened("GPU 3 is unhealthy", 10)
+    'GPU 3 i...'
+    """
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def first_error(
     error: "ValidationError",
     *,

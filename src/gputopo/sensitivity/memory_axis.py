@@ -3,8 +3,7 @@
 A MinIO cache never evicts data. If it contains m GB of a data set of D GB, then m/D of the reads of
 every epoch are cache hits. All other reads come from storage. The slowest of GPUs, CPUs and storage
 limits the speed of the job. This computation is not correct for a page cache, which evicts data
-before the job reads the data again. For a page cache, measure throughput at several amounts of
-memory (``ProfilingPlan.memory_gb``).
+before the job reads the data again.
 
 Example: a job with 100 GB of data has 50 GB of memory, and its processes need 10 GB. The cache has
 40 GB, so 40 % of the reads are hits. A step reads 50 MB, 30 MB of them from storage. With 600 MB/s
@@ -12,11 +11,7 @@ of storage bandwidth, the job makes 600 / 30 = 20 steps per second.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-from gputopo.sensitivity.matrix import SensitivityMatrix
-from gputopo.sensitivity.planner import Curve, interpolated
 
 _MB_PER_GB = 1000
 
@@ -57,21 +52,3 @@ class MinIOCache:
             return 0.0
         missed_mb = self.mb_per_step * (1 - self.hit_rate(memory_gb))
         return self.storage_mb_per_s / missed_mb if missed_mb else math.inf
-
-
-def derived_matrix(
-    gpus: int, curve: Curve, memory_gb: Sequence[float], cache: MinIOCache
-) -> SensitivityMatrix:
-    """Return the sensitivity matrix of a job that was measured only with its whole data set cached.
-
-    ``curve`` has the measured steps per second for each number of CPUs. ``memory_gb`` has the
-    amounts of memory of the matrix, ascending.
-
-    Raises:
-        ValueError: if the curve is empty, or the amounts of memory are invalid or too low.
-    """
-    rows = [
-        [min(rate, cache.fetched_per_s(amount)) for amount in memory_gb]
-        for rate in interpolated(curve).values()
-    ]
-    return SensitivityMatrix.rising(gpus, list(interpolated(curve)), memory_gb, rows)

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from gputopo.sensitivity.matrix import SensitivityMatrix
-
 MIN_GAIN: Final = 0.1
 """Least gain in throughput for which the search continues at more CPUs (section 3.1)."""
 
@@ -28,45 +26,26 @@ Curve: TypeAlias = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class ProfilingPlan:
-    """The CPUs and memory with which one job is measured.
+    """The CPUs with which one job is measured.
 
     Attributes:
         most_cpus: CPUs of the server.
         share_cpus: proportional share of the job: 2/8 of ``most_cpus`` for 2 of 8 GPUs.
-        memory_gb: amounts of memory to measure. Only the maximum is needed if the throughput with
-            less memory is computed by :mod:`gputopo.sensitivity.memory_axis`.
         least_cpus: the fewest CPUs that the job can get.
     """
 
     most_cpus: int
     share_cpus: int
-    memory_gb: tuple[float, ...]
     least_cpus: int = 1
 
     def __post_init__(self) -> None:
-        """Raise ``ValueError`` if a number of CPUs is out of range or ``memory_gb`` is empty."""
+        """Raise ``ValueError`` if a number of CPUs is out of range."""
         if self.least_cpus < 1:
             raise ValueError(f"least_cpus: {self.least_cpus} is not at least 1")
         if not self.least_cpus <= self.share_cpus <= self.most_cpus:
             raise ValueError(
                 f"share_cpus: {self.share_cpus} is not in {self.least_cpus}..{self.most_cpus}"
             )
-        if not self.memory_gb:
-            raise ValueError("memory_gb: the list is empty")
-
-
-def next_point(
-    plan: ProfilingPlan, measured: Mapping[tuple[int, float], float]
-) -> tuple[int, float] | None:
-    """Return the CPUs and the memory to measure next, or None if the profile is complete.
-
-    ``measured`` has the throughput of each measured pair of CPUs and GB of memory.
-    """
-    for memory_gb in sorted(plan.memory_gb, reverse=True):
-        cpus = next_cpus(plan, _at(memory_gb, measured))
-        if cpus is not None:
-            return cpus, memory_gb
-    return None
 
 
 def next_cpus(plan: ProfilingPlan, curve: Curve) -> int | None:
@@ -88,24 +67,6 @@ def interpolated(curve: Curve) -> dict[int, float]:
     return dict(sorted(result.items()))
 
 
-def measured_matrix(gpus: int, measured: Mapping[tuple[int, float], float]) -> SensitivityMatrix:
-    """Return the sensitivity matrix of a job that was measured at several amounts of memory.
-
-    Raises:
-        ValueError: if nothing was measured, or the range of CPUs differs between amounts of memory.
-    """
-    memory_gb = sorted({amount for _, amount in measured})
-    curves = [interpolated(_at(amount, measured)) for amount in memory_gb]
-    cpus = list(curves[0]) if curves else []
-    if any(list(curve) != cpus for curve in curves):
-        raise ValueError(
-            "measured: each amount of memory needs the same lowest and highest number of CPUs;"
-            f" these differ for {memory_gb} GB"
-        )
-    rows = [[curve[count] for curve in curves] for count in cpus]
-    return SensitivityMatrix.rising(gpus, cpus, memory_gb, rows)
-
-
 def _search(plan: ProfilingPlan, curve: Curve) -> Iterable[int]:
     """Yield the numbers of CPUs to measure. The caller adds each result to ``curve``.
 
@@ -122,7 +83,3 @@ def _search(plan: ProfilingPlan, curve: Curve) -> Iterable[int]:
             low = middle
     yield plan.share_cpus
     yield plan.least_cpus
-
-
-def _at(memory_gb: float, measured: Mapping[tuple[int, float], float]) -> Curve:
-    return {cpus: rate for (cpus, amount), rate in measured.items() if amount == memory_gb}

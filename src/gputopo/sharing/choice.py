@@ -83,9 +83,7 @@ class SharingDecision:
     """Whether a job shares a GPU, and why.
 
     Attributes:
-        improvement: predicted gain divided by the gain without the newcomer, by which GPUs can be
-            compared; None if it is unknown or was not needed.
-        gain: predicted gain; None as before.
+        gain: predicted gain; None if it is unknown or was not needed.
         least: gain at the lower ends of the speeds' 95 % intervals.
         most: gain at the upper ends.
         slowdowns: predicted slowdown of each job, the newcomer last; empty if not needed.
@@ -95,7 +93,6 @@ class SharingDecision:
     choice: SharingChoice
     reason: SharingReason
     text: str
-    improvement: float | None = None
     gain: SharingGain | None = None
     least: SharingGain | None = None
     most: SharingGain | None = None

@@ -84,7 +84,7 @@ def judge_prediction(
     choice = SharingChoice.DO_NOT_SHARE
     if reason is SharingReason.GAIN:
         choice = SharingChoice.SHARE
-    return SharingDecision(choice, reason, text, improvement, gain, least, most, slowdowns)
+    return SharingDecision(choice, reason, text, gain, least, most, slowdowns)
 
 
 def _improvement(

@@ -81,7 +81,6 @@ class SharingJudgement:
     Attributes:
         gain: measured gain; None if a rate is unknown.
         slowdowns: measured slowdown of each job in percent; empty if a rate is unknown.
-        leaves: name of the job that leaves the GPU; None if the sharing goes on.
         fact: the measured speeds; None if a rate or the name of a workload is unknown.
         text: the reason in words.
     """
@@ -91,7 +90,6 @@ class SharingJudgement:
     text: str
     gain: SharingGain | None = None
     slowdowns: tuple[float, ...] = ()
-    leaves: str | None = None
     fact: MeasuredSharing | None = None
 
 
@@ -116,14 +114,12 @@ def judge_sharing(
         return SharingJudgement(SharingVerdict.KEEP, VerdictReason.NOT_MEASURED, text)
     gain = gain_of(speeds, [job.solo_rate for job in jobs])
     reason, text = _reason(jobs, gain, measure)
-    ends = reason is not VerdictReason.GAIN
     return SharingJudgement(
-        SharingVerdict.END if ends else SharingVerdict.KEEP,
+        SharingVerdict.KEEP if reason is VerdictReason.GAIN else SharingVerdict.END,
         reason,
         text,
         gain,
         tuple(map(slowdown_percent, speeds)),
-        jobs[-1].name if ends else None,
         _fact(jobs, speeds),
     )
 

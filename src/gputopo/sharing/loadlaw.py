@@ -24,10 +24,6 @@ from gputopo.sharing.model import SharingError, SharingWorkload
 FULL_DRAM: Final = 1.0
 """Capacity of the DRAM: the share of time with transfers cannot exceed 1."""
 
-MIN_CALIBRATION: Final = 5
-"""Number of measured sets that a calibration needs."""
-
-_CAPACITIES: Final = tuple(step / 20 for step in range(1, 41))
 _MICRO: Final = 1e-6
 
 
@@ -36,13 +32,6 @@ class LoadShare(NamedTuple):
 
     occupancy: float
     dram: float
-
-
-class SharedLoads(NamedTuple):
-    """A measured set of jobs: the share of each job alone, and its normalised speed in the set."""
-
-    shares: tuple[LoadShare, ...]
-    speeds: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +76,3 @@ def load_share(workload: SharingWorkload) -> LoadShare | None:
         return None
     occupancy, dram = load.occupancy_us, load.dram_us or 0.0
     return LoadShare(min(1.0, occupancy * rate * _MICRO), min(1.0, dram * rate * _MICRO))
-
-
-def calibrate_capacity(measured: Sequence[SharedLoads]) -> LoadCapacity | None:
-    """Return the capacity whose speeds have the least squared error, in steps of 0.05.
-
-    Returns:
-        None with less than :data:`MIN_CALIBRATION` measured sets.
-    """
-    if len(measured) < MIN_CALIBRATION:
-        return None
-    return min(
-        map(LoadCapacity, _CAPACITIES),
-        key=lambda capacity: sum(_squares(capacity, each) for each in measured),
-    )
-
-
-def _squares(capacity: LoadCapacity, measured: SharedLoads) -> float:
-    predicted = capacity.speed(measured.shares)
-    return sum((predicted - min(1.0, speed)) ** 2 for speed in measured.speeds)

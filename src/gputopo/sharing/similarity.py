@@ -13,7 +13,6 @@ from typing import Final
 
 from gputopo.sharing.model import SharingWorkload
 
-SAME_WORKLOAD: Final = 0.05
 SAME_FAMILY: Final = 0.75
 ANY_WORKLOAD: Final = 0.2
 

@@ -54,8 +54,9 @@ def delta(solo_seconds: Sequence[float], shared_seconds: Sequence[float]) -> flo
             f"step times: {len(solo_seconds)} alone and {len(shared_seconds)} together; both must"
             " have one for each job"
         )
-    if min(*solo_seconds, *shared_seconds) <= 0:
-        raise SharingError("step times: must be above 0")
+    least = min(*solo_seconds, *shared_seconds)
+    if least <= 0:
+        raise SharingError(f"step times: {least:g}; must be above 0")
     return sum(solo_seconds) / max(shared_seconds)
 
 

@@ -54,11 +54,6 @@ class Cost:
         share = (self.value - self.best) / (self.worst - self.best)
         return 1 - (1 - FLOOR) * min(1.0, max(0.0, share))
 
-    @property
-    def part_of_worst(self) -> float:
-        """The cost divided by its worst case, as in equation 1; 0 if the worst case is 0."""
-        return min(1.0, self.value / self.worst) if self.worst else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class CostScale:

@@ -73,7 +73,6 @@ class SlowdownTable(Hashable):
 
     Attributes:
         worst: highest slowdown in the table, at least 1: the worst case of every job.
-        crosses_sockets: whether the table has a slowdown beside a neighbour on another socket.
     """
 
     def __init__(
@@ -110,7 +109,6 @@ class SlowdownTable(Hashable):
             for (own, neighbour), value in on_node.items()
         }
         self.worst = max((*self._measured.values(), *self._on_node.values()), default=1.0)
-        self.crosses_sockets = bool(self._on_node)
         self._worst_pair_decides = worst_pair_decides
 
     def slowdown(self, own: WorkloadKind, neighbour: WorkloadKind) -> NeighbourSlowdown:
@@ -132,14 +130,12 @@ class SlowdownTable(Hashable):
         pairs or the highest slowdown changes by a percent.
         """
         part = copy(self)
-        on_node = _rounded(self._on_node, own.name)
         vars(part).update(
             _measured=_rounded(self._measured, own.name),
             _by_group=_rounded(self._by_group, own.group),
             _median=None if self._median is None else _in_percent(self._median),
-            _on_node=on_node,
+            _on_node=_rounded(self._on_node, own.name),
             worst=_in_percent(self.worst),
-            crosses_sockets=bool(on_node),
         )
         return part
 
@@ -209,27 +205,8 @@ def beside(
     return tuple(neighbour.workload for neighbour in neighbours if neighbour.gpus & near)
 
 
-def on_other_sockets(
-    gpus: GpuMask,
-    neighbours: Iterable[RunningNeighbour],
-    sockets: Sequence[GpuMask],
-    table: SlowdownTable,
-) -> tuple[WorkloadKind, ...]:
-    """Return the workloads of the neighbours that share no socket with ``gpus``.
-
-    The result is empty if the table has no slowdown across sockets, so that callers save time.
-    """
-    if not table.crosses_sockets:
-        return ()
-    near = sockets_of(gpus, sockets)
-    return tuple(neighbour.workload for neighbour in neighbours if not neighbour.gpus & near)
-
-
 def interference_costs(
-    own: WorkloadKind,
-    neighbours: Sequence[WorkloadKind],
-    table: SlowdownTable,
-    others: Sequence[WorkloadKind] = (),
+    own: WorkloadKind, neighbours: Sequence[WorkloadKind], table: SlowdownTable
 ) -> tuple[Cost, Cost]:
     """Return the interference of a placement, and the slowdown that the job itself suffers.
 
@@ -246,16 +223,9 @@ def interference_costs(
         own: the workload of the job.
         neighbours: workloads that share a socket with the job.
         table: the known slowdowns.
-        others: workloads on the other sockets of the node. Those without a measured slowdown, own
-            or caused, do not count.
     """
     suffered = [table.slowdown(own, other).value for other in neighbours]
     caused = [table.slowdown(other, own).value for other in neighbours]
-    for other in others:
-        both = table.slowdown_on_node(own, other), table.slowdown_on_node(other, own)
-        if any(each.source is SlowdownSource.MEASURED for each in both):
-            suffered.append(both[0].value)
-            caused.append(both[1].value)
     own_slowdown, worst = table.together(suffered), table.worst
     added = (own_slowdown - 1) + sum(slowdown - 1 for slowdown in caused)
     return Cost(1 + added / 2, best=1.0, worst=worst), Cost(own_slowdown, best=1.0, worst=worst)

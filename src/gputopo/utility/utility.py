@@ -1,4 +1,4 @@
-"""Combine the costs of a placement into one utility (equations 1 and 2 of the paper)."""
+"""Combine the costs of a placement into one utility (equation 2 of the paper)."""
 
 import re
 from dataclasses import dataclass
@@ -114,10 +114,6 @@ class PlacementUtility:
     value: int
     job_value: int
 
-    def reaches(self, percent: int) -> bool:
-        """Return whether the utility for the job is at least ``minUtilityPercent``."""
-        return 100 * self.job_value >= percent * UNITS
-
 
 def placement_utility(
     costs: PlacementCosts, weights: UtilityWeights = DEFAULT_WEIGHTS
@@ -158,16 +154,3 @@ def job_utility(costs: PlacementCosts, weights: UtilityWeights = DEFAULT_WEIGHTS
     total = weights.communication + weights.interference
     own = weights.communication * costs.communication.term
     return (own + weights.interference * costs.suffered.term) / total
-
-
-def objective(costs: PlacementCosts, weights: UtilityWeights = DEFAULT_WEIGHTS) -> float:
-    """Return the objective of equation 1, in 0..1; less is better. It is for reports only.
-
-    Each cost is divided by its worst case. Unlike equation 2, the objective of an ideal placement
-    is not the same for all jobs: three GPUs of two sockets are never all near each other.
-    """
-    return (
-        weights.communication * costs.communication.part_of_worst
-        + weights.interference * costs.interference.part_of_worst
-        + weights.fragmentation * costs.fragmentation.part_of_worst
-    )

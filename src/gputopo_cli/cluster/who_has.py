@@ -13,7 +13,7 @@ from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
 from gputopo_kube.errors import NotFoundError
 from gputopo_view.placed_pods import PlacedPod, parse_placed_pod
-from gputopo_view.published import PublishedNode, parse_node
+from gputopo_view.published import PublishedNode, parse_published_node
 from gputopo_view.uses import GpuUse, list_uses
 
 
@@ -53,7 +53,9 @@ def _read_cluster(context: str | None) -> tuple[list[PublishedNode], list[Placed
             pods = cluster.list("api", "v1", "pods")
         except NotFoundError as error:
             raise InputError(f"cluster: gputopo is not installed: {error.message}") from None
-    return [parse_node(each) for each in topologies], [parse_placed_pod(each) for each in pods]
+    return [parse_published_node(each) for each in topologies], [
+        parse_placed_pod(each) for each in pods
+    ]
 
 
 def select_uses(

@@ -11,12 +11,12 @@ from gputopo_cli.ensemble.nodes import parse_equal_nodes, parse_range
 from gputopo_cli.ensemble.options import EnsembleOptions
 from gputopo_cli.shared import output
 from gputopo_cli.shared.arguments import parse_words
+from gputopo_cli.shared.changes import format_change
 from gputopo_cli.shared.progress import progress_bar
 from gputopo_simulate.ensemble.generate import EnsembleLaw
 from gputopo_simulate.ensemble.policies import EnsemblePolicy
 from gputopo_simulate.ensemble.report import (
     EnsembleComparison,
-    PairedChange,
     compare,
     comparison_document,
 )
@@ -102,7 +102,7 @@ def _cells(compared: EnsembleComparison) -> tuple[str, ...]:
     return (
         compared.policy.value,
         f"{compared.makespan:.1f}",
-        _change(compared.change),
+        format_change(compared.change),
         f"{100 * compared.idle:.1f}",
         f"{100 * compared.worst_idle:.1f}",
         f"{compared.flotillas:.1f}",
@@ -110,9 +110,3 @@ def _cells(compared: EnsembleComparison) -> tuple[str, ...]:
         f"{compared.restarts:.0f}",
         "-" if compared.plan_seconds is None else f"{compared.plan_seconds:.2f}",
     )
-
-
-def _change(change: PairedChange) -> str:
-    """Return a change in percent, such as ``-18.0 ± 2.1``."""
-    text = f"{100 * change.mean:+.1f}"
-    return text if change.half_width is None else f"{text} ± {100 * change.half_width:.1f}"

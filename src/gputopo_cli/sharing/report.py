@@ -6,6 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gputopo_cli.shared import output
+from gputopo_cli.shared.changes import format_change
 from gputopo_cli.shared.progress import progress_bar
 from gputopo_cli.sharing.options import SharingOptions
 from gputopo_cli.sharing.pairs import find_models, load_pairs
@@ -15,7 +16,6 @@ from gputopo_simulate.sharing.measured import MeasuredPairs
 from gputopo_simulate.sharing.model import SharingResult
 from gputopo_simulate.sharing.policies import PolicySettings
 from gputopo_simulate.sharing.report import (
-    Interval,
     PolicyComparison,
     compare,
     comparison_document,
@@ -90,9 +90,9 @@ def _cells(compared: PolicyComparison) -> tuple[str, ...]:
     return (
         compared.policy,
         _hours(mean.makespan),
-        _change(compared.makespan),
+        format_change(compared.makespan),
         _hours(mean.completion),
-        _change(compared.completion),
+        format_change(compared.completion),
         f"{mean.p99_slowdown:.2f}",
         f"{mean.stretch:.2f}",
         f"{100 * mean.choices:.1f}",
@@ -104,9 +104,3 @@ def _cells(compared: PolicyComparison) -> tuple[str, ...]:
 def _hours(hours: float) -> str:
     """Return hours with four digits or more, because jobs can take seconds or weeks."""
     return f"{hours:.{1 if hours >= 100 else 2 if hours >= 1 else 4}f}"  # noqa: PLR2004
-
-
-def _change(change: Interval) -> str:
-    """Return a change in percent, such as ``-18.0 ± 2.1``."""
-    text = f"{100 * change.mean:+.1f}"
-    return text if change.half_width is None else f"{text} ± {100 * change.half_width:.1f}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import partial
+from statistics import fmean
 from typing import Final, TypeAlias
 
 from rich.console import RenderableType
@@ -17,15 +18,14 @@ from gputopo_cli.shared.progress import progress_bar
 from gputopo_cli.simulate.experiment import Experiment, prepare_experiment
 from gputopo_cli.simulate.options import SimulationOptions
 from gputopo_cli.simulate.tables import QUARTILE_COLUMNS, quartile_table
+from gputopo_simulate.intervals import ConfidenceInterval, confidence_interval
 from gputopo_simulate.mapa.model import SimulationResult
 from gputopo_simulate.mapa.paper import FIGURE_18, TABLE_3
 from gputopo_simulate.mapa.summary import (
-    ConfidenceInterval,
     GroupSummary,
     JobGroup,
     Quartiles,
     SpeedUp,
-    confidence_interval,
     speed_up,
     summarize,
 )
@@ -119,7 +119,7 @@ def _mean_quartiles(quartiles: Sequence[Quartiles | None]) -> Quartiles | None:
     found = [astuple(each) for each in quartiles if each is not None]
     if not found:
         return None
-    return Quartiles(*(confidence_interval(values).mean for values in zip(*found, strict=True)))
+    return Quartiles(*(fmean(values) for values in zip(*found, strict=True)))
 
 
 def _document(experiment: Experiment, statistics: Statistics) -> dict[str, object]:
@@ -139,13 +139,13 @@ def _document(experiment: Experiment, statistics: Statistics) -> dict[str, objec
 
 def _statistics_document(found: PolicyStatistics) -> dict[str, object]:
     return {
-        "jobs": confidence_interval([each.jobs for each in found.summaries]).mean,
+        "jobs": fmean(each.jobs for each in found.summaries),
         "effectiveBandwidthGBps": found.effective_gb_per_s and asdict(found.effective_gb_per_s),
         "executionTime": found.execution_time and asdict(found.execution_time),
-        "makespan": confidence_interval([each.makespan for each in found.summaries]).mean,
-        "throughput": confidence_interval([each.throughput for each in found.summaries]).mean,
+        "makespan": fmean(each.makespan for each in found.summaries),
+        "throughput": fmean(each.throughput for each in found.summaries),
         "speedUp": {
-            name: {"mean": values.mean, "halfWidth95": values.half_width}
+            name: {"mean": values.mean, "halfWidth95": values.half_width or 0.0}
             for name, values in _speed_up_intervals(found).items()
         },
     }
@@ -185,8 +185,8 @@ def _lines(experiment: Experiment, statistics: Statistics) -> Iterator[Renderabl
 def _time_rows(statistics: Mapping[PolicyName, PolicyStatistics]) -> Iterator[tuple[str, ...]]:
     for policy, found in statistics.items():
         times = astuple(found.execution_time) if found.execution_time else ()
-        makespan = confidence_interval([each.makespan for each in found.summaries]).mean
-        throughput = confidence_interval([each.throughput for each in found.summaries]).mean
+        makespan = fmean(each.makespan for each in found.summaries)
+        throughput = fmean(each.throughput for each in found.summaries)
         yield to_word(policy), *map(format_number, (*times, makespan, throughput))
 
 
@@ -202,7 +202,8 @@ def _speed_up_rows(
 
 
 def _format_interval(found: ConfidenceInterval) -> str:
-    width = f" ±{found.half_width:.3f}" if found.half_width >= _SMALLEST_SHOWN else ""
+    half = found.half_width or 0
+    width = f" ±{half:.3f}" if half >= _SMALLEST_SHOWN else ""
     return f"{found.mean:.3f}{width}"
 
 

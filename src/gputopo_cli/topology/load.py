@@ -18,7 +18,7 @@ from gputopo_kube.errors import NotFoundError, RejectedError
 from gputopo_topologies import catalogue
 from gputopo_topologies.load import parse, parse_document
 from gputopo_topologies.topo_matrix import has_matrix
-from gputopo_view.published import parse_node
+from gputopo_view.published import parse_published_node
 
 _NODE: Final = "node/"
 _NOT_FOUND: Final = "the cluster has no GPUTopology of this name"
@@ -101,7 +101,7 @@ def _load_node(name: str, context: str | None) -> LoadedTopology:
     """Return the topology that the agent of a node has published, with the GPUs in use."""
     if not name:
         raise InputError("node: the name is empty")
-    node = parse_node(_get(name, context))
+    node = parse_published_node(_get(name, context))
     if node.topology is None:
         raise TopologyError(f"node/{name}: {node.fault}")
     in_use = {

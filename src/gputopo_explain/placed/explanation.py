@@ -18,7 +18,7 @@ from gputopo_explain.placed.replay import Replay, ReplayVerdict, replay
 from gputopo_explain.placed.request import RequestPart, request_parts
 from gputopo_explain.placed.share import PlacedShare, placed_share
 from gputopo_kube.pods import PodView, parse_pod
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 
 AS_INTENDED: Final = "as intended"
 NOT_OBSERVED: Final = "not observed"
@@ -128,7 +128,7 @@ def _has_uuids(node: GpuNode, recorded: RecordedPlacement) -> bool:
 
 
 def _node(topology: Mapping[str, Any] | GpuNode | None) -> GpuNode | UnreadableTopology | None:
-    return parse_node(topology) if isinstance(topology, Mapping) else topology
+    return parse_gpu_node(topology) if isinstance(topology, Mapping) else topology
 
 
 def _gpus(

@@ -106,7 +106,10 @@ def _same_structure(
 def _place(topology: NodeTopology, decision: DecisionInput) -> Match:
     try:
         chosen = place(
-            *(topology, decision.free, decision.request, decision.model),
+            topology,
+            decision.free,
+            decision.request,
+            decision.model,
             surroundings=decision.surroundings,
             usable=decision.usable,
         )

@@ -2,24 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
-from typing import Final, NamedTuple
+from statistics import fmean
+from typing import Final
 
-from gputopo.profiles.estimate import student_t
 from gputopo_simulate.ensemble.policies import EnsemblePolicy
 from gputopo_simulate.ensemble.run import EnsembleResult
+from gputopo_simulate.intervals import ConfidenceInterval, mean_change
 
 _SECONDS_PER_HOUR: Final = 3600
-
-
-class PairedChange(NamedTuple):
-    """A mean relative change over several seeds; -0.5 is half.
-
-    ``half_width`` is half of the width of its 95 % interval; None with one seed.
-    """
-
-    mean: float
-    half_width: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +30,7 @@ class EnsembleComparison:
 
     policy: EnsemblePolicy
     makespans: tuple[float, ...]
-    change: PairedChange
+    change: ConfidenceInterval
     bound: float
     idle: float
     worst_idle: float
@@ -89,7 +79,7 @@ def _comparison(
     return EnsembleComparison(
         policy=own[0].policy,
         makespans=tuple(each.makespan / _SECONDS_PER_HOUR for each in own),
-        change=_change([one.makespan / other.makespan - 1 for one, other in pairs]),
+        change=mean_change([(one.makespan, other.makespan) for one, other in pairs]),
         bound=fmean(each.bound for each in own) / _SECONDS_PER_HOUR,
         idle=fmean(each.idle for each in own),
         worst_idle=max(each.idle for each in own),
@@ -98,10 +88,3 @@ def _comparison(
         restarts=fmean(each.restarts for each in own),
         plan_seconds=max(times, default=None),
     )
-
-
-def _change(changes: Sequence[float]) -> PairedChange:
-    if len(changes) == 1:
-        return PairedChange(changes[0], None)
-    error = stdev(changes) / len(changes) ** 0.5
-    return PairedChange(fmean(changes), student_t(len(changes) - 1) * error)

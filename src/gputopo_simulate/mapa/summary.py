@@ -1,10 +1,8 @@
-"""Summarize runs: quartiles, speed-ups, and confidence intervals over several seeds."""
+"""Summarize runs: quartiles, and speed-ups."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from enum import StrEnum
-from statistics import fmean, stdev
 from types import MappingProxyType
 from typing import Final
 
@@ -72,14 +70,6 @@ class SpeedUp(Quartiles):
     throughput: float
 
 
-@dataclass(frozen=True, slots=True)
-class ConfidenceInterval:
-    """Mean over seeds, and half the width of its 95 % confidence interval."""
-
-    mean: float
-    half_width: float
-
-
 def jobs_in_group(result: SimulationResult, group: JobGroup) -> tuple[FinishedSimulatedJob, ...]:
     """Return the jobs of a group."""
     return tuple(filter(_IN_GROUP[group], result.jobs))
@@ -123,22 +113,6 @@ def quartiles(values: Sequence[float]) -> Quartiles | None:
         return None
     ordered = sorted(values)
     return Quartiles(*(interpolated(ordered, quarter / 4) for quarter in range(5)))
-
-
-def confidence_interval(values: Sequence[float]) -> ConfidenceInterval:
-    """Return the mean and its 95 % interval by Student's t; for one value the width is 0."""
-    if len(values) == 1:
-        return ConfidenceInterval(values[0], 0.0)
-    t = _T_95[min(len(values) - 1, len(_T_95)) - 1]
-    return ConfidenceInterval(fmean(values), t * stdev(values) / math.sqrt(len(values)))
-
-
-_T_95: Final = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-"""Student's t, two-sided 95 %, for 1 to 30 degrees of freedom. Above 30 the last is used."""
 
 
 def _has_links(finished: FinishedSimulatedJob) -> bool:

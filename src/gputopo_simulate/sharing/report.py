@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from statistics import fmean, stdev
-from typing import Final, NamedTuple
+from statistics import fmean
+from typing import Final
 
-from gputopo.profiles.estimate import student_t
+from gputopo_simulate.intervals import ConfidenceInterval, mean_change
 from gputopo_simulate.percentiles import interpolated
 from gputopo_simulate.sharing.model import FirstChoice, SharingResult
 
@@ -36,13 +36,6 @@ class PolicyFigures:
     moves: float
 
 
-class Interval(NamedTuple):
-    """A mean over several seeds, and half of the width of its 95 % interval; None with one seed."""
-
-    mean: float
-    half_width: float | None
-
-
 @dataclass(frozen=True, slots=True)
 class PolicyComparison:
     """Statistics of one policy over several job lists.
@@ -55,8 +48,8 @@ class PolicyComparison:
 
     policy: str
     figures: tuple[PolicyFigures, ...]
-    makespan: Interval
-    completion: Interval
+    makespan: ConfidenceInterval
+    completion: ConfidenceInterval
 
     @property
     def mean(self) -> PolicyFigures:
@@ -87,10 +80,10 @@ def compare(runs: Sequence[Sequence[SharingResult]]) -> list[PolicyComparison]:
         PolicyComparison(
             results[0].policy,
             own,
-            _change(
+            mean_change(
                 [(one.makespan, other.makespan) for one, other in zip(own, first, strict=True)]
             ),
-            _change(
+            mean_change(
                 [(one.completion, other.completion) for one, other in zip(own, first, strict=True)]
             ),
         )
@@ -109,7 +102,7 @@ def comparison_document(compared: PolicyComparison) -> dict[str, object]:
     }
 
 
-def _interval_document(interval: Interval) -> dict[str, float | None]:
+def _interval_document(interval: ConfidenceInterval) -> dict[str, float | None]:
     return {"mean": interval.mean, "halfWidth": interval.half_width}
 
 
@@ -123,12 +116,3 @@ def _document(found: PolicyFigures) -> dict[str, float]:
         "wrongDecisions": found.wrong,
         "endedSharings": found.moves,
     }
-
-
-def _change(values: Sequence[tuple[float, float]]) -> Interval:
-    """Return the mean relative change of pairs of values."""
-    changes = [own / other - 1 for own, other in values]
-    if len(changes) == 1:
-        return Interval(changes[0], None)
-    error = stdev(changes) / len(changes) ** 0.5
-    return Interval(fmean(changes), student_t(len(changes) - 1) * error)

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from gputopo.runtime.messages import shortened
 from gputopo_explain.placed.nodes import node_sentences
 from gputopo_explain.placed.share import share_parts
 from gputopo_view.text import format_gb_per_s, one_line
@@ -26,7 +27,7 @@ def clean(value: object) -> object:
     if isinstance(value, (Markup, int)):
         return value
     text = one_line(str(value)[: 2 * LONGEST])
-    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+    return shortened(text, LONGEST)
 
 
 def path(*parts: str) -> Markup:

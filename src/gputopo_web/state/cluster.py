@@ -12,9 +12,8 @@ from gputopo.api.names import RESOURCES_ANNOTATION
 from gputopo_explain.objects import LiveKind
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
-from gputopo_scheduling.topologies import parse_node as parse_gpu_node
-from gputopo_view.published import PublishedNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
+from gputopo_view.published import PublishedNode, parse_published_node
 from gputopo_view.uses import list_uses
 from gputopo_web.facts.cards import NodeCard, node_card
 from gputopo_web.facts.decisions import History
@@ -42,7 +41,7 @@ class WatchedNode:
 def parse_topology(document: Document) -> tuple[ObjectKey, WatchedNode]:
     """Parse a GPUTopology object; its key has an empty namespace."""
     key = ObjectKey("", document["metadata"]["name"])
-    return key, WatchedNode(parse_node(document), parse_gpu_node(document))
+    return key, WatchedNode(parse_published_node(document), parse_gpu_node(document))
 
 
 AnyObjects: TypeAlias = (
@@ -110,11 +109,7 @@ class ClusterState:
         self._snapshot: ClusterSnapshot | None = None
 
     @property
-    def tables(
-        self,
-    ) -> Mapping[
-        str, WatchedObjects[WatchedNode] | WatchedObjects[ShownPod] | WatchedObjects[Document]
-    ]:
+    def tables(self) -> Mapping[str, AnyObjects]:
         """The tables by the plural of their kind."""
         return {
             TOPOLOGIES.name: self.nodes,

@@ -8,7 +8,7 @@ import pytest
 
 from gputopo_deviceplugin.kubelet import registration
 from gputopo_deviceplugin.report import reporter
-from gputopo_scheduling.topologies import GpuNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from support.agent.world import AgentWorld
 from support.api.store import TOPOLOGIES
 from support.kubelet.device_manager import AdmissionRejectedError
@@ -16,7 +16,7 @@ from support.kubelet.device_manager import AdmissionRejectedError
 
 def not_ready(world: AgentWorld) -> str | None:
     """Return why the node is not ready, as the extender parses it."""
-    found = parse_node(world.published)
+    found = parse_gpu_node(world.published)
     assert isinstance(found, GpuNode)
     return found.not_ready
 

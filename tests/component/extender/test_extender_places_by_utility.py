@@ -9,7 +9,7 @@ from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo_explain.placed.recorded import recorded_placement
 from gputopo_explain.placed.replay import ReplayVerdict, replay
 from gputopo_kube.pods import parse_pod
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
@@ -57,7 +57,7 @@ async def test_placement_by_utility_is_recorded_and_replayed(start: Start, api: 
     topology = api.get(TOPOLOGIES, "n1", "")
     assert topology is not None
     recorded_pod = recorded_placement(parse_pod(placed, "gputopo.io/gpu"))
-    again = replay(recorded_pod, parse_node(topology))
+    again = replay(recorded_pod, parse_gpu_node(topology))
     assert again.verdict is ReplayVerdict.SAME, again.reasons
 
 

@@ -19,7 +19,7 @@ from gputopo.topology.model import GpuIndex, mask_of
 from gputopo_explain.placed.recorded import recorded_placement
 from gputopo_explain.placed.replay import Replay, ReplayVerdict, replay
 from gputopo_kube.pods import parse_pod
-from gputopo_scheduling.topologies import GpuNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
@@ -109,7 +109,7 @@ async def churned(start: Start, api: ApiServer) -> list[Document]:
 def node_of(api: ApiServer, document: Document) -> GpuNode:
     found = api.get(TOPOLOGIES, document["spec"]["nodeName"], "")
     assert found is not None
-    node = parse_node(json.loads(json.dumps(found)))
+    node = parse_gpu_node(json.loads(json.dumps(found)))
     assert isinstance(node, GpuNode)
     return node
 

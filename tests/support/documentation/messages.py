@@ -17,7 +17,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[3]
 INSERTED: Final = "…"
-_SHORTENED: Final = {"_shorten", "truncated"}
+_SHORTENED: Final = {"shortened", "truncated"}
 """Functions that return their argument with a limited length."""
 _FOLDERS: Final = ("src", "operator", "extender", "deviceplugin")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -88,7 +88,7 @@ class _Scope:
             case ast.JoinedStr(values=parts):
                 for combination in product(*map(self._inserted, parts)):
                     yield "".join(combination)
-            case ast.Call(func=ast.Name(id=name), args=[text]) if name in _SHORTENED:
+            case ast.Call(func=ast.Name(id=name), args=[text, *_]) if name in _SHORTENED:
                 yield from self.texts(text)
             case ast.IfExp(body=body, orelse=other):
                 yield from self.texts(body)

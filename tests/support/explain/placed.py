@@ -15,7 +15,7 @@ from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
-from gputopo_scheduling.topologies import GpuNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage, node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, pod, topology_object
@@ -73,7 +73,7 @@ def usage_of(topology: NodeTopology, busy: Iterable[int]) -> NodeUsage:
 
 def gpu_node(topology: NodeTopology = DGX1, generation: int = 1) -> GpuNode:
     """Return the published GPUs of node n1."""
-    node = parse_node(topology_object("n1", topology, generation=generation))
+    node = parse_gpu_node(topology_object("n1", topology, generation=generation))
     assert isinstance(node, GpuNode)
     return node
 

@@ -10,7 +10,7 @@ from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import Evaluation, Misfit, evaluation
 from gputopo_scheduling.node_fits import evaluate_states, match_on
 from gputopo_scheduling.record import request_origin
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, container_states, pod, topology_object
@@ -44,7 +44,7 @@ class World:
         """Let the agent report the users of GPUs and the version of the pods that it has seen."""
         marked = held if deleted and held else ()
         document = topology_object("n1", DGX, used_by=held, deleted=marked, pods_version=version)
-        self.ledger.put_topology(parse_node(document))
+        self.ledger.put_topology(parse_gpu_node(document))
 
     def put(self, document: Document, version: int = BOUND) -> None:
         """Show a pod by the watch."""

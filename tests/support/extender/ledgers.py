@@ -8,7 +8,7 @@ from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import Evaluation, Misfit, evaluation
 from gputopo_scheduling.node_fits import evaluate_states, match_on
 from gputopo_scheduling.record import request_origin
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod, topology_object
@@ -21,7 +21,7 @@ UUIDS = [gpu.uuid for gpu in DGX.gpus]
 def ledger_with(*pods: Document, **topology: object) -> Ledger:
     """Return a ledger with the node n1 and these pods."""
     ledger = Ledger()
-    ledger.put_topology(parse_node(topology_object("n1", DGX, **topology)))  # type: ignore[arg-type]
+    ledger.put_topology(parse_gpu_node(topology_object("n1", DGX, **topology)))  # type: ignore[arg-type]
     for each in pods:
         ledger.put_pod(pod_view(each))
     return ledger

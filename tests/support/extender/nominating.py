@@ -24,7 +24,7 @@ from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod, topology_object
 
@@ -105,7 +105,7 @@ class Cluster:
     def put_node(self, name: str, topology: str = "dgx1-v100", **node: Any) -> None:
         """Add a node with its topology."""
         self.queue.put_node(parse_queue_node(node_object(name, **node)))
-        self.ledger.put_topology(parse_node(topology_object(name, named(topology, node=name))))
+        self.ledger.put_topology(parse_gpu_node(topology_object(name, named(topology, node=name))))
 
     def put(self, *documents: Document) -> None:
         """Add or replace pods, as the watch shows them."""

@@ -15,7 +15,7 @@ from gputopo_kube.pods import PodView
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.surroundings import parse_workload
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage
 from support.builders.objects import Document
 from support.builders.requests import pod_view, request_in
@@ -39,7 +39,7 @@ def sharing_ledger(
     ledger.interference.set_sharing_policy(policy or SharingPolicy())
     model = topology.gpus[0].model
     ledger.interference.replace([parse_workload(each) for each in pairs(model=model)])
-    ledger.put_topology(parse_node(sharing_topology("n1", topology, **fields)))
+    ledger.put_topology(parse_gpu_node(sharing_topology("n1", topology, **fields)))
     for each in pods:
         ledger.put_pod(pod_view(each))
     return ledger

@@ -69,12 +69,3 @@ def test_a_machine_with_one_node_has_no_limit_under_single_numa_node() -> None:
 def test_without_any_preference_all_nodes_are_allowed(policy: ManagerPolicy) -> None:
     expected = None if policy is SINGLE else TWO
     assert merge_hints(policy, [None, None], TWO) == Alignment(expected, admitted=True)
-
-
-def test_nodes_that_are_closer_to_each_other_are_taken_on_request() -> None:
-    four = numa_mask(range(4))
-    pairs = hints(b11=True, b101=True, b1010=True, b1100=True)
-    far = {node: [10 if node == other else 32 for other in range(4)] for node in range(4)}
-    far[1][3] = far[3][1] = 12
-    assert merge_hints(RESTRICTED, [pairs], four).mask == 0b11
-    assert merge_hints(RESTRICTED, [pairs], four, far).mask == 0b1010

@@ -3,7 +3,7 @@
 import pytest
 
 from gputopo.api.quantity import format_bytes, parse_bytes
-from gputopo.topology.model import TopologyError
+from gputopo.errors import InvalidInputError
 
 
 @pytest.mark.parametrize(
@@ -11,13 +11,13 @@ from gputopo.topology.model import TopologyError
     [("0", 0), ("17", 17), ("32Gi", 2**35), ("1Ti", 2**40), ("40G", 40 * 10**9), ("3k", 3000)],
 )
 def test_whole_numbers_with_a_suffix_are_bytes(text: str, count: int) -> None:
-    assert parse_bytes(text) == count
+    assert parse_bytes(text, "memory") == count
 
 
-@pytest.mark.parametrize("text", ["", "Gi", "1.5Gi", "-1", "1e3", "12 Gi", "1gi", "1Gi\n"])
+@pytest.mark.parametrize("text", ["", "Gi", "1.5Gi", "-1", "1e3", "12 Gi", "1gi", "1Gi\n", "٣Gi"])
 def test_another_text_is_rejected_with_its_value(text: str) -> None:
-    with pytest.raises(TopologyError, match="memory: ") as rejected:
-        parse_bytes(text)
+    with pytest.raises(InvalidInputError, match=r"dataset\.size: ") as rejected:
+        parse_bytes(text, "dataset.size")
     assert repr(text) in str(rejected.value)
 
 

@@ -49,7 +49,6 @@ def test_ring_beside_traffic_of_other_containers() -> None:
     assert traffic == Traffic(
         TrafficSource.NVLINK_PAIRS,
         bytes_per_step=3000 * MB,
-        bytes_per_second=6000 * MB,
         pattern=ObservedPattern(PatternKind.RING, 1000, 10),
     )
     assert load is None
@@ -57,14 +56,12 @@ def test_ring_beside_traffic_of_other_containers() -> None:
 
 def test_gpus_that_do_not_communicate() -> None:
     traffic, _ = fed(meter(MESH), minute(MESH, {}, other=20_000, pcie=5000)).take()
-    assert traffic == Traffic(TrafficSource.NVLINK_PAIRS, 0, 0, ObservedPattern(None, 1000, 10))
+    assert traffic == Traffic(TrafficSource.NVLINK_PAIRS, 0, ObservedPattern(None, 1000, 10))
 
 
 def test_nothing_is_known_of_the_pattern_without_steps() -> None:
     traffic, _ = fed(meter(MESH), minute(MESH, RING), steps_per_read=None).take()
-    assert traffic == Traffic(
-        TrafficSource.NVLINK_PAIRS, None, 6000 * MB, None, UnknownReason.NO_STEPS
-    )
+    assert traffic == Traffic(TrafficSource.NVLINK_PAIRS, None, None, UnknownReason.NO_STEPS)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +94,7 @@ def test_pattern_is_unknown_without_links_between_all_pairs(
 ) -> None:
     source, mb_per_s, reason = expected
     traffic, _ = fed(meter(peers), minute(peers, {}, other=other, pcie=pcie)).take()
-    assert traffic == Traffic(source, mb_per_s * MB // 2, mb_per_s * MB, None, reason)
+    assert traffic == Traffic(source, mb_per_s * MB // 2, None, reason)
 
 
 def test_partial_traffic_is_unknown_without_counters_of_pcie() -> None:
@@ -115,7 +112,7 @@ def test_sums_of_the_links_give_totals() -> None:
     )
     traffic, _ = fed(meter(MESH), readings).take()
     assert traffic == Traffic(
-        TrafficSource.NVLINK_TOTALS, 500 * MB, 1000 * MB, None, UnknownReason.ONLY_TOTALS
+        TrafficSource.NVLINK_TOTALS, 500 * MB, None, UnknownReason.ONLY_TOTALS
     )
 
 
@@ -130,7 +127,7 @@ def test_pairs_are_preferred_to_sums_of_some_windows() -> None:
 
     traffic, _ = fed(meter(MESH), readings()).take()
     assert traffic is not None
-    assert (traffic.source, traffic.bytes_per_second) == (TrafficSource.NVLINK_PAIRS, 6000 * MB)
+    assert (traffic.source, traffic.bytes_per_step) == (TrafficSource.NVLINK_PAIRS, 3000 * MB)
 
 
 def test_ends_that_differ_leave_too_few_windows() -> None:

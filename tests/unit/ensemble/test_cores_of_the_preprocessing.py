@@ -2,8 +2,9 @@
 
 import pytest
 
-from gputopo.ensemble.preprocessing import PROBED_CORES, preprocessor_cores
+from gputopo.ensemble.preprocessing import preprocessor_cores
 from gputopo.ensemble.rates import EnsembleError
+from support.ensembles import PROBED_CORES
 
 MEASURED = {cores: 50.0 * cores**0.9 for cores in PROBED_CORES}
 

@@ -1,9 +1,8 @@
-"""New plans: after an end, if GPUs were taken, if rates were wrong, with restarts."""
+"""New plans: after an end, if GPUs were taken, with restarts."""
 
 from dataclasses import replace
 
-from gputopo.ensemble.model import EnsembleMember, EnsembleSettings
-from gputopo.ensemble.replan import correct_rates, replan, wrong_rates
+from gputopo.ensemble.replan import replan
 from support.ensembles import ANYWHERE, member, nodes, on
 
 SETTINGS = replace(ANYWHERE, reference_parts=(1.0,))
@@ -69,22 +68,3 @@ def test_members_with_the_planned_gpus_run_on_and_others_wait_for_a_later_flotil
     assert found.keeps == ("kept",)
     assert found.stop == {"later": "continues in a later flotilla"}
     assert found.start == (on("next", n0=2),)
-
-
-def test_wrong_rates_are_those_beyond_the_limit() -> None:
-    members = [member(name, 100, loss=0) for name in "abcd"]
-    members.append(EnsembleMember("unknown"))
-    running = {each.name: on(each.name, n0=2) for each in members if each.name != "d"}
-    measured = {"a": 161.0, "b": 150.0, "c": 250.0, "d": 1.0, "unknown": 5.0}
-    found = wrong_rates(members, running, measured, EnsembleSettings())
-    assert [each.text for each in found] == [
-        "b makes 150 items per second with 2 GPUs, planned 200 (-25 %)",
-        "c makes 250 items per second with 2 GPUs, planned 200 (+25 %)",
-    ]
-    assert wrong_rates(members, running, {}, EnsembleSettings()) == ()
-    corrected = {each.name: each for each in correct_rates(members, found)}
-    assert corrected["unknown"].rates is None
-    for name, rate in (("a", 200), ("b", 150), ("c", 250)):
-        rates = corrected[name].rates
-        assert rates is not None
-        assert rates.at(2) == rate

@@ -8,7 +8,7 @@ from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo_explain.placed.explanation import NOT_INTENDED, explain_placed
 from gputopo_explain.placed.replay import ReplayVerdict
 from gputopo_explain.placed.share import share_parts
-from gputopo_scheduling.topologies import GpuNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from support.builders.clusters import shape
 from support.builders.live import gpu_user
 from support.builders.objects import Document
@@ -132,4 +132,4 @@ def test_a_pod_without_figures_has_no_share() -> None:
     del first["metadata"]["annotations"][PLACEMENT_ANNOTATION]
     found = explain_placed(first, topology)
     assert found.share is None
-    assert isinstance(parse_node(topology), GpuNode)
+    assert isinstance(parse_gpu_node(topology), GpuNode)

@@ -113,6 +113,17 @@ def test_gpujob_names_container_and_priority_class() -> None:
             r"spec.tolerations\[0\]: 'x'",
         ),
         ({"kind": "Job", "spec": {"template": 3}}, "template: 3 is not an object"),
+        (
+            {
+                "kind": "Pod",
+                "spec": {
+                    "affinity": {
+                        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}
+                    }
+                },
+            },
+            "spec.affinity.nodeAffinity.requiredDuring.*: is required",
+        ),
         ({"kind": "GPUJob", "spec": {}}, "spec.gpusPerReplica: is required"),
         (
             {"kind": "GPUJob", "spec": {"gpusPerReplica": 1, "template": {"spec": 1}}},

@@ -8,7 +8,7 @@ from gputopo.utility.interference import RunningNeighbour, WorkloadKind
 from gputopo_extender.state.interference import REFRESH_SECONDS
 from gputopo_extender.state.ledger import Ledger
 from gputopo_scheduling.surroundings import NOTHING_RUNS, parse_workload
-from gputopo_scheduling.topologies import UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
 from gputopo_topologies.catalogue import named
 from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import Document, pod, topology_object
@@ -41,7 +41,7 @@ def ledger(clock: Clock) -> Ledger:
     """Return a ledger with the idle nodes n1 and n2, and a known slowdown."""
     found = Ledger(clock)
     for name in ("n1", "n2"):
-        found.put_topology(parse_node(topology_object(name, named("dgx1-v100", node=name))))
+        found.put_topology(parse_gpu_node(topology_object(name, named("dgx1-v100", node=name))))
     found.interference.replace([QUIET])
     return found
 
@@ -117,6 +117,8 @@ def test_node_that_is_missing_from_a_list_is_forgotten(ledger: Ledger) -> None:
     ledger.put_pod(pod_view(noisy(bound("a", 0, 1))))
     kept = ref(ledger.surroundings("n1"))
     assert kept() is not None
-    ledger.replace_topologies([parse_node(topology_object("n2", named("dgx1-v100", node="n2")))])
+    ledger.replace_topologies(
+        [parse_gpu_node(topology_object("n2", named("dgx1-v100", node="n2")))]
+    )
     assert kept() is None
     assert ledger.surroundings("n2") is NOTHING_RUNS

@@ -9,7 +9,7 @@ from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.objects import at_version, condition, pod, topology_object
@@ -40,7 +40,7 @@ def test_gpu_with_an_unidentified_user_is_used() -> None:
     document = topology_object("n1", DGX)
     document["status"]["gpus"][2]["pod"] = "nameless"
     ledger = Ledger()
-    ledger.put_topology(parse_node(document))
+    ledger.put_topology(parse_gpu_node(document))
     assert usage(ledger).used == 0b100
 
 
@@ -80,7 +80,7 @@ def test_annotated_gpu_that_left_the_node_is_forgotten() -> None:
 
 def test_nodes_share_a_state_while_their_states_are_equal() -> None:
     ledger = ledger_with()
-    ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
+    ledger.put_topology(parse_gpu_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     ledger.put_pod(pod_view(bound("a", 0)))
     assert ledger.states()["n1"] is not ledger.states()["n2"]
     ledger.drop_pod("uid-a")
@@ -94,10 +94,10 @@ def test_new_measurements_of_a_node_change_neither_its_usage_nor_the_ledger() ->
     before, changes = usage(ledger), ledger.changes()
     measured = topology_object("n1", DGX, used_by={0: "uid-train"}, pods_version=7)
     measured["status"] |= {"measurements": [{"state": "Steady"}], "samples": [{"of": "the future"}]}
-    ledger.put_topology(parse_node(measured))
+    ledger.put_topology(parse_gpu_node(measured))
     assert usage(ledger) is before
     assert ledger.changes() == changes, "a filter that waits for a change evaluates nothing again"
-    ledger.put_topology(parse_node(topology_object("n1", DGX, pods_version=7)))
+    ledger.put_topology(parse_gpu_node(topology_object("n1", DGX, pods_version=7)))
     assert usage(ledger).used == 0
     assert ledger.changes() > changes
 
@@ -121,7 +121,7 @@ def test_only_a_false_ready_condition_makes_a_node_not_ready() -> None:
     ]
     for expected in ([], [condition("Ready", "True", "Serving")], others):
         document["status"]["conditions"] = expected
-        found = parse_node(document)
+        found = parse_gpu_node(document)
         assert isinstance(found, GpuNode)
         assert found.not_ready is None
 
@@ -129,7 +129,7 @@ def test_only_a_false_ready_condition_makes_a_node_not_ready() -> None:
 def test_long_reason_of_an_agent_is_one_short_line() -> None:
     document = topology_object("n1", DGX, not_ready="NVMLUnavailable")
     document["status"]["conditions"][0]["message"] = "line\n" * 500
-    found = parse_node(document)
+    found = parse_gpu_node(document)
     assert isinstance(found, GpuNode)
     assert found.not_ready is not None
     assert len(found.not_ready) == 160
@@ -138,7 +138,7 @@ def test_long_reason_of_an_agent_is_one_short_line() -> None:
 
 def test_filter_waits_for_an_agent_if_no_node_fits_without_it() -> None:
     ledger = ledger_with(not_ready="Stopping")
-    ledger.put_topology(parse_node(topology_object("n2", named("summit", node="n2"))))
+    ledger.put_topology(parse_gpu_node(topology_object("n2", named("summit", node="n2"))))
     waiting, retries = pod_view(pod("a", 8)), FilterRetries(ledger)
     assert retries.reason(waiting, requested(["n1", "n2"], ledger, pod("a", 1))) is None
     assert retries.reason(waiting, requested(["n2", "gone"], ledger, pod("a", 8))) is None
@@ -157,7 +157,7 @@ def test_gpus_that_the_agent_does_not_report_are_not_healthy() -> None:
     document = topology_object("n1", DGX, unhealthy=[0])
     del document["status"]["gpus"][7]
     ledger = Ledger()
-    ledger.put_topology(parse_node(document))
+    ledger.put_topology(parse_gpu_node(document))
     assert usage(ledger).healthy == 0b01111110
 
 
@@ -167,7 +167,7 @@ def test_topology_that_contradicts_itself_is_unreadable_with_field_and_value() -
     wrong = topology_object("n1", DGX)
     wrong["spec"]["links"][0]["kind"] = "Rope"
     for document, words in ((twice, "gpus[].uuid"), (wrong, "links[0].kind")):
-        found = parse_node(document)
+        found = parse_gpu_node(document)
         assert isinstance(found, UnreadableTopology)
         assert words in found.reason
 
@@ -183,7 +183,7 @@ def test_ended_pod_frees_its_gpus_by_event_as_by_list() -> None:
 
 def test_nodes_of_equal_structure_get_equal_matches_with_their_own_uuids() -> None:
     ledger = ledger_with()
-    ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
+    ledger.put_topology(parse_gpu_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     assert ledger.states()["n1"] is ledger.states()["n2"]
     assert requested(["n1", "n2"], ledger, pod("a", 3)).fitting() == ["n1", "n2"]
     written = decision_for(pod("a", 3), ledger).annotations[GPUS_ANNOTATION]

@@ -13,7 +13,7 @@ from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import Misfit, MisfitKind, SurroundedState
 from gputopo_scheduling.surroundings import NOTHING_RUNS, parse_workload
-from gputopo_scheduling.topologies import UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
 from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.node_reports import beside, learnt_profile
@@ -42,7 +42,7 @@ def annotated(**values: str) -> PodView:
 def test_request_with_utility_has_the_kinds_of_nodes_and_the_weights() -> None:
     ledger = ledger_with()
     for name in ("n2", "n3"):
-        ledger.put_topology(parse_node(topology_object(name, named("pcie-8gpu", node=name))))
+        ledger.put_topology(parse_gpu_node(topology_object(name, named("pcie-8gpu", node=name))))
     ledger.put_topology(UnreadableTopology("n4", "no"))
     requests = requests_on(ledger)
     found = valid(requests, annotated(min_utility_percent="30")).surroundings

@@ -30,7 +30,7 @@ from gputopo_scheduling.evaluation import (
 )
 from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.surroundings import KnownWorkload
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.wait_record import begun
 from gputopo_scheduling.waiting import WaitRule, decide_pod_wait, wait_order
 from gputopo_topologies.catalogue import named
@@ -64,7 +64,7 @@ def entry(ledger: Ledger, document: Document, *, waits: bool = True) -> Postpone
 
 def parse_idle() -> AnyNodeState:
     idle = Ledger()
-    idle.put_topology(parse_node(topology_object("n1", DGX)))
+    idle.put_topology(parse_gpu_node(topology_object("n1", DGX)))
     return idle.states()["n1"]
 
 
@@ -83,7 +83,7 @@ class Rounds:
         self.clock = Clock()
         self.facts_clock = Clock()
         self.ledger = Ledger(self.facts_clock)
-        self.ledger.put_topology(parse_node(topology_object("n1", DGX)))
+        self.ledger.put_topology(parse_gpu_node(topology_object("n1", DGX)))
         self.ledger.put_pod(pod_view(BUSY))
         self.pods = PostponedPods(self.ledger, self.clock)
         self.ready = True
@@ -137,7 +137,7 @@ async def test_nodes_that_become_free_at_once_are_shared_among_the_pods() -> Non
         for number in range(7):
             topology = named("dgx1-v100", node=f"m{number}")
             document = topology_object(f"m{number}", topology, used_by=used)
-            world.ledger.put_topology(parse_node(document))
+            world.ledger.put_topology(parse_gpu_node(document))
     assert await world.offered() == names
     assert [world.pods.offers.offered_to(f"m{number}", 20.0) for number in range(7)] == [
         *["uid-first"] * 3,

@@ -9,7 +9,7 @@ from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.rejections import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import container_states, pod, topology_object
@@ -35,7 +35,7 @@ class World:
         self.now = 0.0
         self.made = 0
         self.ledger = Ledger(lambda: self.now)
-        self.ledger.put_topology(parse_node(topology_object("n1", DGX)))
+        self.ledger.put_topology(parse_gpu_node(topology_object("n1", DGX)))
 
     def live(
         self, *, annotation: str | None = None, others: tuple[str, ...] = (), **status: Any
@@ -205,6 +205,6 @@ def test_rejection_from_before_the_start_is_not_counted() -> None:
 def test_reason_of_the_agent_comes_first() -> None:
     world = World()
     document = topology_object("n1", DGX, not_ready="Stopping")
-    world.ledger.put_topology(parse_node(document))
+    world.ledger.put_topology(parse_gpu_node(document))
     world.live(**REJECTED)
     assert world.not_ready() == "the node's agent is not ready: Stopping: the message"

@@ -11,7 +11,7 @@ from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import bound_to, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.topologies import parse_node
+from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_topologies.catalogue import named
 from support.builders.objects import pod, topology_object
 from support.builders.requests import pod_view, request_of
@@ -59,7 +59,7 @@ def test_reservation_outlives_a_list_requested_before_it_but_not_the_next() -> N
 def test_pod_with_a_binding_in_flight_fits_no_other_node() -> None:
     document = pod("a", 2)
     ledger = ledger_with(document)
-    ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
+    ledger.put_topology(parse_gpu_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     ledger.reservations.reserve(decision_for(document, ledger))
     reservation = ledger.reservations.get("uid-a")
     assert reservation is not None
@@ -102,7 +102,7 @@ def test_reservation_keeps_its_gpus_when_their_indices_change() -> None:
             for gpu, uuid in zip(DGX.gpus, [*UUIDS[1:], UUIDS[0]], strict=True)
         ),
     )
-    ledger.put_topology(parse_node(topology_object("n1", renumbered, generation=2)))
+    ledger.put_topology(parse_gpu_node(topology_object("n1", renumbered, generation=2)))
     here = usage(ledger)
     assert here.used != mask_of(decision.match.gpus)
     assert here.used == mask_of(here.topology.index_of[uuid] for uuid in decision.claim.gpus)
@@ -154,7 +154,7 @@ def test_pod_is_in_flight_until_the_ledger_shows_its_node() -> None:
 
 def test_node_that_nominated_pods_will_fill_is_not_chosen() -> None:
     ledger = ledger_with()
-    ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
+    ledger.put_topology(parse_gpu_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     in_flight = InFlightPods(ledger)
     request, view = request_of(1), pod_view(pod("next", 1))
     states = ledger.states_for(view, ["n1", "n2"])

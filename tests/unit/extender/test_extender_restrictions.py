@@ -1,7 +1,7 @@
 """The ledger's states of nodes for pods with rules about pods to avoid."""
 
 from gputopo_extender.state.ledger import Ledger
-from gputopo_scheduling.topologies import UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
 from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, avoiding, pod, topology_object
@@ -21,7 +21,7 @@ def labelled(document: Document, **labels: str) -> Document:
 
 def cluster(*pods: Document) -> Ledger:
     ledger = ledger_with(*pods)
-    ledger.put_topology(parse_node(topology_object("n2", named("dgx1-v100", node="n2"))))
+    ledger.put_topology(parse_gpu_node(topology_object("n2", named("dgx1-v100", node="n2"))))
     return ledger
 
 

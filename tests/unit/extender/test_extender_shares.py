@@ -20,7 +20,7 @@ from gputopo_scheduling.evaluation import MisfitKind, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import parse_workload
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_scheduling.usage import NodeState
 from support.builders.objects import Document, at_version, avoiding, pod
 from support.builders.requests import pod_view, request_in
@@ -124,7 +124,7 @@ def test_states_of_a_bound_pod_are_not_those_of_equal_pods() -> None:
 
 def test_nodes_without_topology_have_no_states() -> None:
     ledger = sharing_ledger()
-    ledger.put_topology(parse_node({**sharing_topology("n2", TOPOLOGY), "spec": {"gpus": 3}}))
+    ledger.put_topology(parse_gpu_node({**sharing_topology("n2", TOPOLOGY), "spec": {"gpus": 3}}))
     missing, invalid = ledger.states_for(NEW, ["missing", "n2"])
     assert missing is None
     assert isinstance(invalid, UnreadableTopology)
@@ -224,7 +224,7 @@ def test_replay_gives_the_recorded_choice(
     view = pod_view(sharing_pod("new", "a", annotations=annotations))
     decision = decided(ledger, view)
     assert decision is not None
-    node = parse_node(sharing_topology("n1", TOPOLOGY))
+    node = parse_gpu_node(sharing_topology("n1", TOPOLOGY))
     assert isinstance(node, GpuNode)
     found = replay(recorded_placement(bound(view, decision)), node)
     assert (found.verdict, found.reasons) == (ReplayVerdict.SAME, ())
@@ -254,7 +254,7 @@ def test_deleted_sharing_pod_keeps_its_share_until_it_has_stopped() -> None:
     def report(version: int) -> None:
         document = sharing_topology("n1", TOPOLOGY)
         document["status"]["observedPodsVersion"] = str(version)
-        ledger.put_topology(parse_node(document))
+        ledger.put_topology(parse_gpu_node(document))
 
     report(10)
     ledger.drop_pod("uid-x", pod_view(at_version(running, 20)))

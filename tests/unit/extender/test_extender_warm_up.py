@@ -16,7 +16,7 @@ from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.warm_up import TableWarmUp
 from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.topologies import UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
 from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.objects import topology_object
@@ -63,7 +63,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def put(ledger: Ledger, node: str, server: str) -> None:
-    ledger.put_topology(parse_node(topology_object(node, named(server, node=node))))
+    ledger.put_topology(parse_gpu_node(topology_object(node, named(server, node=node))))
 
 
 async def _holds(condition: Callable[[], bool]) -> bool:

@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
+from gputopo.api.quantity import parse_thousandths
 from gputopo_kube.podmodel import parse_pod_object
-from gputopo_kube.podruntime import ContainerRuntime, PodRuntime, parse_thousandths, runtime_of
+from gputopo_kube.podruntime import ContainerRuntime, PodRuntime, runtime_of
 from support.builders.objects import pod
 
 Document = dict[str, Any]

@@ -3,7 +3,7 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gputopo.runtime.messages import first_error, quoted
+from gputopo.runtime.messages import first_error, quoted, shortened
 
 
 class Pump(BaseModel):
@@ -48,3 +48,8 @@ def test_parts_of_the_path_that_are_no_fields_are_skipped() -> None:
 
 def test_a_quoted_value_stays_on_one_line() -> None:
     assert quoted("a\nb") == r"'a\nb'"
+
+
+@pytest.mark.parametrize(("text", "expected"), [("x" * 8, "x" * 8), ("x" * 9, "xxxxx...")])
+def test_long_text_is_shortened_to_its_limit(text: str, expected: str) -> None:
+    assert shortened(text, 8) == expected

@@ -24,7 +24,7 @@ from gputopo_scheduling.cpu_shares import (
 )
 from gputopo_scheduling.evaluation import Evaluation, Misfit, MisfitKind, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.topologies import GpuNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod, topology_object
@@ -122,24 +122,24 @@ def topology_with(capacity: object) -> Document:
 def test_capacity_comes_from_the_gputopology() -> None:
     ledger = Ledger()
     assert ledger.sized_capacity("n1") is None
-    ledger.put_topology(parse_node(topology_with({"milliCPU": 8000, "memory": 1, "gpus": 8})))
+    ledger.put_topology(parse_gpu_node(topology_with({"milliCPU": 8000, "memory": 1, "gpus": 8})))
     assert ledger.sized_capacity("n1") == SizedCapacity(milli_cpu=8000, memory=1, gpus=8)
-    ledger.put_topology(parse_node({"metadata": {"name": "n1"}, "spec": {"gpus": "none"}}))
+    ledger.put_topology(parse_gpu_node({"metadata": {"name": "n1"}, "spec": {"gpus": "none"}}))
     assert ledger.sized_capacity("n1") is None
 
 
 @pytest.mark.parametrize("capacity", [None, "8 CPUs", {"milliCPU": -1}])
 def test_capacity_in_an_unknown_format_is_unknown_and_the_node_stays_usable(capacity: Any) -> None:
-    node = parse_node(topology_with(capacity))
+    node = parse_gpu_node(topology_with(capacity))
     assert isinstance(node, GpuNode)
     assert node.sized_capacity is None
 
 
 def test_changed_capacity_does_not_change_the_state_of_a_node() -> None:
     ledger = Ledger()
-    ledger.put_topology(parse_node(topology_with({"milliCPU": 8000, "memory": 1, "gpus": 8})))
+    ledger.put_topology(parse_gpu_node(topology_with({"milliCPU": 8000, "memory": 1, "gpus": 8})))
     changes, state = ledger.changes(), ledger.states()["n1"]
-    ledger.put_topology(parse_node(topology_with({"milliCPU": 9000, "memory": 1, "gpus": 8})))
+    ledger.put_topology(parse_gpu_node(topology_with({"milliCPU": 9000, "memory": 1, "gpus": 8})))
     assert ledger.sized_capacity("n1") == SizedCapacity(milli_cpu=9000, memory=1, gpus=8)
     assert ledger.changes() == changes
     assert ledger.states()["n1"] is state
@@ -152,7 +152,7 @@ def fleet(nodes: int, large: str) -> tuple[Verbs, list[str]]:
         document = topology_object(name, DGX)
         milli_cpu = 64_000 if name == large else 16_000
         document["status"]["sizedCapacity"] = {"milliCPU": milli_cpu, "memory": 1, "gpus": 8}
-        ledger.put_topology(parse_node(document))
+        ledger.put_topology(parse_gpu_node(document))
     return verbs_on(ledger, Metrics(ledger, [])), names
 
 

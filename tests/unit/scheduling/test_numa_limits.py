@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputopo.alignment.accepted import ContainerChoice, Manager, find_conflict
+from gputopo.alignment.accepted import Manager
 from gputopo.alignment.hints import amount_hints
 from gputopo.alignment.model import Hints, ManagerPolicy, ManagerScope, NumaMask
 from gputopo.topology.model import GpuIndex, GpuMask, indices_of, mask_of
@@ -21,6 +21,7 @@ from gputopo_scheduling.numa_rules import NumaCpuCounts, NumaRules
 from gputopo_scheduling.usage import NodeState, NumaObstacle, ObstacleKind
 from gputopo_topologies.catalogue import named
 from support.builders.requests import request_of
+from support.kubelet.alignment import ContainerChoice, find_conflict
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 NODE_OF = tuple((gpu.index, gpu.numa_node or 0) for gpu in TOPOLOGY.gpus)
@@ -193,7 +194,7 @@ def hints(container: AlignedContainer, rules: NumaRules) -> list[Hints]:
 def conflict(
     known: NodeState, container: AlignedContainer, gpus: GpuMask, *, strict: bool = False
 ) -> str | None:
-    """Return why kubelet does not give these GPUs to a container, by the core's own check.
+    """Return why kubelet does not give these GPUs to a container, by what kubelet accepts.
 
     ``strict`` is a kubelet that knows the NUMA nodes of GPUs in use.
     """

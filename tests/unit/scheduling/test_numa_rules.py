@@ -5,7 +5,7 @@ from typing import Any
 
 from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo_scheduling.numa_rules import NumaCpuCounts, NumaRules
-from gputopo_scheduling.topologies import GpuNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from gputopo_scheduling.usage import node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import topology_object
@@ -22,7 +22,7 @@ def node(
     document = topology_object("n1", topology, **more)
     if alignment is not None:
         document["status"]["alignment"] = {"policy": "restricted", "scope": "pod", **alignment}
-    parsed = parse_node(document)
+    parsed = parse_gpu_node(document)
     assert isinstance(parsed, GpuNode)
     return parsed
 

@@ -14,7 +14,7 @@ from gputopo_scheduling.record import placement_figures
 from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.share_options import ChosenShare, ShareOption, shared_gpu
 from gputopo_scheduling.sharing_state import sharing_state
-from gputopo_scheduling.topologies import GpuNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from gputopo_scheduling.usage import node_usage
 from support.builders.objects import Document, container
 from support.builders.requests import pod_view, request_in
@@ -76,7 +76,7 @@ def test_invalid_annotation_rejects_the_pod() -> None:
 
 def figures(*pods: Document, shared: ChosenShare | None = None, **policy: Any) -> SharingFigures:
     """Return the figures of pod ``new`` of workload a on GPU 0 beside these pods."""
-    found = parse_node(sharing_topology("n1", TOPOLOGY))
+    found = parse_gpu_node(sharing_topology("n1", TOPOLOGY))
     assert isinstance(found, GpuNode)
     usage = node_usage(found, map(pod_view, pods), ())
     view = pod_view(sharing_pod("new", "a"))
@@ -108,7 +108,7 @@ def test_figures_of_a_shared_gpu_have_the_prediction() -> None:
 
 
 def test_pod_with_a_whole_gpu_has_no_figures_of_sharing() -> None:
-    found = parse_node(sharing_topology("n1", TOPOLOGY))
+    found = parse_gpu_node(sharing_topology("n1", TOPOLOGY))
     assert isinstance(found, GpuNode)
     view = pod_view(sharing_pod("new"))
     match = match_on(node_usage(found, [], ()).state, request_in(view))

@@ -19,7 +19,7 @@ from gputopo_scheduling.evaluation import (
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
-from gputopo_scheduling.topologies import GpuNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage, Restriction, RestrictionKind, node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, avoiding, pod, topology_object
@@ -43,7 +43,7 @@ def annotated(document: Document, annotations: dict[str, str]) -> Document:
 
 def usage(*pods: Document, reserved: tuple[Occupant, ...] = (), **observed: Any) -> NodeUsage:
     ended = observed.pop("ended", ())
-    found = parse_node(topology_object("n1", DGX, **observed))
+    found = parse_gpu_node(topology_object("n1", DGX, **observed))
     assert isinstance(found, GpuNode)
     views = [pod_view(each) for each in pods]
     return node_usage(found, views, reserved, ended=[pod_view(each) for each in ended])
@@ -137,7 +137,7 @@ def test_preserved_bandwidth_counts_gpus_that_only_this_pod_may_not_use() -> Non
 
 
 def test_two_claims_of_a_pod_are_one_occupant() -> None:
-    node = parse_node(topology_object("n1", DGX))
+    node = parse_gpu_node(topology_object("n1", DGX))
     assert isinstance(node, GpuNode)
     uuids = [gpu.uuid for gpu in DGX.gpus]
     claims = [

@@ -16,7 +16,7 @@ from gputopo_scheduling.restrictions import state_for
 from gputopo_scheduling.share_options import next_share, share_options, shared_gpu
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge, sharing_limits
 from gputopo_scheduling.sharing_state import BESIDE_NUMA, NO_SHARES, free_for, sharing_state
-from gputopo_scheduling.topologies import GpuNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage, node_usage
 from support.builders.objects import Document, avoiding, condition, pod
 from support.builders.requests import pod_view, request_in
@@ -46,7 +46,7 @@ def whole(name: str, gpu: int, **fields: Any) -> Document:
 
 def usage(*pods: Document, **fields: Any) -> NodeUsage:
     reserved, ended = fields.pop("reserved", ()), fields.pop("ended", ())
-    found = parse_node(sharing_topology("n1", TOPOLOGY, **fields))
+    found = parse_gpu_node(sharing_topology("n1", TOPOLOGY, **fields))
     assert isinstance(found, GpuNode)
     views = [pod_view(each) for each in pods]
     return node_usage(found, views, reserved, ended=[pod_view(each) for each in ended])
@@ -213,13 +213,13 @@ def test_gpus_of_processes_that_still_run_are_waited_for() -> None:
 def test_node_that_offers_no_shares_is_blocked() -> None:
     document = sharing_topology("n1", TOPOLOGY)
     del document["status"]["sharing"]
-    found = parse_node(document)
+    found = parse_gpu_node(document)
     assert isinstance(found, GpuNode)
     here = node_usage(found, [], ())
     assert reason(here, sharing_pod("new")) == f"blocked: {NO_SHARES}"
     document = sharing_topology("n1", TOPOLOGY)
     document["status"]["alignment"] = {"policy": "restricted", "scope": "container"}
-    found = parse_node(document)
+    found = parse_gpu_node(document)
     assert isinstance(found, GpuNode)
     assert reason(node_usage(found, [], ()), sharing_pod("new")) == f"blocked: {BESIDE_NUMA}"
 

@@ -17,7 +17,7 @@ from gputopo_scheduling.surroundings import (
     surroundings_of,
     workload_name,
 )
-from gputopo_scheduling.topologies import UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage, node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.node_reports import beside, gpu_profile, learnt_profile
@@ -167,7 +167,7 @@ def test_nothing_runs_beside_a_pod_if_no_slowdown_is_known() -> None:
 
 def test_equal_surroundings_are_the_same_object() -> None:
     def usage(node: str, *pods: Document, **observed: Any) -> NodeUsage:
-        found = parse_node(topology_object(node, named("dgx1-v100", node=node), **observed))
+        found = parse_gpu_node(topology_object(node, named("dgx1-v100", node=node), **observed))
         assert not isinstance(found, UnreadableTopology)
         return node_usage(found, [pod_view(each) for each in pods], [])
 

@@ -8,7 +8,7 @@ from gputopo.topology.model import GpuIndex, GpuUuid
 from gputopo_kube.gpu_containers import GpuContainer
 from gputopo_scheduling.claims import Claim, claimants, claimed_pod
 from gputopo_scheduling.occupants import Occupant
-from gputopo_scheduling.topologies import GpuNode, ReportedUser, known_mask, parse_node
+from gputopo_scheduling.topologies import GpuNode, ReportedUser, known_mask, parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage, gpus_in_use, node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod
@@ -26,7 +26,7 @@ def share(gpu: int, number: int = 0) -> GpuUuid:
 
 
 def node(**fields: Any) -> GpuNode:
-    found = parse_node(sharing_topology("n1", DGX, **fields))
+    found = parse_gpu_node(sharing_topology("n1", DGX, **fields))
     assert isinstance(found, GpuNode)
     return found
 
@@ -60,7 +60,7 @@ def test_topology_has_the_users_of_shares() -> None:
 
 def test_user_of_the_whole_gpu_is_known_beside_users_of_shares() -> None:
     document = sharing_topology("n1", DGX, shares={share(1): "uid-a"}, used_by={1: "uid-b"})
-    found = parse_node(document)
+    found = parse_gpu_node(document)
     assert isinstance(found, GpuNode)
     assert [(each.uid, each.share) for each in found.users] == [
         ("uid-a", share(1)),
@@ -71,7 +71,7 @@ def test_user_of_the_whole_gpu_is_known_beside_users_of_shares() -> None:
 def test_topology_of_an_older_agent_offers_no_shares() -> None:
     document = sharing_topology("n1", DGX)
     del document["status"]["sharing"]
-    found = parse_node(document)
+    found = parse_gpu_node(document)
     assert isinstance(found, GpuNode)
     assert (found.most_pods_per_gpu, found.not_shareable) == (0, 0)
 

@@ -5,17 +5,15 @@ from statistics import fmean
 
 import pytest
 
-from gputopo.sensitivity.memory_axis import MinIOCache, derived_matrix
+from gputopo.sensitivity.memory_axis import MinIOCache
 from gputopo.sensitivity.planner import (
     ProfilingPlan,
     interpolated,
-    measured_matrix,
     next_cpus,
-    next_point,
 )
 from support.synergy import matrices
 
-SERVER = ProfilingPlan(most_cpus=24, share_cpus=3, memory_gb=(250,))
+SERVER = ProfilingPlan(most_cpus=24, share_cpus=3)
 
 
 def measure(truth: dict[int, float], plan: ProfilingPlan = SERVER) -> dict[int, float]:
@@ -97,26 +95,8 @@ def test_throughput_that_could_not_be_measured_is_no_gain() -> None:
 
 
 def test_one_possible_number_of_cpus_needs_one_point() -> None:
-    plan = ProfilingPlan(most_cpus=1, share_cpus=1, memory_gb=(10,))
+    plan = ProfilingPlan(most_cpus=1, share_cpus=1)
     assert list(measure({1: 4.0}, plan)) == [1]
-
-
-def test_without_known_hit_rate_every_amount_of_memory_is_measured() -> None:
-    plan = ProfilingPlan(most_cpus=4, share_cpus=2, memory_gb=(20, 60))
-    measured: dict[tuple[int, float], float] = {}
-    while (point := next_point(plan, measured)) is not None:
-        measured[point] = min(point[0], 2) * point[1]
-    assert list(measured) == [(4, 60), (2, 60), (1, 60), (4, 20), (2, 20), (1, 20)]
-    matrix = measured_matrix(1, measured)
-    assert (matrix.cpus, matrix.memory_gb) == ((1, 2, 3, 4), (20, 60))
-    assert matrix.throughput == ((20, 60), (40, 120), (40, 120), (40, 120))
-
-
-def test_curves_of_different_ranges_are_rejected() -> None:
-    with pytest.raises(ValueError, match=r"measured: each amount of memory needs"):
-        measured_matrix(1, {(1, 20): 1, (4, 20): 2, (1, 60): 1, (2, 60): 2})
-    with pytest.raises(ValueError, match="cpus: the list is empty"):
-        measured_matrix(1, {})
 
 
 @pytest.mark.parametrize(
@@ -125,13 +105,12 @@ def test_curves_of_different_ranges_are_rejected() -> None:
         ({"least_cpus": 0}, "least_cpus: 0 is not at least 1"),
         ({"share_cpus": 25}, r"share_cpus: 25 is not in 1\.\.24"),
         ({"share_cpus": 2, "least_cpus": 3}, r"share_cpus: 2 is not in 3\.\.24"),
-        ({"memory_gb": ()}, "memory_gb: the list is empty"),
     ],
 )
 def test_plans_without_points_are_rejected(changes: dict[str, int], says: str) -> None:
-    fields: dict[str, object] = {"most_cpus": 24, "share_cpus": 3, "memory_gb": (250,)}
+    fields = {"most_cpus": 24, "share_cpus": 3}
     with pytest.raises(ValueError, match=says):
-        ProfilingPlan(**(fields | changes))  # type: ignore[arg-type]
+        ProfilingPlan(**(fields | changes))
 
 
 CACHE = MinIOCache(dataset_gb=100, floor_gb=20, storage_mb_per_s=500, mb_per_step=50)
@@ -152,12 +131,6 @@ def test_a_job_without_the_memory_of_its_processes_has_throughput_0() -> None:
     assert CACHE.fetched_per_s(19.9) == 0
 
 
-def test_throughput_is_the_minimum_of_gpus_cpus_and_storage() -> None:
-    matrix = derived_matrix(1, {1: 15, 2: 30, 4: 34}, (20, 70, 120), CACHE)
-    assert matrix.cpus == (1.0, 2.0, 3.0, 4.0)
-    assert matrix.throughput == ((10, 15, 15), (10, 20, 30), (10, 20, 32), (10, 20, 34))
-
-
 @pytest.mark.parametrize("field", ["dataset_gb", "floor_gb", "storage_mb_per_s", "mb_per_step"])
 @pytest.mark.parametrize("value", [0, -1, math.inf, math.nan])
 def test_caches_of_no_size_or_rate_are_rejected(field: str, value: float) -> None:
@@ -166,14 +139,9 @@ def test_caches_of_no_size_or_rate_are_rejected(field: str, value: float) -> Non
         MinIOCache(**(fields | {field: value}))
 
 
-def test_an_empty_curve_is_rejected() -> None:
-    with pytest.raises(ValueError, match="cpus: the list is empty"):
-        derived_matrix(1, {}, (20,), CACHE)
-
-
 def test_the_examples_of_the_modules_are_correct() -> None:
     cache = MinIOCache(dataset_gb=100, floor_gb=10, storage_mb_per_s=600, mb_per_step=50)
     assert cache.hit_rate(50) == pytest.approx(0.4)
     assert cache.fetched_per_s(50) == pytest.approx(20)
-    plan = ProfilingPlan(most_cpus=24, share_cpus=3, memory_gb=(500,))
+    plan = ProfilingPlan(most_cpus=24, share_cpus=3)
     assert next_cpus(plan, {24: 100, 12: 99}) == 6

@@ -34,7 +34,7 @@ def test_delta_is_unknown_without_a_rate_alone() -> None:
     [
         ([], [], "0 alone and 0 together"),
         ([1.0], [1.0, 2.0], "1 alone and 2 together"),
-        ([1.0, 0.0], [1.0, 1.0], "must be above 0"),
+        ([1.0, 0.0], [1.0, 1.0], "step times: 0; must be above 0"),
     ],
 )
 def test_step_times_that_are_not_possible_are_rejected(

@@ -18,42 +18,41 @@ def job(
 def test_sharing_with_a_gain_goes_on_and_becomes_a_fact() -> None:
     found = judge_sharing([job("t/b", 0.75), job("t/a", 0.5)])
     assert (found.verdict, found.reason) == (SharingVerdict.KEEP, VerdictReason.GAIN)
-    assert found.leaves is None
     assert found.fact == measured(("t/a", 0.5), ("t/b", 0.75))
     assert found.text == "measured summed speed 1.25"
     assert found.slowdowns == pytest.approx((100 / 3, 100))
 
 
-def test_last_comer_leaves_if_there_is_no_gain() -> None:
+def test_sharing_without_a_gain_ends() -> None:
     """The example of the module: 10 and 4 steps a second become 4 and 1.5."""
     found = judge_sharing([job("t/a", 0.4), job("t/b", 0.375, solo=4)])
     assert (found.verdict, found.reason) == (SharingVerdict.END, VerdictReason.NO_GAIN)
-    assert found.leaves == "pod-t/b"
     assert found.fact == measured(("t/a", 0.4), ("t/b", 0.375))
     assert found.gain is not None
     assert found.gain.summed_speed == pytest.approx(0.775)
 
 
-def test_last_comer_leaves_if_the_first_is_slower_than_its_limit() -> None:
+def test_sharing_ends_if_the_first_job_is_slower_than_its_limit() -> None:
     found = judge_sharing([job("t/a", 0.5, limit=90), job("t/b", 0.9)])
     assert (found.verdict, found.reason) == (SharingVerdict.END, VerdictReason.TOO_SLOW)
-    assert found.leaves == "pod-t/b"
     assert found.text == "pod-t/a takes 100 % longer, at most 90 %"
     kept = judge_sharing([job("t/a", 0.5, limit=100), job("t/b", 0.9)])
     assert kept.verdict is SharingVerdict.KEEP
 
 
 def test_error_of_the_rates_does_not_end_a_sharing() -> None:
-    assert judge_sharing([job("a", 0.49, error=50), job("b", 0.49)]).leaves is None
-    assert judge_sharing([job("a", 0.49, error=10), job("b", 0.49)]).leaves == "pod-b"
-    assert judge_sharing([job("a", 0.5, limit=95, error=50), job("b", 0.9)]).leaves is None
+    within, beyond = job("a", 0.49, error=50), job("a", 0.49, error=10)
+    assert judge_sharing([within, job("b", 0.49)]).verdict is SharingVerdict.KEEP
+    assert judge_sharing([beyond, job("b", 0.49)]).verdict is SharingVerdict.END
+    slow = job("a", 0.5, limit=95, error=50)
+    assert judge_sharing([slow, job("b", 0.9)]).verdict is SharingVerdict.KEEP
 
 
 def test_delta_can_judge_too() -> None:
     jobs = [job("a", 0.5, solo=1.0), job("b", 0.9, solo=100.0)]
     assert judge_sharing(jobs).verdict is SharingVerdict.KEEP
     found = judge_sharing(jobs, GainMeasure.DELTA)
-    assert (found.leaves, found.text) == ("pod-b", "measured delta 0.51")
+    assert (found.verdict, found.text) == (SharingVerdict.END, "measured delta 0.51")
 
 
 def test_nothing_is_judged_without_all_rates() -> None:
@@ -67,7 +66,7 @@ def test_nothing_is_judged_without_all_rates() -> None:
 
 def test_job_without_a_profile_gives_no_fact() -> None:
     found = judge_sharing([job("a", 0.3), job("", 0.3)])
-    assert (found.leaves, found.fact) == ("pod-", None)
+    assert (found.verdict, found.fact) == (SharingVerdict.END, None)
 
 
 def test_one_job_cannot_be_judged() -> None:
@@ -86,4 +85,4 @@ def test_batch_256_that_was_shared_wrongly_ends() -> None:
     names = "Recommendation (batch size 8192)", "ResNet-18 (batch size 256)"
     speeds = pairs.speeds[names], pairs.speeds[names[::-1]]
     found = judge_sharing([job(name, speed) for name, speed in zip(names, speeds, strict=True)])
-    assert (found.leaves, found.text) == (f"pod-{names[1]}", "measured summed speed 0.47")
+    assert (found.verdict, found.text) == (SharingVerdict.END, "measured summed speed 0.47")

@@ -5,8 +5,6 @@ import pytest
 from gputopo.sharing.loadlaw import (
     LoadCapacity,
     LoadShare,
-    SharedLoads,
-    calibrate_capacity,
     load_share,
 )
 from support.sharing import workload
@@ -41,11 +39,3 @@ def test_scarcest_resource_decides() -> None:
 def test_job_that_exceeds_the_capacity_alone_is_not_slower_alone() -> None:
     assert LoadCapacity(0.5).speed([LoadShare(0.9, 0)]) == 1
     assert LoadCapacity(0.5).speed([LoadShare(0.9, 0), LoadShare(0.9, 0)]) == 0.5
-
-
-def test_capacity_is_calibrated_by_measured_sets() -> None:
-    truth = LoadCapacity(0.6)
-    shares = [(LoadShare(0.1 * step, 0.1), LoadShare(0.4, 0.1)) for step in range(1, 8)]
-    seen = [SharedLoads(each, (truth.speed(each),) * 2) for each in shares]
-    assert calibrate_capacity(seen) == truth
-    assert calibrate_capacity(seen[:4]) is None

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gputopo.sharing.loadlaw import LoadShare
+from gputopo.sharing.loadlaw import LoadCapacity, LoadShare
 from hardwaretest import speeds
+from hardwaretest.calibration import SharedLoads, calibrate_capacity
 from hardwaretest.client import Container, GpuProgram
 from hardwaretest.report import Report
 from hardwaretest.speeds import Alone, Jobs
@@ -59,3 +60,11 @@ def test_a_set_is_predicted_from_the_sets_with_other_jobs() -> None:
     assert capacity is not None
     assert capacity.occupancy == 0.5
     assert capacity.speed([alone["a"].share] * 2) == 0.5
+
+
+def test_capacity_is_calibrated_by_measured_sets() -> None:
+    truth = LoadCapacity(0.6)
+    shares = [(LoadShare(0.1 * step, 0.1), LoadShare(0.4, 0.1)) for step in range(1, 8)]
+    seen = [SharedLoads(each, (truth.speed(each),) * 2) for each in shares]
+    assert calibrate_capacity(seen) == truth
+    assert calibrate_capacity(seen[:4]) is None

@@ -224,7 +224,9 @@ def test_amounts_of_memory_end_at_the_memory_of_the_node() -> None:
     ],
 )
 def test_very_large_or_small_data_sets_make_a_matrix(floor: str, size: str) -> None:
-    dataset = replace(DATA, memory_floor=parse_bytes(floor), size=parse_bytes(size))
+    dataset = replace(
+        DATA, memory_floor=parse_bytes(floor, "floor"), size=parse_bytes(size, "size")
+    )
     pod = replace(WITH_DATA, dataset=dataset)
     for most in (Amounts(16000, 64 * GIB), Amounts(2**63, 2**63)):
         matrix = sensitivity_of(pod, [Amounts(2000, 2 * GIB)], most=most)

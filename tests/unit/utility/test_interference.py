@@ -13,7 +13,6 @@ from gputopo.utility.interference import (
     WorkloadKind,
     beside,
     interference_costs,
-    on_other_sockets,
 )
 from support.builders.topologies import gpus
 
@@ -129,27 +128,13 @@ def test_job_alone_has_no_interference() -> None:
     assert interference.term == suffered.term == 1
 
 
-def test_neighbours_on_other_sockets_count_only_with_a_measured_slowdown() -> None:
+def test_slowdown_across_sockets_is_that_of_the_measured_pair() -> None:
     table = SlowdownTable({(TINY, TINY): 1.3}, {(BIG, TINY): 1.1, (TINY, TINY_2): 0.9})
-    assert table.crosses_sockets
     assert table.slowdown_on_node(BIG, TINY) == NeighbourSlowdown(1.1, SlowdownSource.MEASURED)
     assert table.slowdown_on_node(TINY, BIG) == NeighbourSlowdown(1.0, SlowdownSource.UNKNOWN)
     assert table.slowdown(BIG, TINY).source is SlowdownSource.ALL  # of the same socket only
-    cost, suffered = interference_costs(TINY, (), table, (BIG, UNGROUPED))
-    assert cost.value == pytest.approx((1 + 1.1) / 2)
-    assert suffered.value == 1.0
-    cost, suffered = interference_costs(BIG, (TINY,), table, (TINY, TINY_2))
-    assert suffered.value == pytest.approx(1.3 * 1.1)  # 1.3 of all: the pair was not measured
-    assert cost.value == pytest.approx(1 + (0.43 + 0.3) / 2)
-    assert cost.worst == 1.3
-
-
-def test_neighbours_on_other_sockets_are_listed_only_if_a_slowdown_is_known() -> None:
-    neighbours = (RunningNeighbour(TINY, gpus(0)), RunningNeighbour(BIG, gpus(1, 2)))
-    sockets = (gpus(0, 1), gpus(2, 3))
-    across = SlowdownTable({}, {(BIG, TINY): 1.1})
-    assert on_other_sockets(gpus(3), neighbours, sockets, across) == (TINY,)
-    assert on_other_sockets(gpus(3), neighbours, sockets, TABLE) == ()
+    assert table.slowdown_on_node(TINY, TINY_2) == NeighbourSlowdown(1.0, SlowdownSource.MEASURED)
+    assert table.worst == 1.3
 
 
 def test_impossible_slowdown_across_sockets_is_rejected() -> None:

@@ -141,6 +141,6 @@ def _size(resources: Mapping[str, Any]) -> Size:
     return Size(
         amounts.milli_cpu(requests.get("cpu", "0")),
         amounts.milli_cpu(limits.get("cpu", "0")),
-        parse_bytes(requests.get("memory", "0")),
-        parse_bytes(limits.get("memory", "0")),
+        parse_bytes(requests.get("memory", "0"), "requests.memory"),
+        parse_bytes(limits.get("memory", "0"), "limits.memory"),
     )

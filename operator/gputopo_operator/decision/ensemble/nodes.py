@@ -6,6 +6,7 @@ from hashlib import sha256
 
 from gputopo.api.ensemble import GPUEnsembleSpec
 from gputopo.ensemble.model import NodeGpuCount
+from gputopo.runtime.messages import shortened
 from gputopo_kube.node_match import is_permitted, pod_rules
 from gputopo_operator.ensembles import ClusterGpus, Ensemble, MemberJob
 
@@ -94,7 +95,7 @@ def nodes_text(nodes: Collection[NodeGpuCount]) -> str:
     'n1: 8, n2: 0'
     """
     text = ", ".join(f"{node.name}: {node.gpus}" for node in nodes)
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
+    return shortened(text, LONGEST_TEXT)
 
 
 def nodes_hash(nodes: Collection[NodeGpuCount]) -> str:

@@ -15,7 +15,7 @@ from gputopo_cli.cluster.doctor.model import (
 )
 from gputopo_cli.cluster.doctor.nodes import is_ready, offers, resource_amount
 from gputopo_kube.document import Document
-from gputopo_view.published import PublishedNode, parse_node
+from gputopo_view.published import PublishedNode, parse_published_node
 
 _DISCOVERED: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
 """Labels that other programs set on nodes with NVIDIA GPUs."""
@@ -28,7 +28,9 @@ def check_agents(snapshot: CheckedCluster) -> Iterator[Finding]:
     kubelet and agent report different numbers of GPUs.
     """
     nodes = {node["metadata"]["name"]: node for node in snapshot[ObjectKind.NODES]}
-    published = {each.name: each for each in map(parse_node, snapshot[ObjectKind.TOPOLOGIES])}
+    published = {
+        each.name: each for each in map(parse_published_node, snapshot[ObjectKind.TOPOLOGIES])
+    }
     resource = installed.gpu_resource(snapshot)
     pods = _agent_of(snapshot)
     for name in sorted({*published, *_with_gpus(snapshot)}):

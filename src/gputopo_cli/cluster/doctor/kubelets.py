@@ -10,7 +10,7 @@ from gputopo.api.model import Condition
 from gputopo.api.names import CPUS_BOUND_CONDITION, NUMA_PUBLISHED_CONDITION
 from gputopo_cli.cluster.doctor.model import CheckedCluster, Finding, ObjectKind, error, warning
 from gputopo_kube.document import Document
-from gputopo_view.published import parse_node
+from gputopo_view.published import parse_published_node
 
 _REJECTING: Final = frozenset({"restricted", "single-numa-node"})
 """Policies with which kubelet's topology manager rejects pods.
@@ -29,7 +29,7 @@ def check_kubelets(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield kubelets that do not respond, or may reject a pod after its GPUs were chosen."""
     predicted = {
         node.name
-        for node in map(parse_node, snapshot[ObjectKind.TOPOLOGIES])
+        for node in map(parse_published_node, snapshot[ObjectKind.TOPOLOGIES])
         for condition in [node.conditions.get(NUMA_PUBLISHED_CONDITION)]
         if condition is not None and condition.reason == _PREDICTED
     }
@@ -62,7 +62,7 @@ def _policies(snapshot: CheckedCluster) -> Mapping[str, str]:
 
 def _check_numa(snapshot: CheckedCluster, policies: Mapping[str, str]) -> Iterator[Finding]:
     """Yield nodes whose agent reports NUMA nodes wrongly, or does not know the policy."""
-    for node in map(parse_node, snapshot[ObjectKind.TOPOLOGIES]):
+    for node in map(parse_published_node, snapshot[ObjectKind.TOPOLOGIES]):
         condition = node.conditions.get(NUMA_PUBLISHED_CONDITION)
         policy = policies.get(node.name, "none")
         if condition is None:
@@ -88,7 +88,7 @@ def _unknown_policy(name: str, condition: Condition) -> Finding:
 
 def _check_cpus(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield nodes whose agent cannot limit containers to the CPUs near their GPUs."""
-    for node in map(parse_node, snapshot[ObjectKind.TOPOLOGIES]):
+    for node in map(parse_published_node, snapshot[ObjectKind.TOPOLOGIES]):
         condition = node.conditions.get(CPUS_BOUND_CONDITION)
         if condition is None or condition.reason not in {"NRIUnavailable", "CPUManagerUnknown"}:
             continue

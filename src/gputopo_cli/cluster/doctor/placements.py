@@ -14,7 +14,7 @@ from gputopo_cli.cluster.doctor.model import (
     warning,
 )
 from gputopo_view.placed_pods import parse_placed_pod
-from gputopo_view.published import PublishedNode, parse_node
+from gputopo_view.published import PublishedNode, parse_published_node
 from gputopo_view.uses import NO_GPUS, NO_POD, GpuUse, list_uses
 
 _MAX_WAIT: Final = timedelta(minutes=1)
@@ -23,7 +23,7 @@ _MAX_WAIT: Final = timedelta(minutes=1)
 
 def check_placements(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield pods without the chosen GPUs, deleted pods that use GPUs, and pods not admitted."""
-    nodes = [parse_node(document) for document in snapshot[ObjectKind.TOPOLOGIES]]
+    nodes = [parse_published_node(document) for document in snapshot[ObjectKind.TOPOLOGIES]]
     found = list_uses(nodes, map(parse_placed_pod, snapshot[ObjectKind.PODS]))
     alike: dict[tuple[str, str, str], list[GpuUse]] = defaultdict(list)
     for use in found:

@@ -16,7 +16,7 @@ from gputopo_cli.cluster.doctor.model import (
 from gputopo_cli.cluster.doctor.nodes import offers
 from gputopo_kube.document import Document
 from gputopo_scheduling.sharing_state import BESIDE_NUMA
-from gputopo_scheduling.topologies import GpuNode, parse_node
+from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 
 _DOCS = "docs/use/sharing.md"
 
@@ -33,7 +33,7 @@ def check_shares(snapshot: CheckedCluster) -> Iterator[Finding]:
     resource = installed.gpu_resource(snapshot)
     nodes = {node["metadata"]["name"]: node for node in snapshot[ObjectKind.NODES]}
     for document in topologies:
-        parsed = parse_node(document)
+        parsed = parse_gpu_node(document)
         if isinstance(parsed, GpuNode):
             yield from _of_node(document, parsed, nodes.get(parsed.node), resource)
     yield from _quotas(snapshot, resource)

@@ -9,7 +9,7 @@ from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import STANDARD_INPUT, read_text
 from gputopo_cli.topology.load import load_topology
 from gputopo_kube.document import Document
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_topologies.catalogue import all_names
 
 _POD_LISTS: Final = ("List", "PodList")
@@ -46,7 +46,7 @@ def read_node(argument: str, node: str) -> GpuNode | UnreadableTopology:
         objects = [each for each in items if each.get("kind") == "GPUTopology" and _name(each)]
         named = [each for each in objects if len(objects) == 1 or _name(each) == node]
         if named:
-            return parse_node(named[0])
+            return parse_gpu_node(named[0])
     topology = load_topology(argument).topology
     return GpuNode(node, 0, topology, topology.mask, ())
 

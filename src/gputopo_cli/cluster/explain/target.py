@@ -12,7 +12,6 @@ from gputopo_kube.sync import SyncApi
 
 POD: Final = "pod"
 GPUJOB: Final = "gpujob"
-PREFIXES: Final = (f"{POD}/", f"{GPUJOB}/")
 
 _KINDS: Final = {
     **dict.fromkeys(("pod", "pods", "po"), POD),

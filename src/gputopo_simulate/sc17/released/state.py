@@ -9,7 +9,6 @@ from gputopo_simulate.sc17.profiles import JobKind
 
 SOCKETS: Final = 2
 GPUS_PER_SOCKET: Final = 2
-MACHINE_GPUS: Final = SOCKETS * GPUS_PER_SOCKET
 
 
 def socket_of(gpu: int) -> int:

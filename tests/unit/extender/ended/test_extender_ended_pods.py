@@ -3,7 +3,7 @@
 from gputopo_extender.state.ended_pods import LONGEST_WAIT_SECONDS
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_scheduling.evaluation import MisfitKind
-from gputopo_scheduling.topologies import UnreadableTopology, parse_node
+from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
 from gputopo_scheduling.usage import NodeState
 from support.builders.objects import pod, topology_object
 from support.builders.requests import pod_view
@@ -123,7 +123,7 @@ def test_new_gputopology_without_status_confirms_no_end(world: World) -> None:
     world.ledger.drop_topology("n1")
     created = topology_object("n1", DGX)
     del created["status"]
-    world.ledger.put_topology(parse_node(created))
+    world.ledger.put_topology(parse_gpu_node(created))
     assert world.usage.used == 0b11
     world.report(DELETED - 1)
     assert (world.usage.used, world.usage.deleted) == (0b11, 0b11)

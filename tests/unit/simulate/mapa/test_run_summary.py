@@ -6,7 +6,6 @@ from gputopo_simulate.mapa.model import FinishedSimulatedJob, SimulatedJob, Simu
 from gputopo_simulate.mapa.summary import (
     JobGroup,
     Quartiles,
-    confidence_interval,
     effective_gb_per_s,
     jobs_in_group,
     quartiles,
@@ -82,20 +81,3 @@ def test_group_without_jobs_has_no_speed_up() -> None:
     empty, full = summarize(alone, JobGroup.SENSITIVE), summarize(RUN, JobGroup.SENSITIVE)
     assert speed_up(empty, full) is None
     assert speed_up(full, empty) is None
-
-
-def test_confidence_interval_uses_students_t() -> None:
-    found = confidence_interval([1.0, 2.0, 3.0])
-    assert found.mean == 2
-    assert found.half_width == pytest.approx(4.303 / 3**0.5)
-
-
-def test_confidence_interval_of_one_value_has_no_width() -> None:
-    assert confidence_interval([7.0]).half_width == 0
-
-
-def test_confidence_interval_of_many_values_uses_the_last_t() -> None:
-    values = [0.0, 1.0] * 30
-    assert confidence_interval(values).half_width == pytest.approx(
-        2.042 * 0.5 * (60 / 59) ** 0.5 / 60**0.5
-    )

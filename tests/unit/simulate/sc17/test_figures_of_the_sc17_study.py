@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from gputopo_simulate.mapa.summary import confidence_interval
+from gputopo_simulate.intervals import confidence_interval
 from gputopo_simulate.sc17.generate import CaffeLoad, generate
 from gputopo_simulate.sc17.model import CaffeJob, Sc17Result
 from gputopo_simulate.sc17.policies import PAPER_POLICIES
@@ -91,7 +91,7 @@ def test_row_of_the_20_lists(row: list[str]) -> None:
         difference = confidence_interval([b - a for a, b in zip(before, after, strict=True)])
         cells += [
             f"{fmean(after):.{digits}f}",
-            f"{difference.mean:+.{digits}f} ± {difference.half_width:.{digits}f}",
+            f"{difference.mean:+.{digits}f} ± {difference.half_width or 0:.{digits}f}",
         ]
     assert row[1:] == cells
 

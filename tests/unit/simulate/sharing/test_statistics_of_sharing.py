@@ -2,13 +2,14 @@
 
 import pytest
 
+from gputopo_simulate.intervals import ConfidenceInterval
 from gputopo_simulate.sharing.model import (
     FinishedSharedJob,
     FirstChoice,
     OneGpuJob,
     SharingResult,
 )
-from gputopo_simulate.sharing.report import Interval, compare, comparison_document, figures
+from gputopo_simulate.sharing.report import compare, comparison_document, figures
 
 
 def result(policy: str, *ends: float, choice: FirstChoice = FirstChoice.RIGHT) -> SharingResult:
@@ -39,9 +40,9 @@ def test_changes_are_paired() -> None:
         [result("a", 20, 40), result("b", 10, 20)],
     ]
     first, second = compare(runs)
-    assert (first.policy, first.makespan) == ("a", Interval(0, 0))
-    assert second.makespan == Interval(-0.5, 0)
-    assert second.completion == Interval(-0.5, 0)
+    assert (first.policy, first.makespan) == ("a", ConfidenceInterval(0, 0))
+    assert second.makespan == ConfidenceInterval(-0.5, 0)
+    assert second.completion == ConfidenceInterval(-0.5, 0)
     assert second.mean.makespan == 11
 
 
@@ -55,7 +56,7 @@ def test_interval_is_that_of_students_distribution() -> None:
 
 def test_one_list_has_no_interval() -> None:
     [_, second] = compare([[result("a", 2), result("b", 1)]])
-    assert second.makespan == Interval(-0.5, None)
+    assert second.makespan == ConfidenceInterval(-0.5, None)
     document = comparison_document(second)
     assert document["makespanChange"] == {"mean": -0.5, "halfWidth": None}
     assert document["policy"] == "b"
