@@ -25,6 +25,7 @@ from gputopo_operator.controller import (
     admission_queue,
     ensemble_queue,
     profiling_queue,
+    sharing_queue,
     tuning_queue,
 )
 from gputopo_operator.controller.admission_api import AdmissionApi
@@ -69,7 +70,8 @@ While a job starts, its Job and its pod change about six times within 0.2 s. Eac
 sends four requests, which would compete with the start of the pod.
 """
 
-_QUEUES: Final = (admission_queue, ensemble_queue, profiling_queue, tuning_queue)
+QUEUES: Final = (admission_queue, ensemble_queue, profiling_queue, sharing_queue, tuning_queue)
+"""Modules whose workers run in the threads of ``operate``."""
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +82,7 @@ async def operate(
     """Run the operator until a signal stops it."""
     asyncio.get_running_loop().set_exception_handler(report_loop_error)
     # Requests to the API server block, so each reconciliation runs in a thread.
-    workers = settings.workers + PROFILE_WORKERS + sum(each.WORKERS for each in _QUEUES)
+    workers = settings.workers + PROFILE_WORKERS + sum(each.WORKERS for each in QUEUES)
     with ThreadPoolExecutor(workers, thread_name_prefix="reconcile") as threads:
         registry, loops = _parts(settings, connection, metrics, threads)
         pulse = Pulse()
