@@ -14,6 +14,7 @@ from gputopo.profiling.model import ProfiledPod, ResizeProblem
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.gpu_containers import ContainerKind
 from gputopo_kube.podmodel import Container, PodError, PodObject, known_parts, parse_pod_object
+from gputopo_kube.podrequests import CPU, counted_requests
 from gputopo_kube.podruntime import parse_thousandths, runtime_of
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.podstatus import ContainerResources
@@ -88,9 +89,12 @@ def available_milli_cpu(
     available = parse_thousandths(allocatable.get("cpu")) or 0
     for raw in pods:
         pod = known_parts(raw)  # one of a newer Kubernetes still has its CPUs
-        if view_of(pod).live:
-            is_own = pod.metadata.uid == pod_uid
-            available -= _requested(pod, container) if is_own else _requested(pod) + _lent(pod)
+        if not view_of(pod).live:
+            continue
+        if pod.metadata.uid == pod_uid:
+            available -= _beside(pod, container)
+        else:
+            available -= counted_requests(pod)[CPU] + _lent(pod)
     return max(0, available)
 
 
@@ -102,9 +106,10 @@ def waiting_milli_cpu(page: Document) -> tuple[int, ...] | None:
     if (page.get("metadata") or {}).get("continue"):
         return None
     try:
-        return tuple(_requested(parse_pod_object(raw)) for raw in page.get("items") or ())
+        pods = [parse_pod_object(raw) for raw in page.get("items") or ()]
     except PodError:
         return None
+    return tuple(counted_requests(pod)[CPU] for pod in pods)
 
 
 def profiled_pods(
@@ -176,6 +181,12 @@ def _problem(pod: PodObject) -> ResizeProblem | None:
     return ResizeProblem(*found) if found else None
 
 
+def _beside(pod: PodObject, container: str) -> int:
+    """Return the CPU that kube-scheduler counts for a pod beside that of one container."""
+    running = counted_requests(pod, started=True)
+    return running[CPU] - counted_requests(pod, only=container)[CPU]
+
+
 def _lent(pod: PodObject) -> int:
     """Return by how many thousandths of a CPU a measurement has lowered the request of a pod."""
     metadata = pod.metadata
@@ -185,23 +196,4 @@ def _lent(pod: PodObject) -> int:
         return 0
     if state is None or state.restored:
         return 0
-    now = sum(_milli_cpu(each) for each in pod.spec.containers if each.name == state.container)
-    return max(0, state.original.request - now)
-
-
-def _requested(pod: PodObject, excluded: str = "") -> int:
-    """Return the CPU that kube-scheduler reserves for a pod, without the container ``excluded``."""
-    inits = pod.spec.init_containers or ()
-    sidecars = [each for each in inits if each.restart_policy == "Always"]
-    steps = [each for each in inits if each.restart_policy != "Always"]
-    running = sum(
-        _milli_cpu(each) for each in (*pod.spec.containers, *sidecars) if each.name != excluded
-    )
-    starting = max(map(_milli_cpu, steps), default=0) + sum(map(_milli_cpu, sidecars))
-    overhead = parse_thousandths((pod.spec.overhead or {}).get("cpu")) or 0
-    return max(running, 0 if excluded else starting) + overhead
-
-
-def _milli_cpu(container: Container) -> int:
-    resources = container.resources or ContainerResources()
-    return parse_thousandths(resources.quantity("cpu")) or 0
+    return max(0, state.original.request - counted_requests(pod, only=state.container)[CPU])
