@@ -10,15 +10,15 @@ from gputopo.api.names import PROFILE_ANNOTATION, PROFILING_ANNOTATION, PROFILIN
 from gputopo.api.profile import Sample, valid_samples
 from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_state
 from gputopo.api.tuning import parse_tuning_request
-from gputopo.profiling.model import ProfiledPod, ResizeProblem
+from gputopo.profiling.model import ProfiledPod
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.gpu_containers import ContainerKind
-from gputopo_kube.podmodel import Container, PodError, PodObject, known_parts, parse_pod_object
+from gputopo_kube.podmodel import PodError, PodObject, known_parts, parse_pod_object
 from gputopo_kube.podrequests import CPU, counted_requests
 from gputopo_kube.podruntime import parse_thousandths, runtime_of
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.podstatus import ContainerResources
-from gputopo_kube.tuned_pod import is_tuned
+from gputopo_kube.tuned_pod import is_tuned, restart_obstacle
 
 CPUS: Final = "CPUs"
 
@@ -41,16 +41,18 @@ def parse_profiled_pod(raw: Document, resource: str) -> tuple[ProfiledPod, Measu
         )
     name = containers[0].name if containers else pod.spec.containers[0].name
     spec = next(each for each in pod.spec.containers if each.name == name)
+    problem, message = pod.unapplied_resize or (None, "")
     profiled = ProfiledPod(
         uid=view.uid,
         container=name,
         gpus=containers[0].gpus if containers else 0,
         cpu=_cpu(spec.resources or ContainerResources()),
         applied_milli_cpu=runtime_of(pod).containers[name].milli_cpu,
-        problem=_problem(pod),
+        problem=problem,
+        problem_message=message,
         sized=is_tuned(view, labels),
         most_milli_cpu=_most_milli_cpu(view),
-        obstacle=obstacle or _restart(spec),
+        obstacle=obstacle or restart_obstacle(spec),
         requested=CPUS in request.targets,
         deleting=view.deleting,
         running=view.live,
@@ -164,21 +166,6 @@ def _cpu(resources: ContainerResources) -> CpuAmounts | None:
     request = parse_thousandths(resources.quantity("cpu"))
     limit = parse_thousandths((resources.limits or {}).get("cpu"))
     return CpuAmounts(request=request, limit=limit) if request and limit else None
-
-
-def _restart(container: Container) -> str:
-    for policy in container.resize_policy or ():
-        if policy.get("resourceName") == "cpu" and policy.get("restartPolicy") != "NotRequired":
-            return (
-                f"resizePolicy of container {container.name}: a change of its CPUs would restart "
-                "it; set restartPolicy NotRequired for cpu"
-            )
-    return ""
-
-
-def _problem(pod: PodObject) -> ResizeProblem | None:
-    found = pod.unapplied_resize
-    return ResizeProblem(*found) if found else None
 
 
 def _beside(pod: PodObject, container: str) -> int:
