@@ -15,11 +15,11 @@ import kopf
 from prometheus_client import generate_latest, start_http_server
 
 from gputopo.runtime.log import configure, fields
-from gputopo.runtime.settings import SettingsError
 from gputopo_kube.credentials import connected
 from gputopo_kube.errors import CredentialsError
 from gputopo_kube.listen import listen_address
 from gputopo_kube.probes import ProbeServer, Pulse
+from gputopo_kube.program import load_settings
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller import (
     admission_queue,
@@ -249,10 +249,7 @@ def _share_evaluation(settings: OperatorSettings) -> "ShareEvaluation | None":
 
 def main() -> None:
     """Run the operator with the flags and the environment of this process."""
-    try:
-        settings = OperatorSettings.load(sys.argv[1:], os.environ)
-    except SettingsError as error:
-        sys.exit(f"{OperatorSettings.program}: {error}")
+    settings = load_settings(OperatorSettings)
     # At level info kopf logs every call of a handler, and aiohttp every probe.
     configure(settings.log_level, quiet=("kopf.objects", "aiohttp", "httpx2", "httpcore2"))
     _log.info("settings %s", fields(**settings.model_dump()))

@@ -17,7 +17,7 @@ from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.admission_api import AdmissionApi
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.queue_nodes import QueueNodes
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import queue_plan
 from gputopo_operator.decision.queue_status import queue_event
 from gputopo_operator.metrics import OperatorMetrics

@@ -18,6 +18,7 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError, DeniedError
 from gputopo_kube.measurements import parse_measured
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.decide import decide, profile_to_read
 from gputopo_operator.decision.link_run_job import link_run_name
 from gputopo_operator.decision.link_runs import has_links_to_measure
@@ -44,8 +45,6 @@ from gputopo_operator.parse import (
     parse_pod_samples,
     parse_profile,
 )
-
-CONFLICT_DELAY_SECONDS = 0.2
 
 _Value = TypeVar("_Value")
 

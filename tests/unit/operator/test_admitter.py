@@ -10,7 +10,7 @@ from gputopo_operator.controller.admission_api import AdmissionApi
 from gputopo_operator.controller.admitter import PASS_SECONDS, Admitter
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.queue_nodes import QueueNodes
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import RECHECK_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
 from support.api.faults import Fault

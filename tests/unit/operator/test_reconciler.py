@@ -10,7 +10,8 @@ from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCES_MAX_ANNOTATION
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS, Reconciler
+from gputopo_operator.controller.reconciler import Reconciler
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model import ObjectEvent, PodDefaults
 from gputopo_operator.parse import parse_observed

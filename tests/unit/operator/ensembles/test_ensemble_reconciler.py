@@ -7,7 +7,8 @@ from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.ensemble_reconciler import NODES_SECONDS
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS, Reconciler
+from gputopo_operator.controller.reconciler import Reconciler
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.model import PodDefaults
 from support.api.faults import Fault
 from support.builders.gpujobs import bind, job_pod
