@@ -5,9 +5,9 @@ the same free GPUs at the same time.
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Final
 
 from gputopo.api.profile import Measurement, ScalingFact
@@ -67,7 +67,6 @@ class EnsembleReconciler:
         metrics: EnsembleMetrics,
         resource: str,
         clock: Callable[[], str] = utc_now,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Read rates from ``reports``; ``resource`` is the extended resource that counts GPUs."""
         self._api = api
@@ -76,7 +75,6 @@ class EnsembleReconciler:
         self._metrics = metrics
         self._resource = resource
         self._clock = clock
-        self._monotonic = monotonic
         self._nodes = QueueNodes()
         self._nodes_until = 0.0
 
@@ -165,11 +163,11 @@ class EnsembleReconciler:
         return pods, parse_service(self._api.service(ensemble.key))
 
     def _read_nodes(self) -> None:
-        if self._monotonic() < self._nodes_until:
+        if monotonic() < self._nodes_until:
             return
         self._nodes.gpus.replace_all(self._objects.topologies())
         self._nodes.rules.replace_all(self._objects.nodes())
-        self._nodes_until = self._monotonic() + NODES_SECONDS
+        self._nodes_until = monotonic() + NODES_SECONDS
 
     def _read_facts(self, ensemble: Ensemble) -> dict[str, tuple[ScalingFact, ...]]:
         members = ensemble.spec.members if ensemble.spec else []
