@@ -123,7 +123,13 @@ def _measuring_links(
     plan = replace(plan, recheck_after_seconds=links.recheck_after_seconds)
     if links.create is not None:
         run = link_run_job(
-            *(state.job, spec, state.profile, defaults, links.create, links.node, links.pattern)
+            state.job,
+            spec,
+            state.profile,
+            defaults,
+            kind=links.create,
+            node=links.node,
+            pattern=links.pattern,
         )
         note = f"created Job {run['metadata']['name']}: a short run that measures the job's links"
         created = ObjectEvent("Normal", "LinkRunCreated", note)

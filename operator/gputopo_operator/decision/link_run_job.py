@@ -43,9 +43,10 @@ def link_run_job(
     spec: GPUJobSpec,
     profile: GPUProfile | None,
     defaults: PodDefaults,
+    *,
     kind: LinkSet,
     node: str | None,
-    pattern: str | None = None,
+    pattern: str | None,
 ) -> Document:
     """Return the Job of a run. Kubernetes ends it at its time limit, even if no operator runs.
 
