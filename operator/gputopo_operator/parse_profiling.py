@@ -1,13 +1,12 @@
-"""Parses the objects for measuring a pod with several CPU limits: pod, samples and node."""
+"""Parses the objects for measuring a pod with several CPU limits: pod and node."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.measuring import MeasuringRequest, parse_measuring
 from gputopo.api.names import PROFILE_ANNOTATION, PROFILING_ANNOTATION, PROFILING_LABEL
-from gputopo.api.profile import Sample, valid_samples
 from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_state
 from gputopo.api.tuning import parse_tuning_request
 from gputopo.profiling.model import ProfiledPod
@@ -59,24 +58,6 @@ def parse_profiled_pod(raw: Document, resource: str) -> tuple[ProfiledPod, Measu
         state=state,
     )
     return profiled, request
-
-
-def parse_own_samples(topology: Document | None, pod_uid: str) -> tuple[Sample, ...]:
-    """Return the samples of a pod in the GPUTopology of its node."""
-    return tuple(sample for sample in _samples(topology or {}) if sample.pod_uid == pod_uid)
-
-
-def parse_profile_samples(profile: Document) -> tuple[Sample, ...]:
-    """Return the samples of a GPUProfile."""
-    return tuple(_samples(profile))
-
-
-def _samples(document: Document) -> Iterator[Sample]:
-    """Return the samples in the status of an object; skip samples in an unknown format.
-
-    An exception would end the measurement before the operator restores the pod's original CPUs.
-    """
-    return valid_samples((document.get("status") or {}).get("samples") or ())
 
 
 def available_milli_cpu(

@@ -28,11 +28,10 @@ from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.profiling_events import profiling_event
 from gputopo_operator.parse_profiling import (
     available_milli_cpu,
-    parse_own_samples,
-    parse_profile_samples,
     parse_profiled_pod,
     waiting_milli_cpu,
 )
+from gputopo_operator.parse_samples import samples_of
 from gputopo_operator.settings import OperatorSettings
 
 _log = logging.getLogger(__name__)
@@ -105,11 +104,9 @@ class Profiler:
     ) -> ProfilingSituation:
         """Add samples of the pod and its GPUProfile, and the node's free CPUs to ``situation``."""
         pod = situation.pod
-        samples = None if profile is None else parse_profile_samples(profile)
-        own = (
-            *(each for each in samples or () if each.pod_uid == pod.uid),
-            *parse_own_samples(self._objects.topology(node), pod.uid),
-        )
+        samples = None if profile is None else samples_of(profile)
+        reported = samples_of(self._objects.topology(node) or {})
+        own = tuple(each for each in (*(samples or ()), *reported) if each.pod_uid == pod.uid)
         situation = replace(
             situation, own=own, profile=samples, available_milli_cpu=0, waiting_milli_cpu=None
         )

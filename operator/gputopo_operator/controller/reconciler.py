@@ -42,9 +42,9 @@ from gputopo_operator.parse import (
     parse_job_pod,
     parse_link_run,
     parse_observed,
-    parse_pod_samples,
     parse_profile,
 )
+from gputopo_operator.parse_samples import by_pod, samples_of
 
 _Value = TypeVar("_Value")
 
@@ -137,7 +137,7 @@ class Reconciler:
             profile=parse_profile(profile, complete=measures_links) if profile else None,
             now=self._clock(),
             link_runs=link_runs,
-            samples=_merged(map(parse_pod_samples, topologies)),
+            samples=_merged(by_pod(samples_of(each)) for each in topologies),
             queued=self._queued,
         )
 
