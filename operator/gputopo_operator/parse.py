@@ -1,4 +1,4 @@
-"""Parses API objects into the values of ``model``. Only this module reads the fields of objects."""
+"""Parses the objects for a decision about a GPUJob or a GPUProfile."""
 
 import json
 from collections import defaultdict

@@ -2,6 +2,10 @@
 
 Without pods that have the label ``gputopo.io/tuned``, the operator keeps one watch for each
 namespace that it serves, and the API server sends nothing over this watch.
+
+kopf has only one label selector for all pods, which selects those of GPUJobs. It can neither select
+pods by their fields nor end a watch while the operator runs. So these watches use gputopo's
+reflector.
 """
 
 import asyncio
