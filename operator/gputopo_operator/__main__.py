@@ -22,20 +22,20 @@ from gputopo_kube.probes import ProbeServer, Pulse
 from gputopo_kube.program import load_settings
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller import (
-    admission_queue,
     ensemble_queue,
+    job_queue_passes,
     profiling_queue,
     sharing_queue,
     tuning_queue,
 )
-from gputopo_operator.controller.admission_api import AdmissionApi
-from gputopo_operator.controller.admission_queue import AdmissionQueue
-from gputopo_operator.controller.admitter import Admitter, no_joins
 from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.ensemble_queue import EnsembleQueue
 from gputopo_operator.controller.ensemble_reconciler import EnsembleReconciler
 from gputopo_operator.controller.handlers import registry_for
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_queue_api import AdmissionApi
+from gputopo_operator.controller.job_queue_passes import AdmissionQueue
+from gputopo_operator.controller.job_queue_starter import Admitter, no_joins
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.profile_reconciler import ProfileReconciler
 from gputopo_operator.controller.profiler import Profiler
@@ -54,7 +54,7 @@ from gputopo_operator.controller.tuning_queue import TuningQueue
 from gputopo_operator.controller.waiting_pods import WaitingPods
 from gputopo_operator.controller.work_queue import queue_in_threads
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.model import PodDefaults
+from gputopo_operator.model.jobs import PodDefaults
 from gputopo_operator.settings import OperatorSettings
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ While a job starts, its Job and its pod change about six times within 0.2 s. Eac
 sends four requests, which would compete with the start of the pod.
 """
 
-QUEUES: Final = (admission_queue, ensemble_queue, profiling_queue, sharing_queue, tuning_queue)
+QUEUES: Final = (job_queue_passes, ensemble_queue, profiling_queue, sharing_queue, tuning_queue)
 """Modules whose workers run in the threads of ``operate``."""
 
 _log = logging.getLogger(__name__)

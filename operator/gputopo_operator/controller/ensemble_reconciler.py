@@ -26,22 +26,22 @@ from gputopo_operator.decision.ensemble.members import name_taken
 from gputopo_operator.decision.ensemble.preprocessor_objects import ENDED_SECONDS
 from gputopo_operator.decision.rejections import is_permanent
 from gputopo_operator.ensemble_metrics import EnsembleMetrics
-from gputopo_operator.ensembles import (
+from gputopo_operator.model.ensembles import (
     Ensemble,
     EnsembleInput,
     EnsembleWrites,
     PreprocessorService,
     PreprocessorWrites,
 )
-from gputopo_operator.model import ObjectEvent
-from gputopo_operator.parse_ensemble_spec import parse_ensemble
-from gputopo_operator.parse_ensembles import (
+from gputopo_operator.model.jobs import ObjectEvent
+from gputopo_operator.parse.ensemble_spec import parse_ensemble
+from gputopo_operator.parse.ensembles import (
     parse_member_jobs,
     parse_remains,
     parse_scaling,
 )
-from gputopo_operator.parse_preprocessors import parse_preprocessors, parse_service
-from gputopo_operator.parse_queue import parse_gpu_pods
+from gputopo_operator.parse.preprocessors import parse_preprocessors, parse_service
+from gputopo_operator.parse.queue import parse_gpu_pods
 
 NODES_SECONDS: Final = 5.0
 """For how long the operator uses what it has read of all nodes. A GPUTopology has 25 kB."""

@@ -5,9 +5,9 @@ import threading
 from gputopo.api.profile import Measurement
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.decision.reports import NO_REPORT, changes, known_pods
-from gputopo_operator.parse import parse_report
-from gputopo_operator.parse_samples import decode_samples
-from gputopo_operator.workloads import NodeReport, PodReport, ProfileEvidence, ReportChanges
+from gputopo_operator.model.workloads import NodeReport, PodReport, ProfileEvidence, ReportChanges
+from gputopo_operator.parse.jobs import parse_report
+from gputopo_operator.parse.samples import decode_samples
 
 
 class NodeReports:

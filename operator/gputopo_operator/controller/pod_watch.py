@@ -19,10 +19,10 @@ from gputopo_kube.reflector import ListWatchTiming, Reflector
 from gputopo_kube.resources import PodDocument
 from gputopo_operator.controller.sized_pods import SizedPods
 from gputopo_operator.controller.waiting_pods import WaitingPods
-from gputopo_operator.parse_pending import parse_waiting_pod
-from gputopo_operator.parse_watched import parse_watched_pod
+from gputopo_operator.model.workloads import WaitingPod, WatchedPod
+from gputopo_operator.parse.pending import parse_waiting_pod
+from gputopo_operator.parse.watched import parse_watched_pod
 from gputopo_operator.settings import OperatorSettings
-from gputopo_operator.workloads import WaitingPod, WatchedPod
 
 _PENDING: Final = {"spec.nodeName": "", "status.phase": "Pending"}
 

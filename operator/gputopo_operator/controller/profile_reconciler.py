@@ -17,8 +17,8 @@ from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS
 from gputopo_operator.decision.profiles import profile_update
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.parse import parse_profile_state
-from gputopo_operator.workloads import ProfileEvidence
+from gputopo_operator.model.workloads import ProfileEvidence
+from gputopo_operator.parse.jobs import parse_profile_state
 
 _log = logging.getLogger(__name__)
 

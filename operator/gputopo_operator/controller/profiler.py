@@ -26,12 +26,12 @@ from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.profiling_api import ProfilingApi
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.profiling_events import profiling_event
-from gputopo_operator.parse_profiling import (
+from gputopo_operator.parse.profiling import (
     available_milli_cpu,
     parse_profiled_pod,
     waiting_milli_cpu,
 )
-from gputopo_operator.parse_samples import samples_of
+from gputopo_operator.parse.samples import samples_of
 from gputopo_operator.settings import OperatorSettings
 
 _log = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from gputopo_operator.decision.link_runs import has_links_to_measure
 from gputopo_operator.decision.rejections import is_permanent
 from gputopo_operator.decision.throughput import shown_rate
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.model import (
+from gputopo_operator.model.jobs import (
     GpuJob,
     GpuJobState,
     JobPod,
@@ -36,7 +36,7 @@ from gputopo_operator.model import (
     ReconcilePlan,
     WriteErrors,
 )
-from gputopo_operator.parse import (
+from gputopo_operator.parse.jobs import (
     parse_child_job,
     parse_gpu_job,
     parse_job_pod,
@@ -44,7 +44,7 @@ from gputopo_operator.parse import (
     parse_observed,
     parse_profile,
 )
-from gputopo_operator.parse_samples import by_pod, samples_of
+from gputopo_operator.parse.samples import by_pod, samples_of
 
 _Value = TypeVar("_Value")
 

@@ -38,8 +38,8 @@ from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.waiting_pods import WAIT_SECONDS, WaitingPods
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.tuning_events import obstacle_event, profile_event, tuning_event
-from gputopo_operator.model import ObjectEvent
-from gputopo_operator.parse_pending import parse_offer
+from gputopo_operator.model.jobs import ObjectEvent
+from gputopo_operator.parse.pending import parse_offer
 from gputopo_operator.settings import OperatorSettings
 from gputopo_operator.sizing_metrics import PodFigures, SizingMetrics
 

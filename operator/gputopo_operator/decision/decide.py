@@ -35,7 +35,7 @@ from gputopo_operator.decision.profiled import profiled
 from gputopo_operator.decision.sized import job_resources, sized
 from gputopo_operator.decision.spec_error import SpecError
 from gputopo_operator.decision.throughput import job_throughput
-from gputopo_operator.model import (
+from gputopo_operator.model.jobs import (
     ChildJob,
     GpuJob,
     GpuJobState,
@@ -45,7 +45,7 @@ from gputopo_operator.model import (
     PodSize,
     ReconcilePlan,
 )
-from gputopo_operator.parse import QUEUE_LABEL, parse_child_job
+from gputopo_operator.parse.jobs import QUEUE_LABEL, parse_child_job
 
 NAME_TAKEN_RECHECK_SECONDS: Final = 30.0
 """Interval for a name that is taken: no event reports the deletion of a Job of another owner."""

@@ -12,7 +12,7 @@ from gputopo.sharing.judge import MeasuredJob, SharingJudgement, SharingVerdict,
 from gputopo.topology.model import GpuUuid
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.conditions import truncated
-from gputopo_operator.model import ObjectEvent
+from gputopo_operator.model.jobs import ObjectEvent
 
 SharingKey: TypeAlias = tuple[str, ...]
 """UUID of a shared GPU, and the UIDs of its pods in the order of their creation."""

@@ -8,7 +8,7 @@ from gputopo.api.names import PROFILING_STATE_ANNOTATION
 from gputopo.api.profiling import CpuAmounts, ProfilingState
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.controller.profiling_queue import ProfiledPods
-from gputopo_operator.parse_profiling import (
+from gputopo_operator.parse.profiling import (
     available_milli_cpu,
     parse_profiled_pod,
     profiled_pods,

@@ -13,7 +13,7 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.profiler import Profiler
 from gputopo_operator.controller.profiling_api import ProfilingApi
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
-from gputopo_operator.parse_profiling import (
+from gputopo_operator.parse.profiling import (
     available_milli_cpu,
 )
 from support.api.faults import Fault, Hook

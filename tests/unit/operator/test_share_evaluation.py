@@ -12,9 +12,9 @@ from gputopo.sharing.policy import SharingPolicy, Unknown
 from gputopo.topology.model import GpuUuid
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller.admission_api import AdmissionApi
-from gputopo_operator.controller.admitter import Admitter
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_queue_api import AdmissionApi
+from gputopo_operator.controller.job_queue_starter import Admitter
 from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.share_evaluation import ShareEvaluation
 from gputopo_operator.metrics import OperatorMetrics

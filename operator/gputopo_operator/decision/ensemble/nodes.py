@@ -7,7 +7,7 @@ from hashlib import sha256
 from gputopo.api.ensemble import GPUEnsembleSpec
 from gputopo.ensemble.model import NodeGpuCount
 from gputopo_kube.node_match import is_permitted, pod_rules
-from gputopo_operator.ensembles import ClusterGpus, Ensemble, MemberJob
+from gputopo_operator.model.ensembles import ClusterGpus, Ensemble, MemberJob
 
 LONGEST_TEXT = 4096
 _MOST_NODES = 5

@@ -10,7 +10,7 @@ from gputopo_operator.controller.ensemble_reconciler import NODES_SECONDS
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
-from gputopo_operator.model import PodDefaults
+from gputopo_operator.model.jobs import PodDefaults
 from support.api.faults import Fault
 from support.builders.gpujobs import bind, job_pod
 from support.builders.node_reports import gpu_profile

@@ -10,8 +10,8 @@ from gputopo.api.profile import GPUProfile, GPUProfileSpec
 from gputopo.profiles.comparable import MIN_SAMPLES
 from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT
 from gputopo_operator.decision.link_runs import PLACE_SECONDS, POLL_SECONDS, STORE_SECONDS
-from gputopo_operator.parse import QUEUE_LABEL
-from gputopo_operator.parse_samples import by_pod, samples_of
+from gputopo_operator.parse.jobs import QUEUE_LABEL
+from gputopo_operator.parse.samples import by_pod, samples_of
 from support.operator.link_situation import BEST, WORST, LinkSituation
 from support.profiling.pods import sample
 

@@ -5,10 +5,10 @@ import pytest
 from gputopo.queueing.model import QueueOrder, QueueRules
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller import admitter as admitter_module
-from gputopo_operator.controller.admission_api import AdmissionApi
-from gputopo_operator.controller.admitter import PASS_SECONDS, Admitter
+from gputopo_operator.controller import job_queue_starter as admitter_module
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_queue_api import AdmissionApi
+from gputopo_operator.controller.job_queue_starter import PASS_SECONDS, Admitter
 from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import RECHECK_SECONDS

@@ -10,8 +10,8 @@ import kopf
 from gputopo.api.names import GROUP, JOB_LABEL, VERSION
 from gputopo.runtime.log import fields
 from gputopo_kube.errors import ApiError
-from gputopo_operator.controller.admitter import PASS_SECONDS, Admitter
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_queue_starter import PASS_SECONDS, Admitter
 from gputopo_operator.controller.queue_nodes import ParsedObjects, QueueNodes
 from gputopo_operator.controller.work_queue import queue_in_threads
 

@@ -29,8 +29,8 @@ from gputopo_kube.podmodel import PodObject, parse_pod_object
 from gputopo_kube.podruntime import ContainerRuntime, runtime_of
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.tuned_pod import container_obstacle
-from gputopo_operator.model import ChildJob, GpuJob, JobPod, JobResult, LinkRun, PodSize
-from gputopo_operator.workloads import NodeReport, PodReport, ProfileState
+from gputopo_operator.model.jobs import ChildJob, GpuJob, JobPod, JobResult, LinkRun, PodSize
+from gputopo_operator.model.workloads import NodeReport, PodReport, ProfileState
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
