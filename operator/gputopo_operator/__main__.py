@@ -33,9 +33,9 @@ from gputopo_operator.controller.ensemble_queue import EnsembleQueue
 from gputopo_operator.controller.ensemble_reconciler import EnsembleReconciler
 from gputopo_operator.controller.handlers import registry_for
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.job_queue_api import AdmissionApi
-from gputopo_operator.controller.job_queue_passes import AdmissionQueue
-from gputopo_operator.controller.job_queue_starter import Admitter, no_joins
+from gputopo_operator.controller.job_queue_api import JobQueueApi
+from gputopo_operator.controller.job_queue_passes import JobQueuePasses
+from gputopo_operator.controller.job_queue_starter import JobQueueStarter, no_joins
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.profile_reconciler import ProfileReconciler
 from gputopo_operator.controller.profiler import Profiler
@@ -134,7 +134,7 @@ def _parts(
     tuner = Tuner(TuningApi(connection), api, reports, waiting, metrics.sizing, settings)
     tuning = TuningQueue(tuner, waiting, settings, threads)
     metrics.sizing.watch_queue(tuning.__len__)
-    admissions = _admissions(settings, connection, api, metrics, threads)
+    job_queues = _job_queue(settings, connection, api, metrics, threads)
     resync = Resync(api, queues, reports, metrics, settings.namespace_names)
     registry = registry_for(queues, reports)
     ensembles = _ensembles(settings, connection, api, reports, metrics, threads)
@@ -156,9 +156,9 @@ def _parts(
         sharing = SharingQueue(judge, threads)
         sharing.watch(registry)
         loops.append(sharing.run())
-    for admission in admissions:
-        admission.watch(registry)
-        loops += [admission.run(), admission.resync()]
+    for job_queue in job_queues:
+        job_queue.watch(registry)
+        loops += [job_queue.run(), job_queue.resync()]
     return registry, loops
 
 
@@ -218,22 +218,22 @@ def _ensembles(
     return EnsembleQueue(reconciler, lists, settings.resync_seconds, threads)
 
 
-def _admissions(
+def _job_queue(
     settings: OperatorSettings,
     connection: SyncApi,
     api: JobApi,
     metrics: OperatorMetrics,
     threads: ThreadPoolExecutor,
-) -> list[AdmissionQueue]:
+) -> list[JobQueuePasses]:
     """Return gputopo's queue of GPUJobs, or an empty list if the installation does not use it."""
     rules, nodes = settings.queue_rules, QueueNodes()
     if rules is None:
         return []
-    lists = AdmissionApi(connection, settings.namespace_names, settings.scheduler_name)
+    lists = JobQueueApi(connection, settings.namespace_names, settings.scheduler_name)
     shares = _share_evaluation(settings)
     joins = no_joins if shares is None else shares.joins
-    admitter = Admitter(lists, api, nodes, metrics, rules, settings.resource, joins=joins)
-    return [AdmissionQueue(admitter, api, nodes, shares, settings.resync_seconds, threads)]
+    starter = JobQueueStarter(lists, api, nodes, metrics, rules, settings.resource, joins=joins)
+    return [JobQueuePasses(starter, api, nodes, shares, settings.resync_seconds, threads)]
 
 
 def _share_evaluation(settings: OperatorSettings) -> "ShareEvaluation | None":

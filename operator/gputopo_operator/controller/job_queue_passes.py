@@ -1,4 +1,4 @@
-"""Calls the admitter when an event may let a job of gputopo's queue start."""
+"""Calls the starter when an event may let a job of gputopo's queue start."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from gputopo.api.names import GROUP, JOB_LABEL, VERSION
 from gputopo.runtime.log import fields
 from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.job_queue_starter import PASS_SECONDS, Admitter
+from gputopo_operator.controller.job_queue_starter import PASS_SECONDS, JobQueueStarter
 from gputopo_operator.controller.queue_nodes import ParsedObjects, QueueNodes
 from gputopo_operator.controller.work_queue import queue_in_threads
 
@@ -26,19 +26,19 @@ _KEY: Final = "queue"
 _log = logging.getLogger(__name__)
 
 
-class AdmissionQueue:
-    """Calls the admitter for all GPUJobs together: its work queue has only one key."""
+class JobQueuePasses:
+    """Calls the starter for all GPUJobs together: its work queue has only one key."""
 
     def __init__(
         self,
-        admitter: Admitter,
+        starter: JobQueueStarter,
         api: JobApi,
         nodes: QueueNodes,
         shares: "ShareEvaluation | None",
         resync_seconds: float,
         threads: Executor,
     ) -> None:
-        self._queue = queue_in_threads(admitter.advance, threads)
+        self._queue = queue_in_threads(starter.advance, threads)
         self._api = api
         self._nodes = nodes
         self._shares = shares
@@ -72,11 +72,11 @@ class AdmissionQueue:
             self._follow(shares.profiles, event)
 
     async def run(self) -> None:
-        """Call the admitter until cancelled."""
+        """Call the starter until cancelled."""
         await self._queue.run(WORKERS)
 
     async def resync(self) -> None:
-        """Read all nodes and call the admitter, periodically until cancelled."""
+        """Read all nodes and call the starter, periodically until cancelled."""
         while True:
             try:
                 await asyncio.to_thread(self._replace_nodes)

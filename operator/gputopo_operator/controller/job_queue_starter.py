@@ -15,7 +15,7 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ConflictError, DeniedError, NotFoundError
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.job_queue_api import AdmissionApi
+from gputopo_operator.controller.job_queue_api import JobQueueApi
 from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import queue_plan
@@ -48,12 +48,12 @@ def no_joins(
     return {}
 
 
-class Admitter:
+class JobQueueStarter:
     """Starts the jobs of the queue. Its methods block; call ``advance`` in one thread only."""
 
     def __init__(
         self,
-        api: AdmissionApi,
+        api: JobQueueApi,
         objects: JobApi,
         nodes: QueueNodes,
         metrics: OperatorMetrics,
