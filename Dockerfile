@@ -8,7 +8,10 @@ ARG COMPONENT
 FROM ${BASE} AS build
 ENV UV_PYTHON_DOWNLOADS=never UV_NATIVE_TLS=1 UV_LINK_MODE=copy UV_NO_CACHE=1 \
     UV_PROJECT_ENVIRONMENT=/opt/venv
-RUN python3 -m venv /opt/uv && /opt/uv/bin/pip install --no-cache-dir uv==0.13.8
+# uv and the build backend, from uv.lock and with its hashes.
+COPY tools/images/build.txt /opt/build.txt
+RUN python3 -m venv /opt/uv \
+    && /opt/uv/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r /opt/build.txt
 RUN python3 -m venv --without-pip /opt/venv
 WORKDIR /build
 # Dependencies come from uv.lock, in a layer of their own, before the sources.
@@ -28,8 +31,9 @@ COPY src/gputopo src/gputopo
 COPY src/gputopo_kube src/gputopo_kube
 COPY src/gputopo_scheduling src/gputopo_scheduling
 COPY ${COMPONENT}/gputopo_${COMPONENT} ${COMPONENT}/gputopo_${COMPONENT}
-RUN /opt/uv/bin/uv pip install --python /opt/venv/bin/python --no-deps --compile-bytecode \
-    --target /opt/gputopo . \
+RUN /opt/uv/bin/pip wheel --no-cache-dir --no-build-isolation --no-deps --wheel-dir dist . \
+    && /opt/uv/bin/uv pip install --python /opt/venv/bin/python --no-deps --compile-bytecode \
+    --target /opt/gputopo dist/*.whl \
     && mv /opt/gputopo/bin/gputopo-${COMPONENT} /opt/command && rm /opt/gputopo/bin/* \
     && mv /opt/command /opt/gputopo/bin/gputopo-${COMPONENT} \
     && case ${COMPONENT} in extender|operator) ;; *) rm -r /opt/gputopo/gputopo_scheduling;; esac

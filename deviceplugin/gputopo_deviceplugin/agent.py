@@ -1,6 +1,7 @@
 """Creates the parts of the node agent and runs their loops."""
 
 import asyncio
+import logging
 
 from gputopo.api.shares import share_resource
 from gputopo.throughput.exposition import MAX_EXPOSITION_BYTES
@@ -52,6 +53,8 @@ from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.client import AsyncClient
 from gputopo_kube.endpoint import EndpointClient
 from gputopo_kube.probes import Pulse
+
+_log = logging.getLogger(__name__)
 
 
 class Agent:
@@ -245,12 +248,10 @@ class Agent:
             await asyncio.sleep(self._settings.drain_seconds)
 
     async def _run_loops(self) -> None:
-        node, pods, tracker = self._node, self._pods, self._tracker
-        reflectors = (pods.run, node.node_reflector.run, node.slice_reflector.run)
+        node, tracker = self._node, self._tracker
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._pulse.beat_until_cancelled())
-            loops.create_task(self._monitor.run())
-            loops.create_task(self._monitor.run_while_responding(*reflectors))
+            loops.create_task(self._follow_api_server())
             known = await load_known_topology(
                 self.connection, node, self._publisher, self._topology_file, self._metrics
             )
@@ -278,6 +279,27 @@ class Agent:
                 measuring.append(self._counters.run)
             for run in measuring:
                 loops.create_task(run_isolated(run, self._metrics.count_failure))
+
+    async def _follow_api_server(self) -> None:
+        """Send heartbeats, and list and watch objects, except while the node has no GPUs.
+
+        Such a node has nothing to publish, and the chart runs an agent on every node. The agent
+        connects again when NVML finds GPUs, for example because the driver was loaded.
+        """
+        node, monitor = self._node, self._monitor
+        reflectors = (self._pods.run, node.node_reflector.run, node.slice_reflector.run)
+        while True:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(monitor.run()),
+                    group.create_task(monitor.run_while_responding(*reflectors)),
+                ]
+                await self._state.wait_idle(idle=True)
+                for task in tasks:
+                    task.cancel()
+            self.connection.record_loss()
+            _log.info("no GPUs found; the agent sends no requests to the API server meanwhile")
+            await self._state.wait_idle(idle=False)
 
     def _create_hardware_watch(self) -> HardwareWatch:
         settings = self._settings

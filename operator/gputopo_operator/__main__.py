@@ -53,7 +53,7 @@ from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.tuning_queue import TuningQueue
 from gputopo_operator.controller.waiting_pods import WaitingPods
 from gputopo_operator.controller.work_queue import queue_in_threads
-from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.metrics import OperatorLoop, OperatorMetrics
 from gputopo_operator.model.jobs import PodDefaults
 from gputopo_operator.settings import OperatorSettings
 
@@ -126,13 +126,18 @@ def _parts(
     threads: ThreadPoolExecutor,
 ) -> tuple[kopf.OperatorRegistry, list[Coroutine[Any, Any, None]]]:
     """Return the watches of kopf, and the loops that run beside them."""
-    api, profiling_api, reports = JobApi(connection), ProfilingApi(connection), NodeReports()
+    api = JobApi(connection, settings.max_profiles_per_namespace)
+    profiling_api, reports = ProfilingApi(connection), NodeReports()
     queues = _queues(settings, api, reports, metrics, threads)
     profiler = Profiler(profiling_api, api, settings)
-    profiling = ProfilingQueue(profiler, profiling_api, settings, threads)
+    profiling = ProfilingQueue(
+        profiler, profiling_api, settings, threads, metrics.error_counter(OperatorLoop.MEASURING)
+    )
     waiting = WaitingPods()
     tuner = Tuner(TuningApi(connection), api, reports, waiting, metrics.sizing, settings)
-    tuning = TuningQueue(tuner, waiting, settings, threads)
+    tuning = TuningQueue(
+        tuner, waiting, settings, threads, metrics.error_counter(OperatorLoop.SIZING)
+    )
     metrics.sizing.watch_queue(tuning.__len__)
     job_queues = _job_queue(settings, connection, api, metrics, threads)
     resync = Resync(api, queues, reports, metrics, settings.namespace_names)
@@ -153,7 +158,7 @@ def _parts(
     ]
     if settings.sharing_judge_seconds:
         judge = SharingJudge(SharingApi(connection), api, metrics, settings)
-        sharing = SharingQueue(judge, threads)
+        sharing = SharingQueue(judge, threads, metrics.error_counter(OperatorLoop.SHARING))
         sharing.watch(registry)
         loops.append(sharing.run())
     for job_queue in job_queues:
@@ -196,8 +201,17 @@ def _queues(
     queued = settings.queue_rules is not None
     reconciler = Reconciler(api, defaults, metrics, queued=queued)
     queues = Queues(
-        queue_in_threads(reconciler.timed, threads, rest_seconds=JOB_REST_SECONDS),
-        queue_in_threads(ProfileReconciler(api, reports, metrics).reconcile, threads),
+        queue_in_threads(
+            reconciler.timed,
+            threads,
+            rest_seconds=JOB_REST_SECONDS,
+            on_error=metrics.error_counter(OperatorLoop.GPUJOBS),
+        ),
+        queue_in_threads(
+            ProfileReconciler(api, reports, metrics).reconcile,
+            threads,
+            on_error=metrics.error_counter(OperatorLoop.GPUPROFILES),
+        ),
         namespaces=settings.namespace_names,
         profile_delay_seconds=settings.profile_delay_seconds,
     )
@@ -215,7 +229,8 @@ def _ensembles(
 ) -> EnsembleQueue:
     lists = EnsembleApi(connection, settings.namespace_names, settings.scheduler_name)
     reconciler = EnsembleReconciler(lists, api, reports, metrics.ensembles, settings.resource)
-    return EnsembleQueue(reconciler, lists, settings.resync_seconds, threads)
+    count_error = metrics.error_counter(OperatorLoop.ENSEMBLES)
+    return EnsembleQueue(reconciler, lists, settings.resync_seconds, threads, count_error)
 
 
 def _job_queue(
@@ -233,7 +248,9 @@ def _job_queue(
     shares = _share_evaluation(settings)
     joins = no_joins if shares is None else shares.joins
     starter = JobQueueStarter(lists, api, nodes, metrics, rules, settings.resource, joins=joins)
-    return [JobQueuePasses(starter, api, nodes, shares, settings.resync_seconds, threads)]
+    count_error = metrics.error_counter(OperatorLoop.QUEUE)
+    seconds = settings.resync_seconds
+    return [JobQueuePasses(starter, api, nodes, shares, seconds, threads, count_error)]
 
 
 def _share_evaluation(settings: OperatorSettings) -> "ShareEvaluation | None":

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from enum import StrEnum
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
@@ -14,6 +15,20 @@ from gputopo_operator.sizing_metrics import SizingMetrics
 
 WAIT_BUCKETS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 7 * 86400)
 """Waits from seconds on a free cluster to a week."""
+
+
+class OperatorLoop(StrEnum):
+    """The parts of the operator that work independently of each other."""
+
+    GPUJOBS = "gpujobs"
+    GPUPROFILES = "gpuprofiles"
+    ENSEMBLES = "ensembles"
+    MEASURING = "measuring"
+    SIZING = "sizing"
+    QUEUE = "queue"
+    SHARING = "sharing"
+    RESYNC = "resync"
+
 
 PHASES = ("Refused", "Pending", "Queued", "Suspended", "Placed", "Running", "Succeeded", "Failed")
 
@@ -41,6 +56,14 @@ class OperatorMetrics:
         )
         for outcome in ("success", "error"):
             self.reconcile_seconds.labels(outcome)
+        self._errors = Counter(
+            "gputopo_operator_errors_total",
+            "Calls of a loop of the operator that failed and are repeated.",
+            ["loop"],
+            registry=self.registry,
+        )
+        for loop in OperatorLoop:
+            self._errors.labels(loop)
         self._pod_failures = Counter(
             "gputopo_operator_pod_failures_total",
             "Failed pods of GPUJobs, by cause: the application, or admission by kubelet.",
@@ -64,6 +87,11 @@ class OperatorMetrics:
         self._profile_updates = Counter(
             "gputopo_operator_profile_updates_total",
             "Updates of the status of a GPUProfile.",
+            registry=self.registry,
+        )
+        self._rejected_profiles = Counter(
+            "gputopo_operator_rejected_profiles_total",
+            "Attempts to create a GPUProfile that a limit, a quota or a policy rejected.",
             registry=self.registry,
         )
         self._waiting = Gauge(
@@ -126,9 +154,17 @@ class OperatorMetrics:
         """Count one failed pod."""
         self._pod_failures.labels(kind).inc()
 
+    def error_counter(self, loop: OperatorLoop) -> Callable[[], None]:
+        """Return a function that counts one failure of ``loop``, which the loop repeats."""
+        return self._errors.labels(loop).inc
+
     def count_profile_update(self) -> None:
         """Count one written status of a GPUProfile."""
         self._profile_updates.inc()
+
+    def count_rejected_profile(self) -> None:
+        """Count one GPUProfile that could not be created; the operator tries it again."""
+        self._rejected_profiles.inc()
 
     def known(self) -> tuple[ObjectKey, ...]:
         """Return the GPUJobs with metrics, also deleted GPUJobs until ``drop_job`` is called."""

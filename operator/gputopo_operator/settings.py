@@ -42,6 +42,10 @@ class OperatorSettings(SharingProgramSettings):
     profile_delay_seconds: Annotated[
         Seconds, Field(description="time to collect new samples before a GPUProfile is updated")
     ] = 10.0
+    max_profiles_per_namespace: Annotated[
+        int,
+        Field(ge=0, description="GPUProfiles of a namespace above which the operator creates none"),
+    ] = 1000
     sizing_mechanism: Annotated[
         Literal["marginal", "tune"],
         Field(description="rule that divides the CPUs and memory of a node among its pods"),

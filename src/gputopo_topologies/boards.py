@@ -29,15 +29,19 @@ BOARDS: Final = tuple(
     for models, nvlink, pcie in (
         (r"G?B[123]00", 5, 5),
         (r"G?H(100|200|800)|H20", 4, 5),
-        (r"A(100|800|30|40)\b|RTX A\d{4}|RTX 30\d0", 3, 4),
-        (r"A(2|10|10G|16)\b|L(4|20|40|40S)\b|RTX 40\d0|RTX \d{4} Ada", 0, 4),
-        (r"RTX 50\d0|RTX PRO", 0, 5),
+        (r"A(100|800|30|40)\b|RTX A\d{4}|RTX 30[5-9]0", 3, 4),
+        (r"A(2|10|10G|16)\b|L(4|20|40|40S)\b|RTX 40[5-9]0|RTX \d{4} (SFF )?Ada", 0, 4),
+        (r"RTX 50[5-9]0|RTX PRO", 0, 5),
+        (r"Quadro RTX [34]000", 0, 3),
         (r"V100|GV100|TITAN V|RTX 20\d0|TITAN RTX|Quadro RTX", 2, 3),
         (r"P100", 1, 3),
         (r"T4\b|P4\b|P40|M40|M60|K80|GTX", 0, 3),
     )
 )
-"""Generations by patterns of model names; the first pattern that matches is used."""
+"""Generations by patterns of model names; the first pattern that matches is used.
+
+``40[5-9]0`` is for GeForce RTX 4050 to 4090, and must not match "Quadro RTX 4000", which is older.
+"""
 
 
 def board_of_model(model: str) -> Board | None:

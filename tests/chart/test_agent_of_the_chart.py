@@ -224,3 +224,15 @@ def test_only_the_agent_can_be_privileged_and_only_by_its_value(everything: list
     assert pod_of(agent)["runtimeClassName"] == "nvidia"
     scheduler = find(everything, "Deployment", "gputopo-scheduler")
     assert "privileged" not in container(scheduler, "extender")["securityContext"]
+
+
+def test_agent_has_selinux_options_only_by_its_value(helm: Helm, objects: list[Object]) -> None:
+    options = {"type": "container_device_plugin_t", "level": "s0"}
+    for privileged in (False, True):
+        values = {"devicePlugin": {"seLinuxOptions": options, "privileged": privileged}}
+        agent = find(helm.render(values), "DaemonSet", "gputopo-deviceplugin")
+        context = container(agent, "deviceplugin")["securityContext"]
+        assert context["seLinuxOptions"] == options
+        assert context.get("privileged", False) == privileged
+    agent = find(objects, "DaemonSet", "gputopo-deviceplugin")
+    assert "seLinuxOptions" not in container(agent, "deviceplugin")["securityContext"]

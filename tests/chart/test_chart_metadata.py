@@ -61,3 +61,4 @@ def test_notes_name_the_next_command_and_the_order_of_removal(helm: Helm, *, tes
     steps = ("delete gpuensembles", "delete gpujobs", "helm uninstall", "delete crd")
     order = [notes.index(each) for each in steps]
     assert order == sorted(order)
+    assert "Before another allocator" in notes

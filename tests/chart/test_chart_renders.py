@@ -109,15 +109,15 @@ def test_only_the_agent_is_root_and_sees_the_host(objects: list[Object]) -> None
 def test_components_run_on_clusters_whose_nodes_all_have_gpu_taints(
     helm: Helm, objects: list[Object]
 ) -> None:
-    taints = {"nvidia.com/gpu", "gputopo.io/gpu"}
+    taints = {("nvidia.com/gpu", "Exists"), ("gputopo.io/gpu", "Exists")}
     hook = find(helm.render(hooks=True), "Pod", "gputopo-test")
     pods = [pod_of(each) for each in workloads(objects) if each["kind"] == "Deployment"]
     for pod in [*pods, hook["spec"]]:
-        assert {each["key"] for each in pod["tolerations"]} == taints
-        assert all(
-            (each["operator"], each["effect"]) == ("Exists", "NoSchedule")
+        assert taints == {
+            (each["key"], each["operator"])
             for each in pod["tolerations"]
-        )
+            if each["effect"] == "NoSchedule"
+        }
 
 
 def test_priority_classes_are_those_of_system_pods_and_can_be_left_out(
@@ -248,9 +248,54 @@ def test_images_follow_the_values(everything: list[Object], objects: list[Object
     assert pod_of(scheduler)["nodeSelector"] == {"role": "control", "kubernetes.io/os": "linux"}
 
 
+def test_digest_of_an_image_replaces_its_tag(helm: Helm) -> None:
+    digest = "sha256:" + "0123456789abcdef" * 4
+    with_digest = {"image": {"digest": digest, "tag": "ignored"}}
+    names = ("operator", "scheduler", "extender", "devicePlugin", "mps", "web")
+    values: dict[str, Any] = {name: dict(with_digest) for name in names}
+    values["web"]["enabled"] = True
+    values["sharing"] = {"enabled": True}
+    for hooks, number in ((False, 7), (True, 1)):
+        text = yaml.safe_dump_all(helm.render(values, hooks=hooks))
+        images = re.findall(r"\bimage: (\S+)\n", text)
+        assert len(images) == number, "mps has two containers"
+        assert all(re.fullmatch(rf"[\w./-]+@{digest}", image) for image in images)
+
+
+def test_names_of_services_are_short_enough_with_the_longest_name(helm: Helm) -> None:
+    values = {
+        "fullnameOverride": "a" * 48,
+        "serviceMonitor": {"enabled": True},
+        "sharing": {"enabled": True},
+        "web": {"enabled": True},
+    }
+    rendered = helm.render(values)
+    services = [each["metadata"]["name"] for each in rendered if each["kind"] == "Service"]
+    assert len(set(services)) == 5
+    assert max(len(name) for name in services) == 63
+    assert {name.removeprefix("a" * 48).split("-")[1] for name in services} == {
+        *("operator", "scheduler", "deviceplugin", "mps", "web")
+    }
+
+
+def test_agents_of_a_tenth_of_the_nodes_may_be_down_at_once(helm: Helm) -> None:
+    for values, expected in (({}, "10%"), ({"devicePlugin": {"maxUnavailable": 3}}, 3)):
+        rendered = helm.render({**values, "sharing": {"enabled": True}})
+        for name in ("gputopo-deviceplugin", "gputopo-mps"):
+            update = find(rendered, "DaemonSet", name)["spec"]["updateStrategy"]
+            assert update["rollingUpdate"] == {"maxUnavailable": expected}
+
+
+def test_operator_leaves_a_failed_node_after_half_a_minute(objects: list[Object]) -> None:
+    tolerations = pod_of(find(objects, "Deployment", "gputopo-operator"))["tolerations"]
+    seconds = {each["key"]: each.get("tolerationSeconds") for each in tolerations}
+    assert seconds["node.kubernetes.io/not-ready"] == 30
+    assert seconds["node.kubernetes.io/unreachable"] == 30
+
+
 def test_no_rule_allows_everything(everything: list[Object]) -> None:
     roles = [each for each in everything if each["kind"] in {"ClusterRole", "Role"}]
-    assert len(roles) == 10
+    assert len(roles) == 11
     for role in roles:
         for rule in role["rules"]:
             for words in (rule["apiGroups"], rule["resources"], rule["verbs"]):
@@ -335,7 +380,7 @@ def test_service_monitors_select_services_that_select_the_pods_of_one_component(
         (endpoint,) = monitor["spec"]["endpoints"]
         assert ({port["targetPort"]}, port["name"]) == (metrics, endpoint["port"])
         assert service["spec"]["clusterIP"] == "None"
-        (of_pods,) = find(everything, "PodMonitor", name)["spec"]["podMetricsEndpoints"]
+        of_pods, *_ = find(everything, "PodMonitor", name)["spec"]["podMetricsEndpoints"]
         assert endpoint == of_pods, "the rules and the dashboard work with both"
 
 
@@ -346,6 +391,22 @@ def test_policies_and_user_roles_are_optional_and_their_absence_is_a_warning(hel
     assert not any(each["metadata"]["name"].endswith(("-view", "-edit")) for each in rendered)
     assert "WARNING: the admission policies are off" in helm.notes(values)
     assert "WARNING" not in helm.notes()
+
+
+def test_topologies_have_a_role_of_their_own_because_they_have_no_namespace(
+    helm: Helm, objects: list[Object]
+) -> None:
+    label = "rbac.authorization.k8s.io/aggregate-to-view"
+    reader = find(objects, "ClusterRole", "gputopo-topology-reader")
+    view = find(objects, "ClusterRole", "gputopo-view")
+    assert reader["metadata"]["labels"][label] == view["metadata"]["labels"][label] == "true"
+    assert [rule["resources"] for rule in reader["rules"]] == [["gputopologies"]]
+    assert "gputopologies" not in view["rules"][0]["resources"]
+    alone = find(
+        helm.render({"rbac": {"aggregate": False}}), "ClusterRole", "gputopo-topology-reader"
+    )
+    assert label not in alone["metadata"]["labels"]
+    assert alone["rules"] == reader["rules"]
 
 
 def test_policies_that_change_pods_need_a_cluster_that_serves_them(helm: Helm) -> None:

@@ -64,7 +64,7 @@ CANNOT_WORK: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "a page with the values of a release that did not have one": (
         {"web": {"enabled": True, "image": None, "allowedPeers": None}},
-        "web.enabled: other values of web are missing",
+        "web.enabled: web.image or web.allowedPeers is missing",
         "upgrade with --reset-then-reuse-values",
     ),
 }

@@ -60,7 +60,7 @@ def test_every_value_has_a_schema_and_every_schema_a_value() -> None:
         if "[]" not in path and not path.startswith(".global")
     }
     # What users may fill in: lists and maps that are empty by default.
-    open_ended = re.compile(r"\.(affinity|resources)\.\w+")
+    open_ended = re.compile(r"\.(affinity|resources|seLinuxOptions)\.\w+")
     assert shown - known == set()
     assert {path for path in known - shown if not open_ended.search(path)} == set()
 
@@ -121,6 +121,12 @@ WRONG = {
         {"devicePlugin": {"competingResources": ["nvidia.com/*-shared"]}},
         "competingResources",
     ),
+    "a share of no agents": ({"devicePlugin": {"maxUnavailable": "0%"}}, "maxUnavailable"),
+    "no agents": ({"devicePlugin": {"maxUnavailable": 0}}, "maxUnavailable"),
+    "a digest that is too short": ({"web": {"image": {"digest": "sha256:abc"}}}, "digest"),
+    "a SELinux option": ({"devicePlugin": {"seLinuxOptions": {"types": "a"}}}, "types"),
+    "a name with capital letters": ({"nameOverride": "GPU"}, "nameOverride"),
+    "a name that ends with a hyphen": ({"fullnameOverride": "gpu-"}, "fullnameOverride"),
     "a port out of range": ({"networkPolicy": {"apiServerPorts": [70000]}}, "apiServerPorts"),
     "a boolean in words": ({"crds": {"install": "yes"}}, "install"),
     "a toleration's typing error": (

@@ -125,6 +125,15 @@ def test_legends_name_labels_that_their_query_keeps() -> None:
             assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= kept, panel["title"]
 
 
+def test_queries_by_object_return_at_most_20_series() -> None:
+    unbounded = {"container", "gpu", "instance", "name", "namespace", "node", "pod"}
+    for panel in panels(DASHBOARD):
+        for target in panel["targets"]:
+            if unbounded & set(re.findall(r"{{(\w+)}}", target["legendFormat"])):
+                assert target["expr"].startswith("topk(20, "), panel["title"]
+                assert "20 highest" in panel["description"], panel["title"]
+
+
 def test_panels_have_unique_ids_and_titles_and_do_not_overlap() -> None:
     every = DASHBOARD["panels"]
     assert max(Counter(panel["id"] for panel in every).values()) == 1
@@ -277,6 +286,79 @@ def test_labels_of_jobs_are_kept_and_agents_get_the_name_of_their_node(
         assert endpoint["relabelings"] == [
             {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}
         ]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "field"),
+    [
+        ("podMonitor", "PodMonitor", "podMetricsEndpoints"),
+        ("serviceMonitor", "ServiceMonitor", "endpoints"),
+    ],
+)
+def test_kube_scheduler_is_read_with_the_token_of_a_secret(
+    helm: Helm, value: str, kind: str, field: str
+) -> None:
+    chosen = {"enabled": True, "kubeSchedulerTokenSecret": "metrics", "interval": "10s"}
+    rendered = helm.render({value: chosen})
+    ports = {
+        each["metadata"]["name"]: [endpoint["port"] for endpoint in each["spec"][field]]
+        for each in rendered
+        if each["kind"] == kind
+    }
+    assert ports == {
+        "gputopo-deviceplugin": ["metrics"],
+        "gputopo-operator": ["metrics"],
+        "gputopo-scheduler": ["metrics", "https"],
+    }
+    endpoint = find(rendered, kind, "gputopo-scheduler")["spec"][field][1]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["interval"] == "10s"
+    assert endpoint["tlsConfig"] == {"insecureSkipVerify": True}
+    assert endpoint["authorization"] == {"credentials": {"name": "metrics", "key": "token"}}
+    assert endpoint["honorLabels"] is True
+    if kind == "ServiceMonitor":
+        service = find(rendered, "Service", "gputopo-scheduler-metrics")
+        served = {each["name"]: each["targetPort"] for each in service["spec"]["ports"]}
+        assert served == {"metrics": 8889, "https": 10259}
+
+
+def test_rule_of_the_page_finds_gpu_nodes_without_gpus(tmp_path: Path) -> None:
+    (text,) = re.findall(r"(?ms)^```yaml\n(groups:.*?)^```", PAGE.read_text())
+    (tmp_path / "rules.yaml").write_text(text)
+    name = "label_feature_node_kubernetes_io_pci_10de_present"
+    label = f'{name}="true"'
+    labels = {"severity": "warning", "node": "no-driver", name: "true"}
+    series = {
+        f'kube_node_labels{{node="no-driver", {label}}}': "1x30",
+        f'kube_node_labels{{node="with-gpus", {label}}}': "1x30",
+        'kube_node_labels{node="cpus-only"}': "1x30",
+        'gputopo_agent_gpus{node="no-driver", state="healthy"}': "0x30",
+        'gputopo_agent_gpus{node="with-gpus", state="healthy"}': "0x30",
+        'gputopo_agent_gpus{node="with-gpus", state="unhealthy"}': "8x30",
+        'gputopo_agent_gpus{node="cpus-only", state="healthy"}': "0x30",
+    }
+    (rule,) = yaml.safe_load(text)["groups"][0]["rules"]
+    summary = rule["annotations"]["summary"]
+    description = rule["annotations"]["description"].replace("{{ $labels.node }}", "no-driver")
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": shown} for name, shown in series.items()],
+        "alert_rule_test": [
+            {
+                "eval_time": "20m",
+                "alertname": "GpuNodeWithoutGpus",
+                "exp_alerts": [
+                    {
+                        "exp_labels": labels,
+                        "exp_annotations": {"summary": summary, "description": description},
+                    }
+                ],
+            }
+        ],
+    }
+    tests = {"rule_files": ["rules.yaml"], "tests": [test]}
+    (tmp_path / "alerts.yaml").write_text(yaml.safe_dump(tests))
+    assert "SUCCESS" in promtool(tmp_path, "test", "rules", "alerts.yaml")
 
 
 def test_page_shows_the_metrics_as_the_components_serve_them() -> None:

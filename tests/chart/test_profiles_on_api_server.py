@@ -9,6 +9,9 @@ import pytest
 
 from gputopo.api.known_facts import parse_facts
 from gputopo.api.names import PROFILE_ANNOTATION
+from gputopo_kube.credentials import connected
+from gputopo_kube.document import ObjectKey
+from gputopo_operator.controller.job_api import JobApi, ProfileLimitError
 from support.builders.node_reports import measurement, node_sample, reporting
 from support.builders.samples import BEST, WORST
 from support.control_plane.api_server import (
@@ -142,3 +145,20 @@ def test_table_of_profiles_shows_sensitivity_and_samples(server: ApiServer) -> N
     shown = dict(zip(columns, table["rows"][0]["cells"], strict=True))
     assert shown["Measured"].startswith("45 % (")
     assert shown["Samples"] == 6
+
+
+def test_operator_counts_the_profiles_of_a_namespace(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig))
+    for namespace in ("many", "few"):
+        assert server.create("/api/v1/namespaces", {"metadata": {"name": namespace}}).accepted
+    with connected(10, "test") as connection:
+        api = JobApi(connection, most_profiles=3)
+        for number in range(3):
+            api.create_profile(ObjectKey("many", f"run-{number}"))
+        with pytest.raises(ProfileLimitError, match="namespace many has 3 GPUProfiles"):
+            api.create_profile(ObjectKey("many", "run-3"))
+        api.create_profile(ObjectKey("few", "run-3"))
+    left = server.get("/apis/gputopo.io/v1alpha1/namespaces/many/gpuprofiles").body["items"]
+    assert [each["metadata"]["name"] for each in left] == ["run-0", "run-1", "run-2"]

@@ -37,6 +37,26 @@ def test_the_extender_keeps_its_claims_in_the_namespace_of_the_release(
     assert "--namespace=gputopo-system" in extender["args"]
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, ["600", "60"]),
+        ({"relistSeconds": None, "relistAfterSilenceSeconds": None}, ["600", "60"]),
+        ({"relistSeconds": 3600, "relistAfterSilenceSeconds": 30}, ["3600", "30"]),
+    ],
+    ids=["defaults", "a release without these values", "own values"],
+)
+def test_extender_lists_again_as_often_as_the_values_say(
+    helm: Helm, values: Object, expected: list[str]
+) -> None:
+    rendered = helm.render({"extender": values})
+    arguments = container(find(rendered, "Deployment", "gputopo-scheduler"), "extender")["args"]
+    flags = ("--relist-every-seconds=", "--relist-after-silence-seconds=")
+    assert [
+        each.removeprefix(flag) for flag in flags for each in arguments if each.startswith(flag)
+    ] == expected
+
+
 def test_extender_has_the_name_of_its_pod_and_of_the_lease_of_the_leader(
     helm: Helm,
 ) -> None:
@@ -145,7 +165,7 @@ def test_weights_of_the_policy_utility_are_passed_to_the_extender(
     for rendered, expected in (
         (objects, ["--utility-weights=34,33,33"]),
         (changed, ["--utility-weights=50,40,10"]),
-        (older, []),
+        (older, ["--utility-weights=34,33,33"]),
     ):
         extender = container(find(rendered, "Deployment", "gputopo-scheduler"), "extender")
         found = [each for each in extender["args"] if each.startswith("--utility-weights")]

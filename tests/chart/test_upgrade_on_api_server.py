@@ -1,29 +1,30 @@
 """Upgrade, rollback, mixed versions and removal with Helm on a real API server without nodes.
 
 ``tools/upgrade`` does the same on the local cluster with pods that use GPUs. The previous version
-here is this chart without the newest values, templates and one field of a CRD.
+here is this chart with the values of revision 4a77908e, and without the newest templates and one
+field of a CRD.
 """
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from localcluster.settings import CLONE
 from showcase.install import NAMESPACE
-from showcase.kubectl import Kubectl
+from showcase.kubectl import Kubectl, Object
 from support.control_plane import api_server
 from support.control_plane.api_server import PROFILES, ApiServer
+from support.helm_chart import Helm as HelmOfTests
+from support.helm_chart import HelmError
 from upgradetest import cleanup, inspect
-from upgradetest.helm import Helm
+from upgradetest.helm import RELEASE, Helm, HelmFailedError
 from upgradetest.mixed import AGENT, SCHEDULER, mixed_version
 from upgradetest.previous import COMPONENTS, Version
 
-SINCE_THEN = ("helmTest", "serviceMonitor", "allowDefaultNamespace")
+OLD_VALUES = CLONE / "tests" / "data" / "chart-values-4a77908e.yaml"
 TEMPLATES_SINCE_THEN = ("tests", "validation.yaml", "servicemonitors.yaml")
 KEPT = "--measure-publish-seconds=31"
 WORKLOADS = (
@@ -38,23 +39,13 @@ def images(tag: str) -> dict[str, str]:
 
 
 def previous_version(folder: Path) -> Version:
-    """Return this chart as it was before the newest values, templates and a field of a CRD."""
+    """Return this chart with old values, and without the newest templates and a field of a CRD."""
     chart = folder / "charts" / "gputopo"
     shutil.copytree(CLONE / "charts" / "gputopo", chart)
     for name in TEMPLATES_SINCE_THEN:
         path = chart / "templates" / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    for file, read, top in (
-        ("values.yaml", yaml.safe_load, ()),
-        ("values.schema.json", json.loads, ("properties",)),
-    ):
-        document: Any = read((chart / file).read_text())
-        inner = document
-        for key in top:
-            inner = inner[key]
-        for name in SINCE_THEN:
-            del inner[name]
-        (chart / file).write_text(json.dumps(document))
+    shutil.copy(OLD_VALUES, chart / "values.yaml")
     remove_field(chart / "files" / "crds" / "gpuprofiles.gputopo.io.yaml")
     return Version(folder, images("1"))
 
@@ -77,22 +68,26 @@ class Installation:
         self.new = Version(CLONE, images("2"))
         self.folder = folder
 
-    def images(self) -> dict[str, str]:
-        """Return the image of each container."""
+    def containers(self) -> list[Object]:
+        """Return the containers of all pods."""
         pods = [
             self.kubectl.get(kind, name, NAMESPACE)["spec"]["template"]["spec"]
             for kind, name in WORKLOADS
         ]
-        return {
-            each["name"]: each["image"]
-            for pod in pods
-            for each in [*pod.get("initContainers", []), *pod["containers"]]
-        }
+        return [
+            each for pod in pods for each in [*pod.get("initContainers", []), *pod["containers"]]
+        ]
+
+    def images(self) -> dict[str, str]:
+        """Return the image of each container."""
+        return {each["name"]: each["image"] for each in self.containers()}
 
     def is_of(self, version: Version) -> bool:
         """Whether CRDs and images are those of a version, and the user's value is kept."""
         assert [*inspect.wrong_definitions(self.kubectl, version)] == []
         assert sorted(self.images().values()) == sorted(version.images.values())
+        arguments = [word for each in self.containers() for word in each.get("args", [])]
+        assert not [word for word in arguments if word.endswith("=")], "a value is missing"
         return inspect.agents_have_argument(self.kubectl, KEPT)
 
 
@@ -167,3 +162,59 @@ def test_definition_of_another_version_is_found(installation: Installation) -> N
     assert wrong == [
         "CRD gpuprofiles.gputopo.io: the field .status.podAnnotation is of another version"
     ]
+
+
+def test_change_of_the_resource_is_rejected_while_agents_offer_the_old_one(
+    installation: Installation,
+) -> None:
+    helm, kubectl, chart = installation.helm, installation.kubectl, str(installation.new.chart)
+    agents = ("daemonset", "gputopo-deviceplugin")
+    for old, new in (("gputopo.io/gpu", "example.com/gpu"), ("example.com/gpu", "gputopo.io/gpu")):
+        change = ("upgrade", RELEASE, chart, "--reuse-values", f"--set=resourceName={new}")
+        with pytest.raises(HelmFailedError, match=f"offer {old}, .*kubectl delete daemonset"):
+            helm.run(*change)
+        assert inspect.agents_have_argument(kubectl, f"--resource={old}")
+        kubectl.run("delete", *agents, f"--namespace={NAMESPACE}")
+        helm.run(*change)
+        assert inspect.agents_have_argument(kubectl, f"--resource={new}")
+        helm.run(*change)
+
+
+@pytest.mark.parametrize(
+    ("release", "namespace"),
+    [("second", NAMESPACE), (RELEASE, "elsewhere"), ("third", "elsewhere")],
+)
+def test_second_installation_is_rejected(
+    installation: Installation, helm: HelmOfTests, release: str, namespace: str
+) -> None:
+    name = f"--set=crds.install=false,fullnameOverride=other-{release}"
+    access = (f"--kubeconfig={installation.server.kubeconfig}", "--create-namespace")
+    chart = str(installation.new.chart)
+    with pytest.raises(HelmError, match=f"release {RELEASE} in namespace {NAMESPACE}"):
+        helm.run("install", release, chart, f"--namespace={namespace}", name, *access)
+
+
+def test_installation_that_helm_does_not_own_is_found_by_its_label(
+    installation: Installation, helm: HelmOfTests
+) -> None:
+    kubectl = installation.kubectl
+    installation.helm.uninstall()
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {
+            "name": "applied-operator",
+            "labels": {
+                "app.kubernetes.io/part-of": "gputopo",
+                "app.kubernetes.io/instance": "applied",
+                "app.kubernetes.io/component": "operator",
+            },
+        },
+        "rules": [],
+    }
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    assert installation.server.create(roles, role).accepted
+    with pytest.raises(HelmError, match="release applied in namespace"):
+        helm.install(installation.server.kubeconfig)
+    kubectl.run("delete", "clusterrole", "applied-operator")
+    helm.install(installation.server.kubeconfig)

@@ -102,10 +102,15 @@ class Sandbox:
 
     def remove(self) -> None:
         """Delete the namespace and wait until all its objects are gone."""
-        self.kubectl.run(
-            "delete", "gpujobs,jobs,pods", "--all", "-n", self.namespace, "--wait=true"
-        )
-        self._wait_unused(lambda _: True)
+        try:
+            self.kubectl.run(
+                "delete", "gpujobs,jobs,pods", "--all", "-n", self.namespace, "--wait=true"
+            )
+            self._wait_unused(lambda _: True)
+        finally:
+            self._delete_namespace()
+
+    def _delete_namespace(self) -> None:
         try:
             self.kubectl.run("delete", "namespace", self.namespace, "--wait=false")
         except KubectlError as error:
@@ -125,4 +130,4 @@ class Sandbox:
                 for gpu in topology.get("status", {}).get("gpus", [])
             )
 
-        wait_for(f"no GPU is used by deleted pods of {self.namespace}", unused, timeout_s=30)
+        wait_for(f"no GPU is used by deleted pods of {self.namespace}", unused)

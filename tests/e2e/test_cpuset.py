@@ -7,6 +7,7 @@ CPUs of this machine. The tests look at all processes of the containers, from th
 import os
 import random
 import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from gputopo_deviceplugin.gpus.cpulist import format_cpu_list
 from localcluster import containers
 from sandbox import Sandbox
 from showcase import install
-from showcase.kubectl import Kubectl, Object, wait_for
+from showcase.kubectl import Kubectl, KubectlError, Object, wait_for
 from support.property_settings import LONG
 
 pytestmark = pytest.mark.e2e
@@ -29,6 +30,14 @@ pytestmark = pytest.mark.e2e
 AGENT = "gputopo-deviceplugin"
 PODS = 200 if LONG else 24
 ROUNDS = 12 if LONG else 4
+
+LATE_SECONDS = 60.0
+"""Once a container had other CPUs for so long, for an unknown reason: print all that shows it."""
+
+ALIGNED_SECONDS = 180.0
+
+HANG_SECONDS = 20.0
+"""Kubelet kills an agent that has not responded for 30 s."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +50,11 @@ def limiting(
     values.write_text("devicePlugin: {nri: {enabled: true}}\n")
     try:
         install.install_chart(*installed.values, values)
-        wait_for("every agent is connected", lambda: connected(installed.kubectl))
+        wait_for(
+            "every agent is connected",
+            lambda: connected(installed.kubectl),
+            timeout_s=ALIGNED_SECONDS,
+        )
         yield installed.kubectl
     finally:
         install.install_chart(*installed.values)
@@ -136,10 +149,37 @@ def wait_aligned(sandbox: Sandbox, cpus: Cpus, count: int) -> None:
     def aligned() -> bool:
         return not differing(sandbox, cpus)
 
-    try:
-        wait_for("all containers run on the CPUs of their GPUs", aligned, timeout_s=60)
-    except TimeoutError:
-        assert differing(sandbox, cpus) == []
+    what = "all containers run on the CPUs of their GPUs"
+    for seconds in (LATE_SECONDS, ALIGNED_SECONDS - LATE_SECONDS):
+        try:
+            wait_for(what, aligned, timeout_s=seconds)
+        except TimeoutError as error:
+            found = differing(sandbox, cpus)
+            print(error, *found, *cause(sandbox.kubectl), sep="\n")
+        else:
+            return
+    assert found == []
+
+
+def cause(kubectl: Kubectl) -> Iterator[str]:
+    """Yield what each node and each agent reports about the CPUs of containers."""
+    for topology in kubectl.list("gputopologies"):
+        for each in topology.get("status", {}).get("conditions", []):
+            text = f"{each['type']}={each['status']} {each['reason']}: {each['message']}"
+            yield f"{topology['metadata']['name']} {text}"
+    selector = "app.kubernetes.io/component=deviceplugin"
+    for agent in kubectl.list("pods", install.NAMESPACE, selector=selector):
+        name, node = agent["metadata"]["name"], agent["spec"].get("nodeName")
+        for status in agent["status"].get("containerStatuses", []):
+            yield f"{node} {name}: {status['restartCount']} restarts, state {status['state']}"
+        for before in ("--previous=true", "--previous=false"):
+            try:
+                log = kubectl.run("logs", name, "-n", install.NAMESPACE, before, "--tail=2000")
+            except KubectlError as error:
+                yield f"{node} log {before}: {error}"
+                continue
+            lines = [line for line in log.splitlines() if "NRI" in line or "CPUs" in line]
+            yield from (f"{node} log {before}: {line}" for line in lines[-100:])
 
 
 def main_process(manifest: Object) -> int:
@@ -159,8 +199,7 @@ def agents(node: str) -> list[int]:
 @contextmanager
 def hanging(node: str) -> Iterator[None]:
     """Stop the agent of a node, so that it does not respond to the container runtime."""
-    stopped = agents(node)
-    assert stopped, f"no agent on {node}"
+    stopped = wait_for(f"an agent on {node}", lambda: agents(node), timeout_s=ALIGNED_SECONDS)
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -182,7 +221,7 @@ def restart_containers(sandbox: Sandbox) -> None:
             for each in sandbox.pods()
         )
 
-    wait_for("every pod has another container", restarted)
+    wait_for("every pod has another container", restarted, timeout_s=ALIGNED_SECONDS)
 
 
 def random_pods(sandbox: Sandbox, seed: int) -> Iterator[Object]:
@@ -245,6 +284,11 @@ def test_containers_started_around_kills_of_the_agents_get_their_cpus(
     sandbox.create(*[*random_pods(sandbox, seed=2)][:4])
     wait_aligned(sandbox, cpus, 4)
     for _ in range(ROUNDS):
+        wait_for(
+            "every node has an agent",
+            lambda: len(containers.nodes_of(AGENT)) == install.NODES,
+            timeout_s=ALIGNED_SECONDS,
+        )
         assert containers.kill(AGENT) >= install.NODES
         restart_containers(sandbox)
         wait_aligned(sandbox, cpus, 4)
@@ -256,13 +300,21 @@ def test_a_container_started_while_the_agent_hangs_is_limited_afterwards(
 ) -> None:
     sandbox.create(pod("main", 1, sandbox.image, node=dgx1))
     wait_aligned(sandbox, cpus, 1)
-    with hanging(dgx1):
-        restart_containers(sandbox)
-        [found] = sandbox.pods()
-        assert allowed(found) == {cpus.all_of_machine}, "it started without the agent"
-        if end == "is killed":
-            assert containers.kill(AGENT, dgx1) == 1
-    wait_aligned(sandbox, cpus, 1)
+    for _ in range(5):
+        with hanging(dgx1):
+            began = time.monotonic()
+            restart_containers(sandbox)
+            [found] = sandbox.pods()
+            seen = allowed(found)
+            in_time = time.monotonic() - began < HANG_SECONDS
+            if in_time:
+                assert seen == {cpus.all_of_machine}, "it started without the agent"
+                if end == "is killed":
+                    assert containers.kill(AGENT, dgx1) == 1
+        wait_aligned(sandbox, cpus, 1)
+        if in_time:
+            return
+    pytest.fail(f"no container restarted within {HANG_SECONDS:g} s")
 
 
 def test_a_container_that_requests_more_than_its_numa_node_has_is_released(
@@ -303,4 +355,6 @@ def test_after_a_restart_of_the_container_runtime_containers_get_their_cpus(
     os.kill(runtimes[0], signal.SIGKILL)
     sandbox.create(pod("after", 2, sandbox.image, node=dgx1))
     wait_aligned(sandbox, cpus, 2)
-    wait_for("every agent is connected", lambda: connected(sandbox.kubectl))
+    wait_for(
+        "every agent is connected", lambda: connected(sandbox.kubectl), timeout_s=ALIGNED_SECONDS
+    )

@@ -132,7 +132,7 @@ def _job_status(sized: Sized, reason: str) -> Object:
         status: Object = job["status"] | {"sized": conditions.get("Sized", {})}
         return status if status["sized"].get("reason") == reason else None
 
-    return wait_for(f"the condition Sized has the reason {reason}", reached, timeout_s=30)
+    return wait_for(f"the condition Sized has the reason {reason}", reached)
 
 
 def test_pods_get_their_share_and_what_makes_them_faster(sized: Sized) -> None:
@@ -163,8 +163,11 @@ def test_pending_pod_of_the_default_scheduler_gets_cpus_of_a_sized_pod(sized: Si
     box = sized.box
     box.create(manifests.filler("filler", sized.node, FILLER, box.image))
     box.wait_running(1, only="filler", timeout_s=RESIZE_SECONDS)
-    after = sized.amounts()["hungry"].limits.milli_cpu
-    assert FLOOR < after <= before - FILLER + 50
+    wait_for(
+        "the sized pod has fewer CPUs",
+        lambda: FLOOR < sized.amounts()["hungry"].limits.milli_cpu <= before - FILLER + 50,
+        timeout_s=RESIZE_SECONDS,
+    )
 
 
 def test_pod_that_a_user_resizes_is_left_alone(sized: Sized) -> None:
@@ -176,12 +179,21 @@ def test_pod_that_a_user_resizes_is_left_alone(sized: Sized) -> None:
     box.kubectl.run("patch", "pod", name, "-n", box.namespace, "--subresource=resize", "-p", patch)
     status = _job_status(sized, "Pinned")
     assert "another client has resized the pod" in status["sized"]["message"]
-    events = [
-        event
-        for event in box.kubectl.list("events", box.namespace)
-        if event["involvedObject"].get("name") == name
-    ]
-    assert [event["reason"] for event in events].count("ResizedByOther") == 1
+
+    def resized_by_other() -> int:
+        return [
+            event["reason"]
+            for event in box.kubectl.list("events", box.namespace)
+            if event["involvedObject"].get("name") == name
+        ].count("ResizedByOther")
+
+    wait_for(
+        "the limit of the user is in effect",
+        lambda: sized.amounts()["shared"].limits.milli_cpu == BY_USER,
+        timeout_s=RESIZE_SECONDS,
+    )
+    wait_for("an event reports it", lambda: resized_by_other() > 0)
+    assert resized_by_other() == 1
     assert sized.amounts()["shared"].limits.milli_cpu == BY_USER
 
 

@@ -51,7 +51,7 @@ def test_failing_job_ends_after_its_backoff_limit(sandbox: Sandbox) -> None:
     )
     job = _wait_phase(sandbox, "broken", "Failed")
     assert job["status"]["failures"] == {"application": 1, "admission": 0}
-    assert "Failed" in _reasons(sandbox, "broken")
+    wait_for("the event Failed", lambda: "Failed" in _reasons(sandbox, "broken"))
 
 
 def test_suspended_job_waits_and_runs_when_it_is_resumed(sandbox: Sandbox) -> None:

@@ -1,5 +1,6 @@
 """No GPU is given to two pods, also when many pods come at once and components crash."""
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -41,25 +42,30 @@ def test_24_pods_at_once_fill_three_nodes_of_eight(
 def test_extender_killed_while_24_pods_are_placed_loses_nothing(
     sandbox: Sandbox, local_nodes: LocalNodes
 ) -> None:
+    over = threading.Event()
     with ThreadPoolExecutor(max_workers=1) as background:
-        creation = background.submit(_one_by_one, sandbox, 24)
-        wait_for("the first pod is bound", lambda: _bound(sandbox), interval_s=0)
-        killed = local_nodes.kill("gputopo-extender")
-        began = time.monotonic()
-        bound = _bound(sandbox)
+        creation = background.submit(_one_by_one, sandbox, 24, over)
+        try:
+            wait_for("the first pod is bound", lambda: _bound(sandbox), interval_s=0)
+            bound = _bound(sandbox)
+            killed = local_nodes.kill("gputopo-extender")
+            began = time.monotonic()
+        finally:
+            over.set()
         creation.result()
-    print(f"{killed} extender processes killed with {bound} of 24 pods bound")
+    print(f"{killed} extender processes killed with at least {bound} of 24 pods bound")
     assert killed >= 1
-    assert bound < 24, "all were placed before the kill"
     pods = sandbox.wait_running(24, timeout_s=180)
     print(f"all 24 running {time.monotonic() - began:.1f} s after the kill")
     _assert_no_gpu_twice(pods)
     sandbox.assert_sources_agree()
 
 
-def _one_by_one(sandbox: Sandbox, count: int) -> None:
-    """Create pods one after the other: most are not placed when the first is bound."""
+def _one_by_one(sandbox: Sandbox, count: int, over: threading.Event) -> None:
+    """Create pods one after the other, the second half when the kill is over."""
     for number in range(count):
+        if number == count // 2:
+            over.wait()
         sandbox.create(workloads.gpu_pod(f"burst-{number}", 1, image=sandbox.image))
 
 

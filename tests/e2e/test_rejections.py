@@ -102,9 +102,7 @@ def test_copied_manifest_with_gpus_of_another_pod(sandbox: Sandbox) -> None:
 def test_pod_with_a_malformed_annotation_stays_pending_with_the_reason(sandbox: Sandbox) -> None:
     annotations = {PATTERN_ANNOTATION: "Donut"}
     sandbox.create(workloads.gpu_pod("donut", 2, image=sandbox.image, annotations=annotations))
-    message = wait_for(
-        "an event on the pod", lambda: sandbox.scheduling_message("donut") or None, timeout_s=30
-    )
+    message = wait_for("an event on the pod", lambda: sandbox.scheduling_message("donut") or None)
     print(message)
     assert PATTERN_ANNOTATION in message
     assert "Donut" in message

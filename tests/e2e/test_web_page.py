@@ -97,7 +97,7 @@ def test_the_page_shows_each_node_and_the_gpus_that_containers_have(
     page: ForwardedPage, sandbox: Sandbox, dgx1: str, pcie: str
 ) -> None:
     names = {each["metadata"]["name"] for each in sandbox.kubectl.list("gputopologies")}
-    wait_for("the page shows each node", lambda: page.nodes() == names, timeout_s=30)
+    wait_for("the page shows each node", lambda: page.nodes() == names)
     at = indexes(sandbox.kubectl)
     for name, gpus, node in (("three", 3, dgx1), ("one", 1, pcie)):
         sandbox.run_pod(name, gpus, node=node, policy="Preserve")
@@ -107,7 +107,6 @@ def test_the_page_shows_each_node_and_the_gpus_that_containers_have(
         wait_for(
             f"the page shows {shown} on GPUs {sorted(wanted)}",
             lambda shown=shown, wanted=wanted: page.gpus_of(shown) == wanted,  # type: ignore[misc]
-            timeout_s=30,
         )
 
 
@@ -125,12 +124,10 @@ def test_a_placed_and_a_waiting_pod_are_explained(
     wait_for(
         "the placed pod is explained",
         lambda: has(f"on-{dgx1}", "Why these GPUs", "<strong>same choice</strong>"),
-        timeout_s=30,
     )
     wait_for(
         "the waiting pod is explained by the pods that would have to end",
         lambda: has("waits", "Why it waits", f"{sandbox.namespace}/on-{dgx1}"),
-        timeout_s=30,
     )
 
 

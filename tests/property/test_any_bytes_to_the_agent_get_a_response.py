@@ -53,7 +53,7 @@ class Plugin(DevicePluginServicer):
             response_deserializer=bytes,
         )
         try:
-            response: bytes = await call(request, timeout=10.0)
+            response: bytes = await call(request, timeout=60.0)
         except grpc.aio.AioRpcError as error:
             code, details = error.code(), error.details()
         else:
@@ -65,7 +65,7 @@ class Plugin(DevicePluginServicer):
     async def meets(self, chance: Random) -> None:
         """Send any bytes, also in admission, then a request of kubelet; the agent survives."""
         self.agent = new_agent()
-        await self.agent.pods.refresh({ObjectKey("default", name) for name in GIVEN}, 5.0)
+        await self.agent.pods.refresh({ObjectKey("default", name) for name in GIVEN}, 60.0)
         if chance.random() < 0.5:
             await self.call("GetPreferredAllocation", preference(UUIDS, [], 2))
         method = chance.choice([*RESPONSES])

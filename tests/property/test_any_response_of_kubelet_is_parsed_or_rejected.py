@@ -35,6 +35,12 @@ from support.kubelet.device_manager import DeviceManager
 from support.kubelet.raw_server import RawKubelet, garbage, raw_kubelet, spoiled
 from support.property_settings import fuzzed, tried
 
+PATIENT = 60.0
+"""Longer than any response needs."""
+
+REPEATED = 1.5
+"""For responses of a kubelet that limits the rate: the client repeats its call so long."""
+
 TOPOLOGY = named("dgx1-v100", node="n1")
 UUIDS = [GpuUuid(gpu.uuid) for gpu in TOPOLOGY.gpus]
 GIVEN = {"a": UUIDS[0:2], "b": UUIDS[2:4], "c": UUIDS[4:6]}
@@ -87,9 +93,13 @@ class Node:
         whole = message(chance)
         self.kubelet.response = spoiled(chance, whole) if chance.random() < 0.5 else whole
         agent = AgentInProcess(
-            TOPOLOGY, self.server, DeviceManager(0), pod_resources=self.pod_resources
+            TOPOLOGY,
+            self.server,
+            DeviceManager(0),
+            pod_resources=self.pod_resources,
+            timeout_seconds=PATIENT,
         )
-        await agent.pods.refresh({*self.server.pods}, 5.0)
+        await agent.pods.refresh({*self.server.pods}, PATIENT)
         listed = await self.read()
         if listed is None:
             with pytest.raises(PodResourcesError):
@@ -106,10 +116,10 @@ class Node:
             assert listed is not None
             assert list(response) in GIVEN.values()
 
-    async def read(self) -> list[ListedPod] | None:
+    async def read(self, timeout_seconds: float = PATIENT) -> list[ListedPod] | None:
         """Return the list, which equals the message; None for a rejection with a short reason."""
         try:
-            listed = await self.pod_resources.list_pods(5.0)
+            listed = await self.pod_resources.list_pods(timeout_seconds)
         except PodResourcesError as error:
             reason = str(error)
             assert (reason.isprintable(), len(reason) < 400) == (True, True), reason
@@ -187,7 +197,7 @@ def test_an_invalid_list_is_rejected_with_the_reason(
 ) -> None:
     node.kubelet.response = response
     with pytest.raises(PodResourcesError) as rejected:
-        node.loop.run(node.pod_resources.list_pods(5.0))
+        node.loop.run(node.pod_resources.list_pods(PATIENT))
     assert str(rejected.value) == f"kubelet's pod-resources list: {message}"
 
 
@@ -197,7 +207,7 @@ def test_an_invalid_list_is_rejected_with_the_reason(
 def test_any_status_is_a_reason(node: Node, code: grpc.StatusCode) -> None:
     for details in ("", "x" * 5000, "\x00\u202e\n"):
         node.kubelet.failure = (code, details)
-        assert node.loop.run(node.read()) is None
+        assert node.loop.run(node.read(REPEATED)) is None
     node.kubelet.failure = None
     node.kubelet.response = b""
     assert node.loop.run(node.read()) == []
@@ -205,7 +215,7 @@ def test_any_status_is_a_reason(node: Node, code: grpc.StatusCode) -> None:
 
 def test_a_message_that_is_too_large_is_rejected(node: Node) -> None:
     node.kubelet.response = b"\x0a" * (17 * 2**20)
-    assert node.loop.run(node.read()) is None
+    assert node.loop.run(node.read(REPEATED)) is None
 
 
 @pytest.mark.parametrize("response", [*HTTP_2, Random(1).randbytes(5000)])  # noqa: S311
@@ -218,7 +228,7 @@ def test_bytes_that_are_not_grpc_are_rejected_and_the_next_response_is_parsed(
             await pod_resources.list_pods(0.5)
         path.unlink()
         with raw_kubelet(path):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENT):
                 while True:
                     try:
                         assert await pod_resources.list_pods(2.0) == []

@@ -25,7 +25,7 @@ from support.extender.service import QUICK, Extender
 
 BODIES = int(os.environ.get("GPUTOPO_FUZZ_BODIES", "1500"))
 SEED = int(os.environ.get("GPUTOPO_FUZZ_SEED", "1"))
-SECONDS = 10.0
+SECONDS = 60.0
 LONGEST_RESPONSE = 500
 LOGGERS = (
     "aiohttp.server",

@@ -7,7 +7,16 @@ EVERYTHING: dict[str, Any] = {
     "schedulerName": "links",
     "imagePullSecrets": [{"name": "registry"}],
     "admissionPolicies": {"allowedSchedulers": ["kueue-links"]},
-    "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "priorityLevels": {
+        "scheduler": "workload-high",
+        "operator": "workload-high",
+        "devicePlugin": "gputopo-agents",
+    },
+    "podMonitor": {
+        "enabled": True,
+        "labels": {"release": "prometheus"},
+        "kubeSchedulerTokenSecret": "kube-scheduler-metrics",
+    },
     "monitoring": {"dashboards": {"enabled": True}, "rules": {"enabled": True}},
     "networkPolicy": {"enabled": True},
     "operator": {"image": {"tag": "v2"}, "podAnnotations": {"a": "b"}},
@@ -77,7 +86,11 @@ NOTHING: dict[str, Any] = {
 QUEUE_AND_SERVICES: dict[str, Any] = {
     "sharing": {"enabled": True},
     "operator": {"queue": {"order": "FTF"}},
-    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "serviceMonitor": {
+        "enabled": True,
+        "labels": {"release": "prometheus"},
+        "kubeSchedulerTokenSecret": "kube-scheduler-metrics",
+    },
     "devicePlugin": {
         "measuring": {"podLogs": True},
         "counters": {"dcgmExporter": "http://$(HOST_IP):9400/metrics"},

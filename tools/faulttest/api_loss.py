@@ -10,8 +10,8 @@ from localcluster.packets import dropped
 from soaktest.world import PodView
 
 _LOSS_SECONDS = 180.0
-_ALLOCATABLE_SECONDS = 25.0
-_RECOVERY_SECONDS = 30.0
+_ALLOCATABLE_SECONDS = 60.0
+_RECOVERY_SECONDS = 60.0
 _MOST_FAILED = 2
 _BEFORE, _WANTED = 6, 8
 _DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
@@ -22,12 +22,13 @@ def carry_out(bench: Bench, options: Options) -> None:
     """Disconnect the agent while a Deployment is scaled up."""
     node, seconds = bench.nodes[0], options.seconds or _LOSS_SECONDS
     address = agents.address(bench, node)
-    bench.client.create(_DEPLOYMENTS, pods.deployment("web", _BEFORE, bench.image, node))
+    bench.create(pods.deployment("web", _BEFORE, bench.image, node), _DEPLOYMENTS)
     bench.reach("six pods run", lambda: len(_running(bench)) == _BEFORE)
     before = {pod.uid for pod in _running(bench)}
     with dropped(bench.cluster, node, address):
         began = time.monotonic()
-        bench.client.patch(f"{_DEPLOYMENTS}/web", {"spec": {"replicas": _WANTED}})
+        more = {"spec": {"replicas": _WANTED}}
+        bench.patient(lambda: bench.client.patch(f"{_DEPLOYMENTS}/web", more))
         _wait_allocatable(bench, node)
         time.sleep(max(0.0, began + _KUBELET_SHARE * seconds - time.monotonic()))
         bench.cluster.set_kubelet(node, on=False)
@@ -40,7 +41,7 @@ def carry_out(bench: Bench, options: Options) -> None:
         lambda: bench.allocatable(node) == _WANTED == len(_running(bench)),
         _RECOVERY_SECONDS,
     )
-    bench.client.delete(f"{_DEPLOYMENTS}/web")
+    bench.patient(lambda: bench.client.delete(f"{_DEPLOYMENTS}/web"))
 
 
 def _wait_allocatable(bench: Bench, node: str) -> None:
@@ -49,7 +50,8 @@ def _wait_allocatable(bench: Bench, node: str) -> None:
         lambda: bench.allocatable(node) == bench.live(node),
         _ALLOCATABLE_SECONDS,
     )
-    bench.report(f"{bench.allocatable(node)} allocatable, {bench.live(node)} in containers")
+    allocatable = bench.patient(lambda: bench.allocatable(node))
+    bench.report(f"{allocatable} allocatable, {bench.live(node)} in containers")
 
 
 def _judge(bench: Bench, before: set[str]) -> None:
@@ -61,15 +63,7 @@ def _judge(bench: Bench, before: set[str]) -> None:
     bench.seen["their reasons"] = reasons
     if len(failed) > _MOST_FAILED:
         bench.finding("too many pods Failed", f"{len(failed)}, at most {_MOST_FAILED}: {reasons}")
-    now = time.monotonic()
-    lost = [
-        bench.pod_watcher.seen[uid].name
-        for uid in before
-        if bench.failed(uid) or now - max(life.last for life in bench.sampler.of_pod(uid)) > 1
-    ]
-    bench.seen["pods that ran before and still run"] = len(before) - len(lost)
-    if lost:
-        bench.finding("running pods lost", str(lost))
+    bench.seen["pods that ran before and still run"] = sum(map(bench.still_runs, before))
 
 
 def _running(bench: Bench) -> list[PodView]:

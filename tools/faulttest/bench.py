@@ -12,7 +12,14 @@ from localcluster.cluster import Cluster
 from localcluster.settings import Paths
 from showcase.install import Installed
 from showcase.kubectl import wait_for
-from soaktest.client import Client, Object, RejectedError, UnavailableError
+from soaktest.client import (
+    Client,
+    Object,
+    RejectedError,
+    UnavailableError,
+    create_patiently,
+    patient,
+)
 from soaktest.journal import Journal
 from soaktest.pod_watcher import PodWatcher
 from soaktest.reasons import kind_of
@@ -22,6 +29,7 @@ from soaktest.world import PodView
 Value = TypeVar("Value")
 
 START_SECONDS = 60.0
+_SAMPLE_SECONDS = 15.0
 _TOPOLOGIES = "/apis/gputopo.io/v1alpha1/gputopologies"
 
 
@@ -53,9 +61,9 @@ class Bench:
         """Record an error."""
         self.journal.finding(kind, text)
 
-    def create(self, manifest: Object) -> str:
-        """Create a pod and return its UID."""
-        uid: str = self.patient(lambda: self.client.create(PODS, manifest))["metadata"]["uid"]
+    def create(self, manifest: Object, path: str = PODS) -> str:
+        """Create an object, by default a pod, and return its UID."""
+        uid: str = create_patiently(self.client, path, manifest)["metadata"]["uid"]
         return uid
 
     def start(self, manifest: Object) -> str:
@@ -73,6 +81,16 @@ class Bench:
         """Whether the pod is Running and a process of it was seen."""
         pod = self.pod_watcher.pod(uid)
         return pod is not None and pod.phase == "Running" and bool(self.sampler.of_pod(uid))
+
+    def still_runs(self, uid: str) -> bool:
+        """Whether a process of the pod is in a later sample; if not, record that it is lost."""
+        now, name = time.monotonic(), self.pod_watcher.seen[uid].name
+
+        def is_sampled() -> bool:
+            return not self.failed(uid) and self.sampler.of_pod(uid)[-1].last > now
+
+        what = f"{name} is not Failed and has a process"
+        return self.reach(what, is_sampled, _SAMPLE_SECONDS, "running pods lost") is not None
 
     def failed(self, uid: str) -> PodView | None:
         """Return the pod if it is Failed."""
@@ -156,14 +174,7 @@ class Bench:
         Raises:
             UnavailableError: no response for a minute.
         """
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                return call()
-            except UnavailableError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
+        return patient(call)
 
     def report(self, text: str) -> None:
         """Report progress."""

@@ -31,7 +31,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     rounds = []
     for number in range(options.rounds or _ROUNDS):
         node = bench.nodes[number % len(bench.nodes)]
-        rounds.append(one_round(bench, number, node))
+        rounds.append(one_round(bench, number, node, options))
         bench.report(f"round {number + 1}, {node}: {rounds[-1]}")
         bench.remove_pods()
         agents.wait_ready(bench, node)
@@ -43,7 +43,7 @@ def carry_out(bench: Bench, options: Options) -> None:
         bench.seen["longest start after the last process's end"] = max(starts)
 
 
-def one_round(bench: Bench, number: int, node: str) -> Waited:
+def one_round(bench: Bench, number: int, node: str, options: Options) -> Waited:
     """Delete the node while a pod uses all its GPUs, and create the next pod for it."""
     name = f"old-{number}"
     old = bench.start(pods.stubborn(name, _GPUS, bench.image, node))
@@ -65,7 +65,7 @@ def one_round(bench: Bench, number: int, node: str) -> Waited:
         new = bench.create(pods.pod(f"new-{number}", _GPUS, bench.image, node))
         time.sleep(_STUCK_SECONDS)
         bench.seen["GPUs in containers while the old process lives"] = bench.live(node)
-    return force_delete.judge(bench, old, name, new, deleted)
+    return force_delete.judge(bench, old, name, new, deleted, options)
 
 
 def _registered(bench: Bench, node: str, since: float) -> bool:

@@ -42,7 +42,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     for number in range(options.rounds or _ROUNDS):
         variant = VARIANTS[number % len(VARIANTS)]
         node = bench.nodes[number % len(bench.nodes)]
-        rounds.append(one_round(bench, number, node, variant))
+        rounds.append(one_round(bench, number, node, variant, options))
         bench.report(f"round {number + 1}, {node}, {variant}: {rounds[-1]}")
         bench.remove_pods()
     starts = [one.start for one in rounds if one.start is not None]
@@ -58,7 +58,7 @@ def carry_out(bench: Bench, options: Options) -> None:
         bench.seen["one of them"] = messages[0]
 
 
-def one_round(bench: Bench, number: int, node: str, variant: Variant) -> Waited:
+def one_round(bench: Bench, number: int, node: str, variant: Variant, options: Options) -> Waited:
     """Delete a pod of all GPUs by force and create the next one immediately."""
     name = f"old-{number}"
     old = bench.start(pods.stubborn(name, _GPUS, bench.image, node))
@@ -70,10 +70,12 @@ def one_round(bench: Bench, number: int, node: str, variant: Variant) -> Waited:
         _disturb(bench, node, variant)
         if variant != "kubelet ends it":
             time.sleep(max(0.0, deleted + _STUCK_SECONDS - time.monotonic()))
-    return judge(bench, old, name, new, deleted)
+    return judge(bench, old, name, new, deleted, options)
 
 
-def judge(bench: Bench, old: str, old_name: str, new: str, deleted: float) -> Waited:
+def judge(
+    bench: Bench, old: str, old_name: str, new: str, deleted: float, options: Options
+) -> Waited:
     """Wait for the second pod and check it."""
     bench.reach(
         "the second pod runs or fails",
@@ -86,7 +88,8 @@ def judge(bench: Bench, old: str, old_name: str, new: str, deleted: float) -> Wa
         bench.finding("pods Failed", f"{failed.name} on {failed.node}: {failed.why}")
     lives = bench.sampler.of_pod(new)
     start = round(lives[0].first - ended, 2) if lives else None
-    if start is not None and start > START_LIMIT_SECONDS:
+    limit = options.start_limit_seconds or START_LIMIT_SECONDS
+    if start is not None and start > limit:
         bench.finding("late starts", f"{old_name}: {start} s after its last process")
     messages = bench.pod_watcher.reasons.get(new, [])
     if not any(old_name in text for text in messages):

@@ -16,7 +16,7 @@ _SOCKET = "kubelet/pod-resources/kubelet.sock"
 _PER_SECOND = 500
 _PODS = 8
 _ROUNDS = 3
-_LIMIT_SECONDS = 40.0
+_LIMIT_SECONDS = 60.0
 
 
 class Flood:

@@ -7,7 +7,7 @@ from faulttest.bench import Bench
 from faulttest.nvml import changed
 from faulttest.scenario import Options
 
-_LIMIT_SECONDS = 15.0
+_LIMIT_SECONDS = 30.0
 _HANG_SECONDS = 60.0
 _RECOVERY_SECONDS = 90.0
 
@@ -32,14 +32,14 @@ def carry_out(bench: Bench, options: Options) -> None:
         bench.reach("kubelet offers no GPU", lambda: bench.allocatable(node) == 0, _LIMIT_SECONDS)
         rest = (options.seconds or _HANG_SECONDS) - (time.monotonic() - began)
         time.sleep(max(0.0, rest))
-        bench.seen["healthy GPUs at the end of the hang"] = bench.healthy(node)
+        healthy = bench.patient(lambda: bench.healthy(node))
+        bench.seen["healthy GPUs at the end of the hang"] = healthy
     bench.seen["seconds until all GPUs are healthy again"] = bench.reach(
         "all GPUs are healthy and allocatable again",
         lambda: bench.healthy(node) == bench.allocatable(node) == len(_gpus(bench, node)),
         _RECOVERY_SECONDS,
     )
-    life = bench.sampler.of_pod(uid)
-    if len(life) != 1 or time.monotonic() - life[0].last > 1:
+    if bench.still_runs(uid) and len(bench.sampler.of_pod(uid)) != 1:
         bench.finding("running pods lost", f"{bench.pod_watcher.seen[uid]}")
 
 

@@ -7,7 +7,7 @@ from faulttest.scenario import Options
 _RESOURCES = ("nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "nvidia.com/pgpu")
 _SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 _DRIVER = "gpu.nvidia.com"
-_LIMIT_SECONDS = 15.0
+_LIMIT_SECONDS = 60.0
 _NODES = "/api/v1/nodes"
 
 
@@ -21,9 +21,9 @@ def carry_out(bench: Bench, _: Options) -> None:
         _advertise(bench, node, resource, None)
         _recover(bench, node, resource)
     slice_name = f"{node}-{_DRIVER}"
-    bench.client.create(_SLICES, _slice(slice_name, node))
+    bench.create(_slice(slice_name, node), _SLICES)
     _judge(bench, node, _DRIVER)
-    bench.client.delete(f"{_SLICES}/{slice_name}")
+    bench.patient(lambda: bench.client.delete(f"{_SLICES}/{slice_name}"))
     _recover(bench, node, _DRIVER)
     if not bench.runs(uid) or len(bench.sampler.of_pod(uid)) != 1:
         bench.finding("running pods lost", str(bench.pod_watcher.seen[uid]))
@@ -36,7 +36,8 @@ def _judge(bench: Bench, node: str, what: str) -> None:
         lambda: bench.allocatable(node) <= bench.live(node),
         _LIMIT_SECONDS,
     )
-    conditions = bench.topology(node)["status"].get("conditions", [])
+    topology = bench.patient(lambda: bench.topology(node))
+    conditions = topology["status"].get("conditions", [])
     bench.seen[f"{what}: conditions"] = [
         f"{one['type']}={one['status']} {one['reason']}: {one['message']}"
         for one in conditions
@@ -48,7 +49,7 @@ def _recover(bench: Bench, node: str, what: str) -> None:
     bench.seen[f"{what}: seconds until all GPUs are offered again"] = bench.reach(
         f"{node} offers all GPUs after {what}",
         lambda: bench.allocatable(node) == len(bench.topology(node)["spec"]["gpus"]),
-        4 * _LIMIT_SECONDS,
+        _LIMIT_SECONDS,
     )
 
 

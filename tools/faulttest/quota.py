@@ -9,36 +9,37 @@ from soaktest.client import Object
 _QUOTAS = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
 _JOBS = f"/apis/gputopo.io/v1alpha1/namespaces/{NAMESPACE}/gpujobs"
 _JOB_SECONDS = 300.0
-_STATUS_SECONDS = 20.0
+_STATUS_SECONDS = 60.0
 _RUNNING_SECONDS = 90.0
 
 
 def carry_out(bench: Bench, _: Options) -> None:
     """Create a GPUJob under the quota, read its status, and remove the quota."""
-    bench.client.create(
-        _QUOTAS,
+    bench.create(
         {
             "metadata": {"name": "no-profiles"},
             "spec": {"hard": {"count/gpuprofiles.gputopo.io": "0"}},
         },
+        _QUOTAS,
     )
     bench.reach("the quota is in force", lambda: "hard" in _get(bench, "no-profiles"))
     job = manifests.job("limited", 2, bench.image, _JOB_SECONDS, "Ring")
     job["spec"]["workload"] = {"profile": "not-there-yet"}  # the operator creates it
-    bench.client.create(_JOBS, job)
+    bench.create(job, _JOBS)
     bench.seen["seconds until the GPUJob has a status that names the quota"] = bench.reach(
         "the GPUJob's status names the quota",
         lambda: "quota" in _conditions(bench, "limited"),
         _STATUS_SECONDS,
     )
-    bench.seen["status of the GPUJob"] = _conditions(bench, "limited") or "none"
-    bench.client.delete(f"{_QUOTAS}/no-profiles")
+    found = bench.patient(lambda: _conditions(bench, "limited"))
+    bench.seen["status of the GPUJob"] = found or "none"
+    bench.patient(lambda: bench.client.delete(f"{_QUOTAS}/no-profiles"))
     bench.seen["seconds until it runs without the quota"] = bench.reach(
         "the GPUJob runs without the quota",
         lambda: _status(bench, "limited").get("phase") == "Running",
         _RUNNING_SECONDS,
     )
-    bench.client.delete(f"{_JOBS}/limited")
+    bench.patient(lambda: bench.client.delete(f"{_JOBS}/limited"))
     bench.reach("the GPUJob is gone", lambda: not bench.client.get(_JOBS)["items"])
 
 

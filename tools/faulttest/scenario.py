@@ -15,10 +15,12 @@ class Options:
     Attributes:
         rounds: how often it repeats its steps.
         seconds: how long its fault lasts.
+        start_limit_seconds: how late a pod may start after the processes that it waits for.
     """
 
     rounds: int | None = None
     seconds: float | None = None
+    start_limit_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,9 @@ CAUSES: Final = {
     "disconnected": Cause(
         node_causes.agent_disconnected, ("GputopoAgentDisconnected",), of_node=True
     ),
+    "agent-writes": Cause(
+        node_causes.agent_without_rights, ("GputopoAgentFailures",), of_node=True
+    ),
     "no-agent": Cause(node_causes.agent_missing, ("GputopoAgentMissing",), of_node=True),
     "no-mps": Cause(sharing_causes.mps_missing, ("GputopoGpusNotShareable",), of_node=True),
     "mps-failed": Cause(

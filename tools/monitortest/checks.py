@@ -18,6 +18,7 @@ _END_SECONDS: Final = 120.0
 _DATA_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 1.0
 _LOOK_BACK: Final = (
+    "GputopoAgentFailures",
     "GputopoAllocationsRejected",
     "GputopoExtenderErrors",
     "GputopoMpsRestarted",

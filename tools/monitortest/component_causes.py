@@ -10,7 +10,7 @@ from typing import Final
 from faulttest import pods
 from gputopo.api.names import GPUS_ANNOTATION, SENSITIVITY_ANNOTATION
 from localcluster import containers
-from monitortest.site import JOBS, NAMESPACE, PODS, SYSTEM_PODS, Site, repeating
+from monitortest.site import JOBS, NAMESPACE, PODS, SYSTEM_PODS, Site, repeating, without_rule
 from resizetest import faultpods
 from resizetest.faultpods import Worker
 from resizetest.queue_setting import change_queue
@@ -22,7 +22,6 @@ _SCHEDULER: Final = "gputopo-scheduler"
 _OPERATOR: Final = "gputopo-operator"
 _REPLICAS: Final = 2
 _LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/{_SCHEDULER}"
-_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 _QUOTAS: Final = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
 _NO_NODE: Final = {"kubernetes.io/hostname": "no-such-node"}
 _MOST_GPUS: Final = 16
@@ -69,7 +68,7 @@ def extender_without_rights(site: Site) -> Iterator[None]:
         if not identity.startswith(pod["metadata"]["name"])
     )
     before = set(_extenders())
-    with _without_rule(site, "gputopo-extender", "gputopologies"):
+    with without_rule(site, "gputopo-extender", "gputopologies"):
         site.client.delete(f"{SYSTEM_PODS}/{standby}")
         started = wait_for("the extender of a new standby runs", lambda: _extenders() - before)
         with repeating(_REQUEST_SECONDS, lambda _: _request_filter(min(started))):
@@ -116,7 +115,7 @@ def operator_down(site: Site) -> Iterator[None]:
 @contextmanager
 def operator_without_rights(site: Site) -> Iterator[None]:
     """Remove the operator's rights on Jobs, and create GPUJobs."""
-    with _without_rule(site, _OPERATOR, "jobs"):
+    with without_rule(site, _OPERATOR, "jobs"):
         for number in range(_FAILING_JOBS):
             job = manifests.job(f"failing-{number}", 1, site.image, 600, "Ring")
             site.client.create(JOBS, job)
@@ -179,11 +178,3 @@ def _scaled(site: Site, deployment: str, during: int, after: int) -> Iterator[No
         yield
     finally:
         site.scale(deployment, after)
-
-
-@contextmanager
-def _without_rule(site: Site, role: str, resource: str) -> Iterator[None]:
-    rules = site.get(f"{_ROLES}/{role}")["rules"]
-    left = [rule for rule in rules if resource not in rule["resources"]]
-    with site.patched(f"{_ROLES}/{role}", {"rules": left}, {"rules": rules}):
-        yield

@@ -11,7 +11,7 @@ from gputopo.api.names import GPUS_ANNOTATION
 from localcluster import containers
 from localcluster.packets import dropped
 from localcluster.stuck import stuck
-from monitortest.site import PODS, TOPOLOGIES, Site
+from monitortest.site import PODS, TOPOLOGIES, Site, without_rule
 from showcase.kubectl import wait_for
 from soaktest.client import Object, RejectedError
 
@@ -47,6 +47,14 @@ def agent_not_ready(site: Site) -> Iterator[None]:
 def agent_disconnected(site: Site) -> Iterator[None]:
     """Drop all packets between the agent and the API server."""
     with dropped(site.cluster, site.node, site.agent()["status"]["podIP"]):
+        yield
+
+
+@contextmanager
+def agent_without_rights(site: Site) -> Iterator[None]:
+    """Remove the agents' right to write GPUTopologies, and start a pod, whose GPUs change one."""
+    with without_rule(site, _AGENT, "gputopologies/status"):
+        site.start(pods.pod("unpublished", 1, site.image, site.node))
         yield
 
 

@@ -18,6 +18,7 @@ PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 JOBS: Final = f"/apis/gputopo.io/v1alpha1/namespaces/{NAMESPACE}/gpujobs"
 TOPOLOGIES: Final = "/apis/gputopo.io/v1alpha1/gputopologies"
 SYSTEM_PODS: Final = f"/api/v1/namespaces/{SYSTEM}/pods"
+ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments"
 
 _START_SECONDS: Final = 90.0
@@ -146,3 +147,12 @@ class Site:
             return self.client.get(path, **query)
         except (UnavailableError, RejectedError):
             return None
+
+
+@contextmanager
+def without_rule(site: Site, role: str, resource: str) -> Iterator[None]:
+    """Remove the rules about a resource from a ClusterRole for the time of the block."""
+    rules = site.get(f"{ROLES}/{role}")["rules"]
+    left = [rule for rule in rules if resource not in rule["resources"]]
+    with site.patched(f"{ROLES}/{role}", {"rules": left}, {"rules": rules}):
+        yield

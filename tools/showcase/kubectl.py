@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 Object = dict[str, Any]
+
+_READ_SECONDS = 60.0
+_TRANSIENT = re.compile(
+    r"etcdserver: (request timed out|leader changed)|TLS handshake timeout|was refused"
+    r"|connection refused|connection reset by peer|client connection lost|\bEOF\b"
+)
+"""Texts of kubectl while the API server or etcd restarts or is slow."""
+
 Value = TypeVar("Value")
 
 
@@ -57,7 +66,7 @@ class Kubectl:
         return done.stdout
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
-        """Return one object."""
+        """Return one object. Errors while the API server restarts are retried, as in ``list``."""
         return self._json("get", kind, name, *_in(namespace))
 
     def list(
@@ -96,7 +105,14 @@ class Kubectl:
         return self.run("exec", "-n", namespace, pod, *chosen, "--", *command)
 
     def _json(self, *arguments: str) -> Object:
-        return json.loads(self.run(*arguments, "-o", "json"))  # type: ignore[no-any-return]
+        deadline = time.monotonic() + _READ_SECONDS
+        while True:
+            try:
+                return json.loads(self.run(*arguments, "-o", "json"))  # type: ignore[no-any-return]
+            except KubectlError as error:
+                if not _TRANSIENT.search(str(error)) or time.monotonic() >= deadline:
+                    raise
+            time.sleep(0.5)
 
 
 def wait_for(
@@ -108,15 +124,19 @@ def wait_for(
 ) -> Value:
     """Call ``look`` until it returns a true value, and return that.
 
+    The last call begins after the deadline, so that a slow machine does not skip it.
+
     Raises:
         TimeoutError: it did not in time; the message names the awaited state.
     """
     deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
+    while True:
+        is_last = time.monotonic() >= deadline
         if value := look():
             return value
+        if is_last:
+            raise TimeoutError(f"not within {timeout_s:g} s: {what}")
         time.sleep(interval_s)
-    raise TimeoutError(f"not within {timeout_s:g} s: {what}")
 
 
 def _in(namespace: str | None) -> tuple[str, ...]:

@@ -6,11 +6,18 @@ identified only by elimination, so an error there would show as a swap here.
 
 import random
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from localcluster.cluster import Cluster
 from soaktest import load, manifests
-from soaktest.client import Client, RejectedError, UnavailableError
+from soaktest.client import (
+    Client,
+    RejectedError,
+    UnavailableError,
+    create_patiently,
+    patient,
+)
 from soaktest.journal import Journal
 from soaktest.pod_watcher import PodWatcher
 from soaktest.world import PodView
@@ -50,27 +57,38 @@ class Bursts:
         for name in names:
             body = manifests.pod(name, gpus, self._image, {})
             body["spec"]["schedulingGates"] = [{"name": _GATE}]
-            self._client.create(_PODS, body)
+            create_patiently(self._client, _PODS, body)
         node = self._rng.choice(nodes) if restart else None
         if node:
             # Those bound to it meanwhile are all handled at its start, the oldest pod first.
             self._cluster.set_kubelet(node, on=False)
             self._journal.count("kubelet restarts")
-        shuffled = self._rng.sample(names, len(names))
-        for name in shuffled:
-            self._client.patch(f"{_PODS}/{name}", {"spec": {"schedulingGates": None}})
-        if node:
-            self._wait_bound(names)
-            self._cluster.set_kubelet(node, on=True)
+        try:
+            for name in self._rng.sample(names, len(names)):
+                self._ungate(name)
+            if node:
+                self._wait_bound(names)
+        finally:
+            if node:
+                self._cluster.set_kubelet(node, on=True)
         self._wait_running(names)
         self._journal.count("pods created", len(names))
         time.sleep(2.5)  # two looks of the inspector
+        bound = self._pod_watcher.bound_since
+        bound_at = {pod.name: bound[pod.uid] for pod in self._mine() if pod.uid in bound}
         self._journal.count(
-            "pairs bound against the order of creation", _inversions(shuffled, names)
+            "pairs bound against the order of creation", inversions(bound_at, names)
         )
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda name: self._client.delete(f"{_PODS}/{name}"), names))
+            list(pool.map(self._delete, names))
         self._wait_gone()
+
+    def _ungate(self, name: str) -> None:
+        change = {"spec": {"schedulingGates": None}}
+        patient(lambda: self._client.patch(f"{_PODS}/{name}", change))
+
+    def _delete(self, name: str) -> None:
+        patient(lambda: self._client.delete(f"{_PODS}/{name}"))
 
     def _wait_bound(self, names: list[str]) -> None:
         deadline = time.monotonic() + 15
@@ -110,8 +128,12 @@ class Bursts:
         return [pod for pod in self._pod_watcher.pods() if pod.namespace == load.NAMESPACE]
 
 
-def _inversions(bound: list[str], made: list[str]) -> int:
-    """Count the pairs whose order differs."""
-    place = {name: number for number, name in enumerate(made)}
-    order = [place[name] for name in bound]
-    return sum(a > b for i, a in enumerate(order) for b in order[i + 1 :])
+def inversions(bound_at: Mapping[str, float], made: Sequence[str]) -> int:
+    """Count the pairs of which the pod that was created later was seen bound earlier.
+
+    Args:
+        bound_at: when each was seen bound first; pods without a time do not count.
+        made: all names in the order of creation.
+    """
+    times = [bound_at[name] for name in made if name in bound_at]
+    return sum(later < time for i, time in enumerate(times) for later in times[i + 1 :])

@@ -2,8 +2,9 @@
 
 import json
 import ssl
-from collections.abc import Iterator, Mapping
-from typing import Any, Self
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self, TypeVar
 
 import httpx2
 
@@ -11,6 +12,9 @@ from localcluster import settings
 from localcluster.settings import Paths
 
 Object = dict[str, Any]
+Value = TypeVar("Value")
+
+_PATIENCE_SECONDS = 60.0
 # Thousands of objects are deleted in one request.
 _COLLECTION_SECONDS = 70
 # Short, because a watcher can only stop between two watches.
@@ -120,6 +124,46 @@ class Client:
             raise UnavailableError(f"{method} {path}: {error}") from error
         _check(response, f"{method} {path}")
         return response
+
+
+def patient(call: Callable[[], Value]) -> Value:
+    """Repeat a request while the API server does not respond.
+
+    Raises:
+        UnavailableError: no response for a minute.
+    """
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return call()
+        except UnavailableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def create_patiently(client: Client, path: str, manifest: Mapping[str, Any]) -> Object:
+    """Create an object; repeat the request while the API server does not respond.
+
+    The API server may have created the object without a response. Then the object is returned.
+
+    Raises:
+        RejectedError: also if the object existed before.
+        UnavailableError: no response for a minute.
+    """
+    attempts = 0
+
+    def create() -> Object:
+        nonlocal attempts
+        attempts += 1
+        try:
+            return client.create(path, manifest)
+        except RejectedError as error:
+            if error.status != httpx2.codes.CONFLICT or attempts == 1:
+                raise
+            return client.get(f"{path}/{manifest['metadata']['name']}")
+
+    return patient(create)
 
 
 def _check(response: httpx2.Response, what: str) -> None:

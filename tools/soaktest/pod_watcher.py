@@ -16,7 +16,8 @@ class PodWatcher:
 
     Attributes:
         seen: the last state of every pod with GPUs of the run.
-        bound_since: when each was first seen on a node, by the monotonic clock.
+        bound_since: when each was first seen on a node, by the monotonic clock. All pods of one
+            list have the same time, because a list does not show their order.
         running_since: when each was first seen running.
         ended_since: when each was first seen Succeeded or Failed.
         gone_since: when each was seen to be deleted from the API server.
@@ -82,8 +83,9 @@ class PodWatcher:
             for uid in set(self._world.pods) - {pod.uid for pod in views}:
                 self._gone(uid)
             twice = self._world.replace(views)
+            now = time.monotonic()
             for pod in views:
-                self._remember(pod)
+                self._remember(pod, now)
         self._report(twice)
         self._version = listed["metadata"]["resourceVersion"]
 
@@ -95,7 +97,7 @@ class PodWatcher:
         self._journal.count("watch events")
         with self._lock:
             twice = self._world.apply(pod, deleted=kind == "DELETED")
-            self._remember(pod)
+            self._remember(pod, time.monotonic())
             if kind == "DELETED":
                 self._gone(pod.uid)
         self._report(twice)
@@ -104,7 +106,7 @@ class PodWatcher:
         self.gone_since[uid] = time.monotonic()
         self._journal.note(f"pod {self.seen[uid].name} deleted")
 
-    def _remember(self, pod: PodView) -> None:
+    def _remember(self, pod: PodView, now: float) -> None:
         before = self.seen.get(pod.uid)
         self.seen[pod.uid] = pod
         if before is None or (before.phase, before.node) != (pod.phase, pod.node):
@@ -115,11 +117,11 @@ class PodWatcher:
         if nominated and nominated == pod.node:  # the API server clears it with the Binding
             self._journal.count("nominations used")
         if pod.node:
-            self.bound_since.setdefault(pod.uid, time.monotonic())
+            self.bound_since.setdefault(pod.uid, now)
         if pod.phase == "Running":
-            self.running_since.setdefault(pod.uid, time.monotonic())
+            self.running_since.setdefault(pod.uid, now)
         if not pod.live:
-            self.ended_since.setdefault(pod.uid, time.monotonic())
+            self.ended_since.setdefault(pod.uid, now)
         reasons = self.reasons.setdefault(pod.uid, [])
         if pod.why and pod.why not in reasons:
             reasons.append(pod.why)

@@ -31,7 +31,11 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace
 
 {{- /* Arguments: (dict "image" image "default" tag). */ -}}
 {{- define "gputopo.image" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
+{{- else -}}
 {{- printf "%s:%s" .image.repository (.image.tag | default .default) -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* The cluster's version may be v1.33.4-gke.5; the tag of kube-scheduler's image is v1.33.4. */ -}}
@@ -109,11 +113,6 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{ .Values.resourceName }}-share
 {{- end -}}
 
-{{- /* The values of sharing. helm upgrade --reuse-values keeps the values of a release without them. */ -}}
-{{- define "gputopo.sharing" -}}
-{{ .Values.sharing | default (dict "enabled" false) | toYaml }}
-{{- end -}}
-
 {{- /* Flags about sharing of the programs that decide which pods share GPUs. Argument: values of sharing. */ -}}
 {{- define "gputopo.sharingFlags" -}}
 - --sharing-min-gain-percent={{ int .minGainPercent }}
@@ -136,7 +135,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
     (object.spec.containers + object.spec.?initContainers.orValue([])).exists(c,
     {{ .Values.resourceName | squote }} in c.?resources.?limits.orValue({}) ||
     {{ .Values.resourceName | squote }} in c.?resources.?requests.orValue({})
-    {{- if (include "gputopo.sharing" . | fromYaml).enabled }} ||
+    {{- if .Values.sharing.enabled }} ||
     {{ include "gputopo.shareResource" . | squote }} in c.?resources.?limits.orValue({}) ||
     {{ include "gputopo.shareResource" . | squote }} in c.?resources.?requests.orValue({})
     {{- end }})
@@ -151,6 +150,5 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 
 {{/* Not empty if the agent reads the configuration of the kubelet of its node. */}}
 {{- define "gputopo.readsKubelet" -}}
-{{- /* helm upgrade --reuse-values keeps the values of a release without these keys. */}}
-{{- if or (ne (dig "numa" "publish" "Never" .Values.devicePlugin) "Never") (dig "nri" "enabled" false .Values.devicePlugin) }}true{{ end }}
+{{- if or (ne .Values.devicePlugin.numa.publish "Never") .Values.devicePlugin.nri.enabled }}true{{ end }}
 {{- end }}

@@ -4,12 +4,17 @@ A node can be Ready while its agent does not reach the API server. The agent the
 pod, so it must detect the loss. A watch alone does not show the loss: if the network silently drops
 packets, the watch receives no events and no error. So the agent sends a heartbeat when it has
 received nothing for some seconds.
+
+A heartbeat that the API server rejects with status 429 (too many requests) is a response too: the
+connection works. If all agents of a busy cluster treated it as a loss, all nodes would withdraw
+their free GPUs, and each agent would then list its objects again and so add load.
 """
 
 import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine
+from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from gputopo.runtime.log import fields
@@ -26,6 +31,12 @@ LOST_SECONDS: Final = 8.0
 
 It detects the loss at most 9 s after the last response: the first heartbeat lasts from second 4 to
 second 6, and the second heartbeat from second 7 to second 9.
+"""
+
+THROTTLED_SECONDS: Final = 60.0
+"""The agent also treats the API server as lost after this time with throttled heartbeats only.
+
+The API server rejects the lists of the agent too, so the agent may lack changes of its pods.
 """
 
 _log = logging.getLogger(__name__)
@@ -51,6 +62,7 @@ class ConnectionMonitor:
         self._api = api
         self._failed_at = float("-inf")
         self._failures = 0
+        self._throttled_at = float("-inf")
 
     async def run(self) -> None:
         """Send a heartbeat whenever the API server has sent nothing for some seconds."""
@@ -65,7 +77,10 @@ class ConnectionMonitor:
             except (ApiError, TimeoutError) as error:
                 # Another request may have succeeded meanwhile.
                 if self._connection.responded_at <= started_at:
-                    self._record_failure(error, pod_unread=pod_unread)
+                    if _is_throttled(error):
+                        self._record_throttled(error, pod_unread=pod_unread)
+                    else:
+                        self._record_failure(error, pod_unread=pod_unread)
             else:
                 self._connection.record_response()
 
@@ -94,27 +109,47 @@ class ConnectionMonitor:
                 continue
 
     def _next_at(self) -> float:
-        if self._connection.responded_at >= self._failed_at:
-            return self._connection.responded_at + QUIET_SECONDS
+        if self._heard_at >= self._failed_at:
+            return self._heard_at + QUIET_SECONDS
         # Jitter after a loss, so that the agents of all nodes do not list at the same time.
         lost = not self._connection.responding.is_set()
         pause = PAUSE_SECONDS * random.uniform(0.5, 1.0) if lost else PAUSE_SECONDS  # noqa: S311
         return self._failed_at + pause
 
+    @property
+    def _heard_at(self) -> float:
+        """Time of the last response, also of one with status 429."""
+        return max(self._connection.responded_at, self._throttled_at)
+
+    def _record_throttled(self, error: Exception, *, pod_unread: bool) -> None:
+        responded_at = self._connection.responded_at
+        if responded_at >= self._throttled_at:
+            _log.warning("heartbeat throttled %s", fields(reason=str(error)))
+        self._throttled_at = _now()
+        if pod_unread or self._throttled_at - responded_at >= THROTTLED_SECONDS:
+            self._record_loss(self._throttled_at - responded_at)
+
     def _record_failure(self, error: Exception, *, pod_unread: bool) -> None:
-        connection = self._connection
-        first = connection.responded_at >= self._failed_at
+        first = self._heard_at >= self._failed_at
         self._failures = 1 if first else self._failures + 1
         self._failed_at = _now()
         if first:
             reason = str(error) or "no response in time"
             _log.warning("no response from the API server %s", fields(reason=reason))
-        silent_seconds = self._failed_at - connection.responded_at
+        silent_seconds = self._failed_at - self._heard_at
         overdue = self._failures > 1 and silent_seconds >= LOST_SECONDS
-        if connection.responding.is_set() and (pod_unread or overdue):
+        if pod_unread or overdue:
+            self._record_loss(silent_seconds)
+
+    def _record_loss(self, silent_seconds: float) -> None:
+        if self._connection.responding.is_set():
             _log.error("API server lost %s", fields(silent_seconds=round(silent_seconds, 1)))
-            connection.record_loss()
+            self._connection.record_loss()
             self._api.abandon()
+
+
+def _is_throttled(error: Exception) -> bool:
+    return isinstance(error, ApiError) and error.status == HTTPStatus.TOO_MANY_REQUESTS
 
 
 def _now() -> float:

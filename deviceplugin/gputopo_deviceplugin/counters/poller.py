@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from gputopo.api.v1alpha1 import CounterStatus
 from gputopo.runtime.log import fields
@@ -35,6 +35,8 @@ _KEPT: Final = 10
 
 _END_SECONDS: Final = 1.0
 """Longest wait for NVML when the agent ends."""
+
+_Value = TypeVar("_Value")
 
 _log = logging.getLogger(__name__)
 
@@ -131,8 +133,9 @@ class CounterPoller:
         if hardware is None:
             return
         if hardware.fault is not None:
-            await self._close()
+            # First: the call that closes the session may hang as well.
             self._set_status(unavailable(hardware.fault) if hardware.topology else [])
+            await self._close()
             return
         due = self._read_at is None or now - self._read_at >= IDLE_SECONDS
         gpus = readable(hardware)
@@ -142,7 +145,7 @@ class CounterPoller:
 
     async def _read(self, gpus: Mapping[GpuUuid, ReadGpu], now: float) -> None:
         exporter = await self._scraper.scrape(now)
-        call = call_in_daemon_thread(partial(self._session.read, gpus, exporter), "nvml-counters")
+        call = await self._begin(partial(self._session.read, gpus, exporter))
         if not await self._wait(call):
             return
         try:
@@ -157,9 +160,15 @@ class CounterPoller:
         self._readings.append(NodeReading(now, found))
         self._set_status(counter_status(found.values()))
 
+    async def _begin(self, function: Callable[[], _Value]) -> asyncio.Future[_Value]:
+        """Call a method of the session in a thread, when the call before it has returned."""
+        if self._in_flight is not None:
+            await finished(self._in_flight)
+        self._in_flight = call = call_in_daemon_thread(function, "nvml-counters")
+        return call
+
     async def _wait(self, call: asyncio.Future[Any]) -> bool:
         """Wait for a call; return False if it took too long, so that its values are too old."""
-        self._in_flight = call
         if await finished(call, self._timeout_seconds):
             return True
         since = self._wall_clock()
@@ -206,8 +215,7 @@ class CounterPoller:
         if not self._session.is_open:
             return
         self._forget()
-        call = self._in_flight = call_in_daemon_thread(self._session.close, "nvml-counters")
-        await finished(call)
+        await finished(await self._begin(self._session.close))
 
     async def _end(self) -> None:
         """Close the session. If a call hangs, leave the session open until the process ends."""

@@ -61,6 +61,16 @@ class GpuState:
         self._assigned: frozenset[GpuUuid] = frozenset()
 
     @property
+    def idle(self) -> bool:
+        """Whether NVML was read, and neither it nor an earlier agent has found GPUs."""
+        return self.hardware is not None and self.hardware.topology is None
+
+    async def wait_idle(self, *, idle: bool) -> None:
+        """Wait until the node has no GPUs, or until it has some."""
+        while self.idle != idle:
+            await self.changes.wait_after(self.changes.count)
+
+    @property
     def offered(self) -> Health:
         """The health of every GPU as the agent reports it to kubelet.
 

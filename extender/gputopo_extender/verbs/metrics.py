@@ -120,9 +120,14 @@ class Metrics:
             self._shares.labels(kind)
 
     def watch_leader(self, leads: Callable[[], bool | None]) -> None:
-        """Show whether the kube-scheduler of this pod leads; ``leads()`` is None if unknown."""
+        """Show whether the kube-scheduler of this pod leads; ``leads()`` is None if none does."""
         name, text = "gputopo_scheduler_leader", "1 while the kube-scheduler of this pod leads."
         Gauge(name, text, registry=self.registry).set_function(lambda: leads() is True)
+        Gauge(
+            "gputopo_scheduler_leader_known",
+            "1 while this extender reads that a kube-scheduler of any pod holds the Lease.",
+            registry=self.registry,
+        ).set_function(lambda: leads() is not None)
 
     def filtered(self, evaluation: Evaluation) -> None:
         """Count the nodes that did not fit, by the kind of misfit."""

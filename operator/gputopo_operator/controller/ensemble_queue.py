@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final
 
@@ -33,8 +34,11 @@ class EnsembleQueue:
         api: EnsembleApi,
         resync_seconds: float,
         threads: Executor,
+        on_error: Callable[[], None],
     ) -> None:
-        self._queue = queue_in_threads(reconciler.reconcile, threads)
+        """Call ``on_error`` after each failure that is repeated."""
+        self._queue = queue_in_threads(reconciler.reconcile, threads, on_error=on_error)
+        self._on_error = on_error
         self._api = api
         self._resync_seconds = resync_seconds
         self._generations: dict[ObjectKey, object] = {}
@@ -83,6 +87,7 @@ class EnsembleQueue:
                 keys = await asyncio.to_thread(self._api.ensemble_uids)
             except ApiError as error:
                 _log.warning("ensembles not listed %s", fields(reason=error))
+                self._on_error()
                 continue
             for key in keys:
                 self._queue.add(key)

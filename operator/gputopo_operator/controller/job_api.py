@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Final
 
 from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL, VERSION
+from gputopo.errors import GputopoError
 from gputopo.runtime.log import fields
 from gputopo_kube.document import Document, ObjectKey, identity
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
@@ -32,7 +33,14 @@ _EVENT_NAME_CHARACTERS: Final = 253 - len(".0123456789abcdef")
 
 _LARGE_PAGE_SIZE: Final = 50
 
+MOST_PROFILES: Final = 1000
+"""GPUProfiles of a namespace above which the operator creates none, by default."""
+
 _log = logging.getLogger(__name__)
+
+
+class ProfileLimitError(GputopoError):
+    """A namespace has as many GPUProfiles as the operator may create."""
 
 
 class JobApi:
@@ -43,8 +51,10 @@ class JobApi:
     ``ConflictError`` if another client has created, changed or deleted the object meanwhile.
     """
 
-    def __init__(self, api: SyncApi) -> None:
+    def __init__(self, api: SyncApi, most_profiles: int = MOST_PROFILES) -> None:
+        """Create GPUProfiles only in namespaces with less than ``most_profiles`` of them."""
         self._api = api
+        self._most_profiles = most_profiles
 
     def gpu_job(self, key: ObjectKey) -> Document | None:
         """Return the GPUJob."""
@@ -125,11 +135,27 @@ class JobApi:
         return self._patch((*path, "status"), {"metadata": preconditions, "status": change})
 
     def create_profile(self, key: ObjectKey) -> None:
-        """Create an empty GPUProfile. Do nothing if a GPUProfile with this name exists."""
+        """Create an empty GPUProfile. Do nothing if a GPUProfile with this name exists.
+
+        Raises:
+            ProfileLimitError: the namespace has too many GPUProfiles already.
+        """
+        count = self._count_profiles(key)
+        if count >= self._most_profiles:
+            raise ProfileLimitError(
+                f"namespace {key.namespace} has {count} GPUProfiles, and gputopo creates no more "
+                f"than {self._most_profiles}: delete those that no workload uses, and let all runs "
+                "of a program name the same GPUProfile"
+            )
         metadata = {"name": key.name, "namespace": key.namespace}
         manifest = {"apiVersion": API_VERSION, "kind": "GPUProfile", "metadata": metadata}
         with suppress(ConflictError):
             self._api.request("POST", _objects(key, "gpuprofiles"), manifest)
+
+    def _count_profiles(self, key: ObjectKey) -> int:
+        """Return how many GPUProfiles the namespace has, by the metadata of a list of one."""
+        page = self._api.get(*_objects(key, "gpuprofiles"), limit="1")
+        return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
 
     def create_event(
         self, regarding: Document, event: ObjectEvent, now: str, version: str | None = None

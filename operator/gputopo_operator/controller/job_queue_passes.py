@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,8 +38,11 @@ class JobQueuePasses:
         shares: "ShareEvaluation | None",
         resync_seconds: float,
         threads: Executor,
+        on_error: Callable[[], None],
     ) -> None:
-        self._queue = queue_in_threads(starter.advance, threads)
+        """Call ``on_error`` after each failure that is repeated."""
+        self._queue = queue_in_threads(starter.advance, threads, on_error=on_error)
+        self._on_error = on_error
         self._api = api
         self._nodes = nodes
         self._shares = shares
@@ -82,6 +86,7 @@ class JobQueuePasses:
                 await asyncio.to_thread(self._replace_nodes)
             except ApiError as error:
                 _log.warning("nodes not read %s", fields(reason=error))
+                self._on_error()
             self._add()
             await asyncio.sleep(self._resync_seconds)
 

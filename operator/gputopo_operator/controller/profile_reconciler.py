@@ -11,7 +11,7 @@ from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ConflictError, DeniedError
-from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_api import JobApi, ProfileLimitError
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS
@@ -59,8 +59,9 @@ class ProfileReconciler:
         """Create a GPUProfile that a running pod names; return the delay of the next attempt."""
         try:
             self._api.create_profile(key)
-        except DeniedError as error:
+        except (DeniedError, ProfileLimitError) as error:
             _log.warning("profile not created %s", fields(gpuprofile=key, reason=error))
+            self._metrics.count_rejected_profile()
             return REJECTED_RECHECK_SECONDS
         _log.info("profile created %s", fields(gpuprofile=key))
         return CONFLICT_DELAY_SECONDS

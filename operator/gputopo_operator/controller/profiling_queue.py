@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any, Final
 
@@ -52,9 +52,16 @@ class ProfilingQueue:
     """
 
     def __init__(
-        self, profiler: Profiler, api: ProfilingApi, settings: OperatorSettings, threads: Executor
+        self,
+        profiler: Profiler,
+        api: ProfilingApi,
+        settings: OperatorSettings,
+        threads: Executor,
+        on_error: Callable[[], None],
     ) -> None:
-        self._queue = queue_in_threads(profiler.advance, threads)
+        """Call ``on_error`` after each failure that is repeated."""
+        self._queue = queue_in_threads(profiler.advance, threads, on_error=on_error)
+        self._on_error = on_error
         self._api = api
         self._namespaces = settings.namespace_names
         self._resync_seconds = settings.resync_seconds
@@ -86,6 +93,7 @@ class ProfilingQueue:
                 _log.warning(
                     "measured pods not listed %s", fields(namespace=namespace, reason=error)
                 )
+                self._on_error()
                 continue
             for key in keys:
                 self._queue.add(key)

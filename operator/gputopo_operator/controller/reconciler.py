@@ -17,7 +17,7 @@ from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError, DeniedError
 from gputopo_kube.measurements import parse_measured
-from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_api import JobApi, ProfileLimitError
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.decide import decide, profile_to_read
 from gputopo_operator.decision.link_run_job import link_run_name
@@ -187,8 +187,9 @@ class Reconciler:
     def _create_profile(self, key: ObjectKey, name: str) -> str:
         try:
             self._api.create_profile(ObjectKey(key.namespace, name))
-        except ApiError as error:
+        except (ApiError, ProfileLimitError) as error:
             _log.warning("profile not created %s", fields(gpujob=key, profile=name, reason=error))
+            self._metrics.count_rejected_profile()
             return str(error)
         _log.info("profile created %s", fields(gpujob=key, profile=name))
         return ""

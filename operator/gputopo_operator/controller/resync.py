@@ -11,7 +11,7 @@ from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.queues import Queues
-from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.metrics import OperatorLoop, OperatorMetrics
 from gputopo_operator.model.workloads import ReportChanges
 
 _log = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ class Resync:
         self._queues = queues
         self._reports = reports
         self._metrics = metrics
+        self._count_error = metrics.error_counter(OperatorLoop.RESYNC)
         self._namespaces = tuple(namespaces) or (None,)
 
     async def run(self, seconds: float) -> None:
@@ -48,6 +49,7 @@ class Resync:
             await read()
         except ApiError as error:
             _log.warning("resync failed %s", fields(reason=error))
+            self._count_error()
 
     async def _read_namespace(self, namespace: str | None) -> None:
         known = {key for key in self._metrics.known() if namespace in {None, key.namespace}}

@@ -1,5 +1,6 @@
 """The work queue of the nodes with GPUs that several pods share."""
 
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 import kopf
@@ -14,8 +15,11 @@ WORKERS = 1
 class SharingQueue:
     """Calls the judge for each node with a shared GPU, after changes and every few seconds."""
 
-    def __init__(self, judge: SharingJudge, threads: Executor) -> None:
-        self._queue = queue_in_threads(judge.advance, threads)
+    def __init__(
+        self, judge: SharingJudge, threads: Executor, on_error: Callable[[], None]
+    ) -> None:
+        """Call ``on_error`` after each failure that is repeated."""
+        self._queue = queue_in_threads(judge.advance, threads, on_error=on_error)
 
     def watch(self, registry: kopf.OperatorRegistry) -> None:
         """Register the watch of GPUTopologies."""

@@ -1,7 +1,7 @@
 """The work queue of the nodes whose running pods gputopo sizes."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from typing import Final
 
@@ -41,8 +41,10 @@ class TuningQueue:
         waiting: WaitingPods,
         settings: OperatorSettings,
         threads: Executor,
+        on_error: Callable[[], None],
     ) -> None:
-        self._queue = queue_in_threads(tuner.advance, threads)
+        """Call ``on_error`` after each failure that is repeated."""
+        self._queue = queue_in_threads(tuner.advance, threads, on_error=on_error)
         self._sized = SizedPods()
         self._waiting = waiting
         self._settings = settings

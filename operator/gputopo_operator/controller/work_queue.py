@@ -30,13 +30,19 @@ class WorkQueue(Generic[KeyType]):
     """
 
     def __init__(
-        self, work: Callable[[KeyType], Awaitable[float | None]], *, rest_seconds: float = 0.0
+        self,
+        work: Callable[[KeyType], Awaitable[float | None]],
+        *,
+        rest_seconds: float = 0.0,
+        on_error: Callable[[], None] = lambda: None,
     ) -> None:
         """Let a key rest after each call without an error; then add it if it was added meanwhile.
 
-        So one call handles all additions within ``rest_seconds``.
+        So one call handles all additions within ``rest_seconds``. ``on_error`` is called after each
+        call with an error.
         """
         self._work = work
+        self._on_error = on_error
         self._rest_seconds = rest_seconds
         self._ready: asyncio.Queue[KeyType] = asyncio.Queue()
         self._waiting: set[KeyType] = set()
@@ -121,17 +127,22 @@ class WorkQueue(Generic[KeyType]):
                 fields(key=key, after_seconds=backoff_seconds, reason=error),
                 exc_info=not isinstance(error, ApiError),
             )
+            self._on_error()
             return backoff_seconds
         self._errors.pop(key, None)
         return delay_seconds
 
 
 def queue_in_threads(
-    work: Callable[[KeyType], float | None], threads: Executor, *, rest_seconds: float = 0.0
+    work: Callable[[KeyType], float | None],
+    threads: Executor,
+    *,
+    rest_seconds: float = 0.0,
+    on_error: Callable[[], None],
 ) -> WorkQueue[KeyType]:
     """Return a queue that calls ``work`` in a thread, because it blocks."""
 
     async def run(key: KeyType) -> float | None:
         return await asyncio.get_running_loop().run_in_executor(threads, work, key)
 
-    return WorkQueue(run, rest_seconds=rest_seconds)
+    return WorkQueue(run, rest_seconds=rest_seconds, on_error=on_error)

@@ -10,7 +10,8 @@ is the traffic divided by the mean of the two times.
 For Ring, Tree and RingTree, the patterns of NCCL's all-reduce, this is NCCL's "bus bandwidth": the
 sum of the rates of NCCL's rings. NCCL chooses its own rings or trees over all links, so the rank
 order does not matter. Each ring crosses every cut at least once in each direction, so the sum is at
-most the capacity of the narrowest cut. The same limit holds for spanning trees (Edmonds, 1973).
+most the capacity of the narrowest cut. For trees this limit is conservative: their bus bandwidth on
+k GPUs can be up to 2 (k - 1) / k times as high, for instance 1.5 times on 4 GPUs.
 
 In the other patterns, each edge is traffic between the GPUs of its two ranks. The traffic across a
 cut is the sum of the traffic of all edges that cross the cut. Effective bandwidth is computed for

@@ -130,7 +130,7 @@ def forecast(
             start=members_to_start(flotillas, waiting, state.running, nodes, settings)
         )
 
-    return run_ensemble(members, nodes, choose, running=running)
+    return run_ensemble(members, nodes, choose, running=running, lockstep=settings.lockstep)
 
 
 def _too_large(

@@ -1,7 +1,9 @@
 """Chooses the CPU cores of the preprocessing that members share.
 
-FLEET measures the throughput of a preprocessor with 1, 2, 4, 8, 16 and 32 cores, and takes the
-fewest cores that meet the demand of the members that train at once.
+FLEET measures the throughput of a preprocessor with 1, 2, 4, 8, 16 and 32 cores. It sets the number
+of preprocessors once, to the minimum that meets the demand of any M members with one GPU each
+(supplement, section B.3). gputopo chooses for each flotilla: it takes the fewest measured cores
+that meet the demand of its members with the GPUs that they have.
 """
 
 from collections.abc import Iterable, Mapping

@@ -48,7 +48,8 @@ class MemberRun:
     """A time in which a member runs with the same GPUs.
 
     Attributes:
-        rate: items per second; None if unknown.
+        rate: items per second by the member's GPUs; None if unknown. Members in lockstep may
+            have a lower one.
         end: None if it is unknown when the member ends.
     """
 
@@ -71,6 +72,7 @@ def run_ensemble(
     *,
     running: Mapping[str, MemberPlacement] | None = None,
     restart_seconds: float = 0.0,
+    lockstep: bool = False,
 ) -> tuple[MemberRun, ...]:
     """Return who runs when, by start and name.
 
@@ -81,8 +83,9 @@ def run_ensemble(
         rate_of: rates, which count the items that are left.
         running: members that run already.
         restart_seconds: time in which a member that was stopped makes no progress again.
+        lockstep: whether members that run together all have the lowest known rate among them.
     """
-    timeline = _Timeline(list(members), nodes, rate_of, restart_seconds)
+    timeline = _Timeline(list(members), nodes, rate_of, restart_seconds, lockstep)
     for name, placement in (running or {}).items():
         timeline.start(name, placement)
     while True:
@@ -105,17 +108,23 @@ class _Active:
     ready: float
     rate: float | None
     left: float | None
+    pace: float | None
 
     @property
     def end(self) -> float:
-        if self.rate is None or self.left is None:
+        if self.pace is None or self.left is None:
             return inf
-        return self.ready + self.left / self.rate
+        return self.ready + self.left / self.pace
 
     def left_at(self, now: float) -> float | None:
-        if self.rate is None or self.left is None:
+        if self.pace is None or self.left is None:
             return self.left
-        return max(0.0, self.left - self.rate * max(0.0, now - self.ready))
+        return max(0.0, self.left - self.pace * max(0.0, now - self.ready))
+
+    def go_on(self, now: float, pace: float) -> None:
+        """Have this pace from now on, if the rate is known."""
+        if self.rate is not None:
+            self.left, self.ready, self.pace = self.left_at(now), max(self.ready, now), pace
 
 
 @dataclass(slots=True)
@@ -124,6 +133,7 @@ class _Timeline:
     nodes: Sequence[NodeGpuCount]
     rate_of: RateRule
     restart_seconds: float
+    lockstep: bool
     now: float = 0.0
     active: dict[str, _Active] = field(default_factory=dict)
     stopped: dict[str, float | None] = field(default_factory=dict)
@@ -149,12 +159,16 @@ class _Timeline:
             self._add(active, self.now)
         for placement in changes.start:
             self.start(placement.member, placement)
+        rates = [each.rate for each in self.active.values() if each.rate is not None]
+        if self.lockstep and rates:
+            for active in self.active.values():
+                active.go_on(self.now, min(rates))
 
     def start(self, name: str, placement: MemberPlacement) -> None:
         member = next(each for each in self.members if each.name == name)
         ready = self.now + (self.restart_seconds if name in self.stopped else 0.0)
         rate, left = self.rate_of(member, placement), self._left(member)
-        self.active[name] = _Active(placement, self.now, ready, rate, left)
+        self.active[name] = _Active(placement, self.now, ready, rate, left, rate)
 
     def advance(self) -> bool:
         """Go to the next end; return whether there is one."""

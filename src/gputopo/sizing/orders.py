@@ -1,4 +1,4 @@
-"""Orders of the job queue, called policies in the Synergy paper (section 2.1).
+"""Orders of the job queue, called policies in the Synergy paper (section 2).
 
 Each order is a key function. Jobs with equal keys are ordered by arrival and then by ID, so that
 equal input gives an equal order.

@@ -25,7 +25,7 @@ def list_catalogue(form: str) -> None:
         output.write_json([_server_document(name, server) for name, server in servers])
     else:
         rows = [
-            (name, str(server.gpus), server.description, ", ".join(server.aliases))
+            (name, str(server.gpus), server.description, ", ".join(_aliases(server)))
             for name, server in servers
         ]
         output.show([output.table("NAME", "GPUs>", "SERVER AND LINKS", "ALSO CALLED", rows=rows)])
@@ -56,6 +56,13 @@ def show_topology(
 def _server_document(name: str, server: ServerModel) -> dict[str, object]:
     aliases = list(server.aliases)
     return {"name": name, "gpus": server.gpus, "links": server.description, "aliases": aliases}
+
+
+def _aliases(server: ServerModel) -> Iterator[str]:
+    """Yield the further names, each with the GPU model if the server has another one."""
+    for alias in server.aliases:
+        other = server.alias_gpus.get(alias)
+        yield alias if other is None else f"{alias} ({other.name})"
 
 
 def _topology_document(loaded: LoadedTopology, states: Mapping[GpuIndex, str]) -> dict[str, object]:

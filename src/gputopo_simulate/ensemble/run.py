@@ -91,7 +91,9 @@ def simulate(
     flotillas = len(rule.flotillas)
     true_rate = _true_rates(models)
     seconds = settings.restart_seconds
-    runs = run_ensemble(members, nodes, rule, true_rate, restart_seconds=seconds)
+    runs = run_ensemble(
+        members, nodes, rule, true_rate, restart_seconds=seconds, lockstep=settings.lockstep
+    )
     makespan = end_of(runs, len(members))
     used = sum(run.placement.gpus * ((run.end or 0.0) - run.start) for run in runs)
     return EnsembleResult(

@@ -10,7 +10,7 @@ from gputopo_simulate.job_ids import with_unique_ids
 from gputopo_simulate.synergy.measured import MeasuredModel
 
 ROUND_SECONDS: Final = 300.0
-"""Length of a scheduling round (Synergy, section 3)."""
+"""Length of a scheduling round (Synergy, section 1)."""
 
 SECONDS_PER_HOUR: Final = 3600
 

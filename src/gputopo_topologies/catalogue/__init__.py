@@ -42,6 +42,8 @@ def all_names() -> tuple[str, ...]:
 def named(name: str, *, node: str = "") -> NodeTopology:
     """Return the topology of the server with this main or further name.
 
+    With a further name, the GPUs can have another model and another amount of memory.
+
     The UUID of a GPU is derived from the server, ``node`` and the GPU index. So UUIDs are the same
     in every run and differ between nodes.
 
@@ -49,7 +51,7 @@ def named(name: str, *, node: str = "") -> NodeTopology:
         TopologyError: on an unknown name; the message lists the known names.
     """
     known = _known(name)
-    server = SERVERS[known]
+    server = SERVERS[known].of_name(name)
     return NodeTopology(
         gpus=tuple(_gpus(known, node, server)),
         links=tuple(_links(server)),

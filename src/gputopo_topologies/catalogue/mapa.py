@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gputopo.topology.model import Ancestor, NumaNode
-from gputopo_topologies.catalogue.server import GIB, ServerModel, two_numa_nodes
+from gputopo_topologies.catalogue.server import GIB, GpuModel, ServerModel, two_numa_nodes
 
 _DGX1_BUS_IDS: Final = "06:00.0 07:00.0 0A:00.0 0B:00.0 85:00.0 86:00.0 89:00.0 8A:00.0"
 _BUS_IDS_OF_16: Final = " ".join(f"{bus:02X}:00.0" for bus in range(0x10, 0x20))
@@ -35,6 +35,7 @@ MAPA_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
                 1: "0-1 0-2 1-3 2-6 3-7 4-5 4-6 5-7",
             },
             aliases=("dgx-v", "p3.16xlarge", "p3dn.24xlarge"),
+            alias_gpus={"p3.16xlarge": GpuModel("Tesla V100-SXM2-16GB")},
         ),
         "dgx1-p100": ServerModel(
             description="NVIDIA DGX-1 of 2016: 8 P100, hybrid cube mesh of single NVLinks",

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gputopo.topology.model import Ancestor, NumaNode
-from gputopo_topologies.catalogue.server import GIB, ServerModel, two_numa_nodes
+from gputopo_topologies.catalogue.server import GIB, GpuModel, ServerModel, two_numa_nodes
 
 _ALL_PAIRS_OF_4: Final = "0-1 0-2 0-3 1-2 1-3 2-3"
 _POWER_NUMA_NODES: Final = (NumaNode(0, 80, 256 * GIB), NumaNode(8, 80, 256 * GIB))
@@ -67,6 +67,7 @@ NVLINK_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
             numa_nodes=(NumaNode(0, 64, 256 * GIB),),
             nvlinks={4: "0-1"},
             aliases=("rtx-3090-2gpu",),
+            alias_gpus={"rtx-3090-2gpu": GpuModel("NVIDIA GeForce RTX 3090", 24)},
         ),
     }
 )

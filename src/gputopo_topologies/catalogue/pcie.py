@@ -2,8 +2,9 @@
 
 A server has one or two sockets, and its GPUs are at root ports or behind PCIe switches. The name of
 a cloud instance is a further name of the server that has the same number of GPUs and the same PCIe
-generation. The PCIe tree of an instance may differ from that of the server. ``nvidia-smi topo -m``
-prints the tree of the instance.
+generation; the model of the GPUs can differ. The PCIe tree of an instance may differ from that of
+the server. ``nvidia-smi topo -m`` prints the tree of the instance. AWS's instances G5 have A10G
+GPUs, G6 have L4 and G6e have L40S.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,11 @@ from types import MappingProxyType
 from typing import Final
 
 from gputopo.topology.model import Ancestor, NumaNode
-from gputopo_topologies.catalogue.server import GIB, ServerModel, two_numa_nodes
+from gputopo_topologies.catalogue.server import GIB, GpuModel, ServerModel, two_numa_nodes
+
+_A10G: Final = GpuModel("NVIDIA A10G", 24)
+_L4: Final = GpuModel("NVIDIA L4", 24)
+_L40S: Final = GpuModel("NVIDIA L40S", 48)
 
 PCIE_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
     {
@@ -40,6 +45,7 @@ PCIE_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
             together={Ancestor.PHB: 4},
             numa_nodes=(NumaNode(0, 48, 192 * GIB),),
             aliases=("g5.12xlarge", "g5.24xlarge", "g6.12xlarge", "g6.24xlarge", "g6e.12xlarge"),
+            alias_gpus={"g6.12xlarge": _L4, "g6.24xlarge": _L4, "g6e.12xlarge": _L40S},
         ),
         "pcie-8gpu-l40s": ServerModel(
             description="8 L40S on PCIe 4: 2 sockets, every GPU at a root port of its own",
@@ -49,6 +55,7 @@ PCIE_SERVERS: Final[Mapping[str, ServerModel]] = MappingProxyType(
             together={Ancestor.NODE: 4},
             numa_nodes=two_numa_nodes(96, 768),
             aliases=("g5.48xlarge", "g6.48xlarge", "g6e.48xlarge"),
+            alias_gpus={"g5.48xlarge": _A10G, "g6.48xlarge": _L4},
         ),
     }
 )

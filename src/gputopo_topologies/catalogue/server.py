@@ -1,14 +1,21 @@
 """Short notation for the GPUs and links of a server model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, Self
 
 from gputopo.topology.model import Ancestor, LinkKind, NumaNode
 from gputopo.topology.rates import PCIE_LANES
 from gputopo_topologies.boards import BOARDS, Board, memory_gib_of_model
 
 GIB: Final = 2**30
+
+
+class GpuModel(NamedTuple):
+    """Model name of a GPU, and its memory; the memory is 0 if it is part of the name."""
+
+    name: str
+    memory_gib: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,8 @@ class ServerModel:
         nvlinks: pairs of GPUs with direct NVLinks, by the number of NVLinks of a pair. With
             ``{2: "0-3 0-4"}``, the pairs 0-3 and 0-4 have two NVLinks each.
         to_nvswitch: NVLinks of each GPU to the NVSwitch; 0 without an NVSwitch.
+        aliases: further names of the server.
+        alias_gpus: the GPUs of aliases for servers with the same links but other GPUs.
     """
 
     description: str
@@ -36,6 +45,17 @@ class ServerModel:
     nvlinks: Mapping[int, str] = field(default_factory=dict)
     to_nvswitch: int = 0
     aliases: tuple[str, ...] = ()
+    alias_gpus: Mapping[str, GpuModel] = field(default_factory=dict)
+
+    def of_name(self, name: str) -> Self:
+        """Return the server with the GPUs that it has under this name.
+
+        Example: ``pcie-4gpu-1socket`` has A10G GPUs, and under the name ``g6.12xlarge`` L4 GPUs.
+        """
+        if name not in self.alias_gpus:
+            return self
+        model, memory_gib = self.alias_gpus[name]
+        return replace(self, model=model, memory_gib=memory_gib)
 
     @property
     def gpus(self) -> int:

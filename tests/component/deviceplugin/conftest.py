@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fakenvml.build import build_library
-from support.agent.world import AgentWorld, agent_world
+from support.agent.world import HANG_LIMITS, AgentWorld, agent_world
 
 
 @pytest.fixture(scope="session")
@@ -27,4 +27,14 @@ async def world(
 ) -> AsyncIterator[AgentWorld]:
     monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")  # so that it is unset after the test
     async with agent_world(short_directory, library_dir) as world:
+        yield world
+
+
+@pytest.fixture
+async def impatient(
+    short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[AgentWorld]:
+    """Return a node on which a call of NVML counts as hanging after a second."""
+    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")
+    async with agent_world(short_directory, library_dir, **HANG_LIMITS) as world:
         yield world

@@ -142,8 +142,9 @@ async def test_a_hang_of_nvml_fails_liveness_within_15_seconds_and_recovers(
 
 @pytest.mark.parametrize("known", [True, False])
 async def test_it_ends_at_sigterm_although_nvml_hangs(
-    world: AgentWorld, short_directory: Path, *, known: bool
+    impatient: AgentWorld, short_directory: Path, *, known: bool
 ) -> None:
+    world = impatient
     if not known:
         world.break_gpus("hang")
     async with (

@@ -120,7 +120,8 @@ async def test_a_read_that_hangs_delays_nothing(patient: AgentWorld) -> None:
         await world.until(lambda: reads(world) > before + 1)
 
 
-async def test_an_xid_is_noticed_while_a_read_of_counters_hangs(world: AgentWorld) -> None:
+async def test_an_xid_is_noticed_while_a_read_of_counters_hangs(patient: AgentWorld) -> None:
+    world = patient
     async with world.agent():
         await world.served()
         await world.run("a", {"main": [0]})
@@ -131,7 +132,8 @@ async def test_an_xid_is_noticed_while_a_read_of_counters_hangs(world: AgentWorl
         world.break_gpus()
 
 
-async def test_an_agent_ends_while_a_read_of_counters_hangs(world: AgentWorld) -> None:
+async def test_an_agent_ends_while_a_read_of_counters_hangs(patient: AgentWorld) -> None:
+    world = patient
     async with world.agent():
         await world.served()
         await world.run("a", {"main": [0]})
@@ -141,7 +143,10 @@ async def test_an_agent_ends_while_a_read_of_counters_hangs(world: AgentWorld) -
     world.break_gpus()
 
 
-async def test_nvml_that_fails_is_the_reason_and_can_be_opened_again(world: AgentWorld) -> None:
+async def test_nvml_that_fails_is_the_reason_and_can_be_opened_again(
+    patient: AgentWorld,
+) -> None:
+    world = patient
     async with world.agent() as agent:
         await world.served()
         await world.until(lambda: status(world, "NVLink").get("gpus") == 8)

@@ -395,8 +395,7 @@ async def test_no_pod_is_rejected_under_kills_of_the_component(
     kinds: list[str] = []
     is_up = True
     wanted = {"waited", "sharingFault True", "sharingFault False", "wholeFault True"}
-    slow = sharing_world(short_directory, library_dir, nvml_timeout_seconds=PATIENCE_SECONDS)
-    async with slow as world, world.node.agent():
+    async with sharing_world(short_directory, library_dir) as world, world.node.agent():
         await world.served()
         for number in range(200):  # which kinds occur depends on the speed of the machine too
             if number >= 30 and wanted <= {*kinds}:

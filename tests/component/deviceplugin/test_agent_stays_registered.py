@@ -189,6 +189,28 @@ async def test_a_node_without_gpus_is_idle(world: AgentWorld) -> None:
         assert not world.is_published
 
 
+async def test_a_node_without_gpus_sends_no_requests_until_its_driver_is_loaded(
+    short_directory: Path, library_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NVML_TOPOLOGY", "")  # so that it is unset after the test
+    driver = short_directory / "driver"
+    async with agent_world(
+        short_directory, driver / "lib", retry_seconds=0.1, resync_seconds=0.1
+    ) as world:
+        async with world.agent() as agent:
+            await world.until(lambda: world.pulse.ready)
+            await world.until(lambda: not agent.connection.responding.is_set())
+            requests = len(world.api.requests)
+            await asyncio.sleep(0.5)  # several resyncs
+            assert len(world.api.requests) == requests
+            await world.until(lambda: not agent.connection.connected)
+            driver.mkdir(parents=True)
+            (driver / "lib").symlink_to(library_dir)
+            await world.served()
+            await world.until(lambda: agent.connection.connected)
+        assert world.kubelet.registrations == 1
+
+
 async def test_no_socket_is_left_behind(world: AgentWorld) -> None:
     async with world.agent():
         await world.served()

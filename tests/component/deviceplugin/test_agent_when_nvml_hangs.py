@@ -2,9 +2,16 @@
 
 import asyncio
 
+import pytest
+
 from support.agent.world import AgentWorld
 
 FAULT = "NVML does not respond: "
+
+
+@pytest.fixture
+def world(impatient: AgentWorld) -> AgentWorld:
+    return impatient
 
 
 def all_unhealthy(world: AgentWorld) -> bool:

@@ -1,10 +1,12 @@
 """The poller follows the state of NVML that the health watch has found."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pynvml
 import pytest
@@ -85,6 +87,40 @@ async def test_the_session_is_closed_while_nvml_is_unavailable(polled: Polled) -
         polled.state.set_hardware(polled.hardware)
         await polled.until(lambda: polled.reads("read") != before)
         assert polled.poller.status[0].message == ""
+
+
+async def test_a_fault_is_shown_while_the_end_of_the_session_hangs(
+    polled: Polled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polled.state.set_hardware(polled.hardware)
+    await polled.poller._poll(0.0)
+    session, returns, calls = polled.poller._session, threading.Event(), list[str]()
+    close, read = session.close, session.read
+
+    def hanging_close() -> None:
+        calls.append("close")
+        returns.wait(60)
+        close()
+
+    def counted_read(*arguments: Any) -> Any:
+        calls.append("read")
+        return read(*arguments)
+
+    monkeypatch.setattr(session, "close", hanging_close)
+    monkeypatch.setattr(session, "read", counted_read)
+    polled.state.set_hardware(replace(polled.hardware, fault=FAULT))
+    first = asyncio.create_task(polled.poller._poll(1.0))
+    await polled.until(lambda: calls == ["close"])
+    assert {(each.gpus, each.message) for each in polled.poller.status} == {(0, FAULT)}
+    first.cancel()  # as the limit of a pause does
+    polled.state.set_hardware(polled.hardware)
+    second = asyncio.create_task(polled.poller._poll(100.0))
+    await asyncio.sleep(0.1)
+    assert calls == ["close"], "the session serves one call at a time"
+    returns.set()
+    await second
+    assert calls == ["close", "read"]
+    assert {each.gpus for each in polled.poller.status} == {8}
 
 
 async def test_a_node_that_never_had_nvml_has_no_status(polled: Polled) -> None:

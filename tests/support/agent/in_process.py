@@ -237,8 +237,12 @@ class AgentInProcess:
         pod_resources: PodResourcesClient | None = None,
         processes: Processes | None = None,
         folders: StepsFolders | None = None,
+        timeout_seconds: float = 1.5,
     ) -> None:
-        """Read the list of ``manager``, or of ``pod_resources``."""
+        """Read the list of ``manager``, or of ``pod_resources``.
+
+        ``timeout_seconds`` is the limit of one call of ``pod_resources``.
+        """
         processes = processes or Processes()
         self.recorder = RecordedEvents()
         self.changes = changes = ChangeSignal()
@@ -260,7 +264,7 @@ class AgentInProcess:
             self.kubelet,
             self.recorder,
             node=NODE,
-            timeout_seconds=1.5,
+            timeout_seconds=timeout_seconds,
         )
         self.observer = AllocationObserver(
             self.tracker,
@@ -269,7 +273,7 @@ class AgentInProcess:
             self.kubelet,
             self.recorder,
             node=NODE,
-            timeout_seconds=1.5,
+            timeout_seconds=timeout_seconds,
         )
         self.plugin = GpuDevicePlugin(
             self.current,

@@ -122,9 +122,11 @@ def page(items: list[Document], query: Mapping[str, str], page_size: int, versio
     """Return the page of a list that a query requests."""
     start = int(query.get("continue") or 0)
     end = start + min(int(query.get("limit") or page_size), page_size)
-    metadata = {"resourceVersion": version}
+    metadata: Document = {"resourceVersion": version}
     if end < len(items):
         metadata["continue"] = str(end)
+        if not query.keys() & {"labelSelector", "fieldSelector"}:
+            metadata["remainingItemCount"] = len(items) - end
     return {"kind": "List", "metadata": metadata, "items": items[start:end]}
 
 

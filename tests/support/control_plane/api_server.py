@@ -31,6 +31,7 @@ JOBS = "/apis/gputopo.io/v1alpha1/namespaces/default/gpujobs"
 PROFILES = "/apis/gputopo.io/v1alpha1/namespaces/default/gpuprofiles"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/gputopo-system/leases"
 ONE_GPU = {"limits": {"gputopo.io/gpu": "1"}}
+_FLOW_SCHEMA = "X-Kubernetes-PF-FlowSchema-UID"
 _ALL_GPUS = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 
 
@@ -61,10 +62,15 @@ def service_account(name: str, node: str = "", namespace: str = "gputopo-system"
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """A response of the server."""
+    """A response of the server.
+
+    Attributes:
+        flow_schema: UID of the FlowSchema to which the server has assigned the request.
+    """
 
     status: int
     body: dict[str, Any]
+    flow_schema: str = ""
 
     @property
     def accepted(self) -> bool:
@@ -114,10 +120,12 @@ class ApiServer:
         )
         try:
             with self._opener.open(request, timeout=30) as response:
-                return ApiResponse(response.status, _decode(response.read()))
+                flow = str(response.headers[_FLOW_SCHEMA])
+                return ApiResponse(response.status, _decode(response.read()), flow)
         except urllib.error.HTTPError as error:
             with error:
-                return ApiResponse(error.code, _decode(error.read()))
+                flow = str(error.headers[_FLOW_SCHEMA])
+                return ApiResponse(error.code, _decode(error.read()), flow)
 
     def watch(self, path: str, seconds: float) -> Iterator[dict[str, Any]]:
         """Yield the changes of a kind from now on, for ``seconds``."""

@@ -1,6 +1,7 @@
 """Work for all components on a real API server, each with the token of its own account."""
 
 import asyncio
+import re
 import ssl
 import tempfile
 import urllib.error
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from lightkube import AsyncClient, KubeConfig
 
 from fakenvml.build import build_library
@@ -21,11 +23,19 @@ from support.agent.world import NODE, agent_world, annotation_of
 from support.builders.gpujobs import exited, gpu_job, job_pod
 from support.control_plane.api_server import JOBS, PODS, TOPOLOGIES, ApiServer, service_account
 from support.control_plane.scheduler_pairs import Pair, put_pod, wait_until
+from support.helm_chart import CHART
 
 NODE_COUNT = 2
 EXTENDER = "gputopo-extender"
 OPERATOR = "gputopo-operator"
 AGENT = "gputopo-deviceplugin"
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_COLLECTIONS = {
+    "ServiceAccount": "/api/v1/namespaces/gputopo-system/serviceaccounts",
+    "Secret": "/api/v1/namespaces/gputopo-system/secrets",
+    "ClusterRole": f"{_RBAC}/clusterroles",
+    "ClusterRoleBinding": f"{_RBAC}/clusterrolebindings",
+}
 
 
 def schedule(server: ApiServer, pair: Pair, work: Path) -> None:
@@ -116,8 +126,20 @@ def put_device(server: ApiServer) -> None:
 
 
 def read_metrics(server: ApiServer, pair: Pair, work: Path) -> None:
-    """Request kube-scheduler's metrics with an account that may not read them."""
-    access = KubeConfig.from_file(server.kubeconfig_of(OPERATOR, work / "reader")).get()
+    """Request kube-scheduler's metrics: the account of the page may read them, others may not."""
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        _metrics(pair, server.kubeconfig_of(OPERATOR, work / "reader"))
+    page = (CHART.parents[1] / "docs/operate/monitoring.md").read_text()
+    (text,) = re.findall(r"(?ms)^```yaml\n(apiVersion: v1\nkind: ServiceAccount.*?)^```", page)
+    for each in yaml.safe_load_all(text):
+        response = server.create(_COLLECTIONS[each["kind"]], each)
+        assert response.accepted, response.message
+    access = server.kubeconfig_of("kube-scheduler-metrics", work / "metrics")
+    assert "scheduler_pending_pods" in _metrics(pair, access)
+
+
+def _metrics(pair: Pair, kubeconfig: Path) -> str:
+    access = KubeConfig.from_file(kubeconfig).get()
     assert access is not None
     assert access.user is not None
     trusting = ssl.create_default_context()
@@ -128,8 +150,8 @@ def read_metrics(server: ApiServer, pair: Pair, work: Path) -> None:
         f"https://127.0.0.1:{pair.scheduler_port}/metrics",
         headers={"Authorization": f"Bearer {access.user.token}"},
     )
-    with pytest.raises(urllib.error.HTTPError, match="403"):
-        urllib.request.build_opener(*handlers).open(request, timeout=10)
+    with urllib.request.build_opener(*handlers).open(request, timeout=10) as response:
+        return str(response.read().decode())
 
 
 def run_gpu_job(server: ApiServer) -> None:

@@ -83,7 +83,7 @@ class Extender:
 Start = Callable[..., AbstractAsyncContextManager[Extender]]
 
 
-async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 8.0) -> None:
+async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
     """Wait until a condition holds."""
     async with asyncio.timeout(seconds):
         while not await holds():  # noqa: ASYNC110 - the condition is in another part

@@ -127,6 +127,29 @@ def test_node_that_lost_gpus_has_none_free() -> None:
     assert free_gpus(nodes(1, 4), [on("a", n0=2, n1=1)]) == nodes(0, 3)
 
 
+def test_in_lockstep_all_members_that_run_have_the_lowest_rate() -> None:
+    members = [member("a", 100, 2000, 0), member("b", 50, 500, 0), member("c", 80, 800, 0)]
+    settings = replace(PAPER, max_gpus_per_member=1, lockstep=True)
+    plan = plan_ensemble(members[:2], nodes(2), settings)
+    # b ends after 500 / 50 s. Until then a has trained on 500 items, and has 1500 left.
+    assert [(run.placement.member, run.start, run.end) for run in plan.runs] == [
+        ("a", 0, 10 + 1500 / 100),
+        ("b", 0, 10),
+    ]
+    started = plan_ensemble(members, nodes(2), settings, {"b": on("b", n0=1)})
+    assert {run.placement.member: run.end for run in started.runs} == {
+        "b": 10,
+        "a": 10 + 800 / 80 + 700 / 100,
+        "c": 10 + 800 / 80,
+    }
+
+
+def test_in_lockstep_a_member_without_rates_slows_down_no_other_one() -> None:
+    members = [member("a", 100, 1000, 0), EnsembleMember("b", None, 100)]
+    plan = plan_ensemble(members, nodes(2), replace(PAPER, max_gpus_per_member=1, lockstep=True))
+    assert {run.placement.member: run.end for run in plan.runs} == {"a": 10, "b": None}
+
+
 def test_restart_costs_time_without_progress() -> None:
     members = [member("a", 100, 1000, 0), member("b", 100, 200, 0)]
 

@@ -74,6 +74,7 @@ async def test_requests_of_one_pattern_do_not_build_its_tables_at_the_same_time(
     first = asyncio.create_task(cache.evaluate({IDLE}, ring(3)))
     second = asyncio.create_task(cache.evaluate({IDLE}, ring(3, PolicyName.GREEDY)))
     await asyncio.to_thread(slow.started.wait, PATIENT)
+    await asyncio.sleep(0.2)  # the second would begin in this time
     assert len(slow.calls) == 1
     slow.gate.set()
     await asyncio.gather(first, second)

@@ -348,7 +348,9 @@ async def written(ledger: Ledger, requests: Iterable[str]) -> Written:
         else:
             writer.clear()
     task = asyncio.create_task(writer.run())
-    await asyncio.sleep(0.15)
+    async with asyncio.timeout(60):
+        while any(writer._waiting.values()):  # noqa: ASYNC110 - the writer has no event for it
+            await asyncio.sleep(0.01)
     task.cancel()
     return api
 

@@ -50,3 +50,5 @@ def test_metric_is_served_once_there_is_a_scheduler() -> None:
     for value in (False, None):
         leads[0] = value
         assert metrics.registry.get_sample_value("gputopo_scheduler_leader") == 0
+        known = metrics.registry.get_sample_value("gputopo_scheduler_leader_known")
+        assert known == (value is not None)

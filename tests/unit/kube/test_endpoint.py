@@ -43,8 +43,8 @@ async def url() -> AsyncIterator[str]:
         yield url
 
 
-async def read(url: str) -> bytes:
-    return await EndpointClient(timeout_seconds=0.2, max_bytes=1000).read(url)
+async def read(url: str, timeout_seconds: float = 60.0) -> bytes:
+    return await EndpointClient(timeout_seconds=timeout_seconds, max_bytes=1000).read(url)
 
 
 async def test_a_successful_response_is_returned(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ async def test_a_large_response_is_not_read_to_its_end(url: str) -> None:
 
 async def test_a_slow_response_is_abandoned(url: str) -> None:
     with pytest.raises(EndpointError, match=r"no response within 0\.2 s"):
-        await read(f"{url}/slow")
+        await read(f"{url}/slow", timeout_seconds=0.2)
 
 
 async def test_a_closed_port_is_an_error() -> None:

@@ -18,12 +18,19 @@ def healthy() -> None:
     return None
 
 
+PATIENT = 60.0
+"""Longer than any test."""
+
+
 @contextmanager
 def serving(
-    live: Check = healthy, ready: Check = healthy, host: str = "127.0.0.1"
+    live: Check = healthy,
+    ready: Check = healthy,
+    host: str = "127.0.0.1",
+    silence_seconds: float = PATIENT,
 ) -> Iterator[str]:
     server = ProbeServer(
-        host, 0, live=live, ready=ready, metrics=lambda: b"up 1\n", silence_seconds=0.2
+        host, 0, live=live, ready=ready, metrics=lambda: b"up 1\n", silence_seconds=silence_seconds
     )
     with closing(server):
         name = f"[{host}]" if ":" in host else host
@@ -32,7 +39,7 @@ def serving(
 
 def get(url: str) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310 - its own server
+        with urllib.request.urlopen(url, timeout=PATIENT) as response:  # noqa: S310 - its own server
             return response.status, response.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -68,19 +75,27 @@ def test_a_failed_check_returns_its_reason() -> None:
 
 
 def test_a_client_that_sends_nothing_does_not_keep_its_thread() -> None:
-    with serving() as url:
+    with serving(silence_seconds=0.2) as url:
         host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), 5) as client:
+        with socket.create_connection((host, int(port)), PATIENT) as client:
             client.sendall(b"GET /livez")
             assert client.recv(1) == b""
 
 
 async def test_a_check_in_the_event_loop_waits_while_the_loop_is_stuck() -> None:
     responses: list[tuple[int, bytes]] = []
-    with serving(live=in_event_loop(healthy)) as url:
+    check_in_loop, called = in_event_loop(healthy), threading.Event()
+
+    def live() -> str | None:
+        called.set()
+        return check_in_loop()
+
+    with serving(live=live) as url:
         assert await asyncio.to_thread(get, f"{url}/livez") == (200, b"ok\n")
         client = threading.Thread(target=lambda: responses.append(get(f"{url}/livez")))
+        called.clear()
         client.start()
+        assert called.wait(PATIENT)
         time.sleep(0.3)  # noqa: ASYNC251 - the loop is stuck
         assert not responses
         await asyncio.to_thread(client.join)

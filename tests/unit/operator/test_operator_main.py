@@ -20,7 +20,7 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator import __main__ as program
 from gputopo_operator import controller
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.metrics import OperatorLoop, OperatorMetrics
 from gputopo_operator.settings import OperatorSettings
 from support.api.faults import Fault
 from support.api.server import ApiServer
@@ -264,6 +264,52 @@ async def test_sharing_job_joins_a_gpu_when_profiles_show_that_it_gains(api: Api
             return child is not None and not child["spec"]["suspend"]
 
         await eventually(is_started)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+
+
+@pytest.mark.parametrize(
+    ("loop", "request_of_loop"),
+    [
+        (OperatorLoop.GPUJOBS, r"/gpujobs/train$"),
+        (OperatorLoop.GPUPROFILES, r"/gpuprofiles/first$"),
+        (OperatorLoop.ENSEMBLES, r"/gpuensembles\?limit"),
+        (OperatorLoop.MEASURING, r"/pods\?.*labelSelector=gputopo.io%2Fprof"),
+        (OperatorLoop.SIZING, rf"/nodes/{SIZED_NODE}$"),
+        (OperatorLoop.QUEUE, r"/priorityclasses"),
+        (OperatorLoop.SHARING, r"/pods\?.*fieldSelector=spec.nodeName"),
+        (OperatorLoop.RESYNC, r"/gpuprofiles\?limit"),
+    ],
+    ids=str,
+)
+async def test_failures_of_each_loop_are_counted(
+    api: ApiServer, loop: OperatorLoop, request_of_loop: str
+) -> None:
+    settings = OperatorSettings(
+        probes_host="127.0.0.1",
+        health_port=free_port(),
+        queue_order="FIFO",
+        resync_seconds=0.2,
+        sharing_judge_seconds=60,
+    )
+    SizedCluster(api).add("a")
+    shared = SharedGpuOfNode(api)
+    metrics = OperatorMetrics()
+
+    def count() -> float:
+        labels = {"loop": loop.value}
+        return metrics.registry.get_sample_value("gputopo_operator_errors_total", labels) or 0
+
+    assert count() == 0
+    with connected(5.0, "test") as connection:
+        running = asyncio.create_task(program.operate(settings, connection, metrics))
+        await eventually(lambda: api.count("GET", "gputopo.io%2Ftuned") > 1)
+        api.faults.append(Fault("GET", request_of_loop, 500, times=None))
+        api.create("gpujobs", gpu_job("train"))
+        api.create("gpuprofiles", gpu_profile("first"))
+        for name, rate in (("fast", 4), ("slow", 3)):
+            shared.add(name, rate)
+        await eventually(lambda: count() > 0)
         os.kill(os.getpid(), signal.SIGTERM)
         await running
 

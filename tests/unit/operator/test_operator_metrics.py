@@ -1,7 +1,7 @@
 """The metrics of the operator."""
 
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.metrics import OperatorMetrics
+from gputopo_operator.metrics import OperatorLoop, OperatorMetrics
 from gputopo_operator.model.jobs import FailureKind
 from gputopo_operator.sizing_metrics import PodFigures
 
@@ -48,6 +48,16 @@ def test_both_outcomes_of_a_reconciliation_are_0_at_the_start() -> None:
     for outcome in ("success", "error"):
         name = "gputopo_operator_reconcile_duration_seconds_count"
         assert shown(name, {"outcome": outcome}) == 0
+
+
+def test_failures_of_each_loop_are_0_at_the_start() -> None:
+    metrics = OperatorMetrics()
+    metrics.error_counter(OperatorLoop.QUEUE)()
+    name = "gputopo_operator_errors_total"
+    counts = {
+        loop: metrics.registry.get_sample_value(name, {"loop": loop}) for loop in OperatorLoop
+    }
+    assert counts == dict.fromkeys(OperatorLoop, 0) | {OperatorLoop.QUEUE: 1}
 
 
 def test_lengths_of_the_queues_are_read_at_each_scrape() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError
+from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.profile_reconciler import ProfileReconciler
@@ -16,6 +17,7 @@ from support.api.server import ApiServer
 from support.builders.node_reports import gpu_profile, measurement, node_sample, reporting
 
 BERT = ObjectKey("default", "bert")
+OTHER = {"name": "bert", "namespace": "other"}
 NOW = "2026-11-22T12:00:00Z"
 
 
@@ -87,6 +89,23 @@ def test_profile_of_ended_pods_only_is_not_created(api: ApiServer, operator: Ope
 def test_profile_that_a_quota_forbids_is_created_later(api: ApiServer, operator: Operator) -> None:
     api.faults.append(Fault("POST", "/gpuprofiles", 403, "exceeded quota"))
     assert operator.report(measurements=[measurement()]) == 60.0
+    assert operator.reconcile(BERT) == CONFLICT_DELAY_SECONDS
+    assert api.get("gpuprofiles", "bert") is not None
+
+
+def test_no_profile_is_created_in_a_namespace_with_too_many(
+    api: ApiServer, connection: SyncApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    operator = Operator(JobApi(connection, most_profiles=2))
+    for name in ("run-1", "run-2"):
+        api.create("gpuprofiles", gpu_profile(name))
+    api.create("gpuprofiles", {**gpu_profile("other"), "metadata": OTHER})
+    assert operator.report(measurements=[measurement()]) == 60.0
+    assert api.get("gpuprofiles", "bert") is None
+    assert "namespace default has 2 GPUProfiles, and gputopo creates no more than 2" in caplog.text
+    count = operator.metrics.registry.get_sample_value
+    assert count("gputopo_operator_rejected_profiles_total") == 1
+    api.delete("gpuprofiles", "run-1")
     assert operator.reconcile(BERT) == CONFLICT_DELAY_SECONDS
     assert api.get("gpuprofiles", "bert") is not None
 

@@ -9,6 +9,7 @@ import pytest
 from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCES_MAX_ANNOTATION
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
+from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
@@ -187,6 +188,20 @@ def test_profile_is_created_or_its_rejection_is_reported(
     assert reconciler.reconcile(KEY) is None
     assert reasons(api)[-1] == "ProfileCreated"
     assert reconciler.reconcile(KEY) is None
+
+
+def test_job_in_a_namespace_with_too_many_profiles_runs_without_one(
+    api: ApiServer, connection: SyncApi, metrics: OperatorMetrics
+) -> None:
+    reconciler = Reconciler(JobApi(connection, most_profiles=0), PodDefaults(), metrics)
+    api.create("gpujobs", gpu_job("train", workload={"profile": "resnet50"}))
+    assert reconciler.reconcile(KEY) == 60.0
+    assert api.get("jobs", "train") is not None
+    assert reasons(api)[-1] == "ProfileNotCreated"
+    conditions = (api.get("gpujobs", "train") or {})["status"]["conditions"]
+    assert "namespace default has 0 GPUProfiles" in conditions[-1]["message"]
+    count = metrics.registry.get_sample_value
+    assert count("gputopo_operator_rejected_profiles_total") == 1
 
 
 def test_existing_profile_is_read(api: ApiServer, reconciler: Reconciler) -> None:

@@ -1,15 +1,12 @@
 """The work queue: one worker for each key, no lost key, a growing delay after errors."""
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from itertools import pairwise
 
 import pytest
 
 from gputopo_kube.errors import ApiError
-from gputopo_operator.controller import work_queue
 from gputopo_operator.controller.work_queue import WorkQueue
 from support.virtual_time import runner
 
@@ -18,9 +15,12 @@ Work = Callable[[str], Awaitable[float | None]]
 
 @asynccontextmanager
 async def working(
-    work: Work, workers: int = 3, rest_seconds: float = 0.0
+    work: Work,
+    workers: int = 3,
+    rest_seconds: float = 0.0,
+    on_error: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[WorkQueue[str]]:
-    queue = WorkQueue(work, rest_seconds=rest_seconds)
+    queue = WorkQueue(work, rest_seconds=rest_seconds, on_error=on_error)
     task = asyncio.create_task(queue.run(workers))
     try:
         yield queue
@@ -28,125 +28,6 @@ async def working(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-
-
-async def test_waiting_key_is_worked_on_once() -> None:
-    seen: list[str] = []
-
-    async def work(key: str) -> None:
-        seen.append(key)
-
-    async with working(work) as queue:
-        for _ in range(5):
-            queue.add("a")
-        assert len(queue) == 1
-        await asyncio.sleep(0.01)
-    assert seen == ["a"]
-
-
-async def test_key_added_during_its_work_is_worked_on_once_more() -> None:
-    running: Counter[str] = Counter()
-    done: Counter[str] = Counter()
-
-    async def work(key: str) -> None:
-        running[key] += 1
-        assert running[key] == 1
-        await asyncio.sleep(0.01)
-        running[key] -= 1
-        done[key] += 1
-
-    async with working(work) as queue:
-        queue.add("a")
-        await asyncio.sleep(0.005)
-        for _ in range(5):
-            queue.add("a")
-        await asyncio.sleep(0.05)
-    assert done == {"a": 2}
-
-
-async def test_different_keys_are_worked_on_at_the_same_time() -> None:
-    together, met = asyncio.Barrier(3), asyncio.Event()
-
-    async def work(_: str) -> None:
-        await together.wait()
-        met.set()
-
-    async with working(work, workers=3) as queue:
-        for key in "abc":
-            queue.add(key)
-        await asyncio.wait_for(met.wait(), 1)
-
-
-async def test_delay_of_a_failing_key_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_queue, "FIRST_DELAY_SECONDS", 0.01)
-    times: list[float] = []
-    done = asyncio.Event()
-
-    async def work(_: str) -> None:
-        times.append(asyncio.get_running_loop().time())
-        if len(times) < 4:
-            raise ApiError("no response")
-        done.set()
-
-    async with working(work) as queue:
-        queue.add("a")
-        await asyncio.wait_for(done.wait(), 2)
-    pauses = [late - early for early, late in pairwise(times)]
-    # On a busy machine a pause is longer, never shorter.
-    assert all(pause >= least for pause, least in zip(pauses, (0.01, 0.02, 0.04), strict=True))
-
-
-async def test_event_does_not_shorten_the_delay_after_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(work_queue, "FIRST_DELAY_SECONDS", 10.0)
-    attempts = 0
-
-    async def work(_: str) -> None:
-        nonlocal attempts
-        attempts += 1
-        await asyncio.sleep(0.005)
-        raise ApiError("no response")
-
-    async with working(work) as queue:
-        queue.add("a")
-        await asyncio.sleep(0.002)
-        queue.add("a")
-        await asyncio.sleep(0.03)
-    assert attempts == 1
-
-
-async def test_key_is_worked_on_again_after_the_returned_time() -> None:
-    attempts = 0
-
-    async def work(_: str) -> float | None:
-        nonlocal attempts
-        attempts += 1
-        return 0.01 if attempts == 1 else None
-
-    async with working(work) as queue:
-        queue.add("a")
-        await asyncio.sleep(0.05)
-    assert attempts == 2
-
-
-async def test_unexpected_error_is_logged_with_its_stack_trace_and_an_expected_one_without(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    errors = {"a": ApiError("timeout"), "b": KeyError("oops")}
-
-    async def work(key: str) -> None:
-        raise errors[key]
-
-    async with working(work) as queue:
-        queue.add("a")
-        queue.add("b")
-        await asyncio.sleep(0.01)
-    traced = {record.getMessage(): bool(record.exc_info) for record in caplog.records}
-    assert traced == {
-        'failed, trying again key=a after_seconds=0.5 reason="API server: timeout"': False,
-        "failed, trying again key=b after_seconds=0.5 reason='oops'": True,
-    }
 
 
 def calls_of(
@@ -176,6 +57,107 @@ def calls_of(
     with runner() as loop:
         loop.run(run())
     return times
+
+
+def test_each_error_is_reported() -> None:
+    reported: list[str] = []
+
+    async def work(key: str) -> None:
+        if key == "bad":
+            raise ApiError("no response")
+
+    async def run() -> None:
+        async with working(work, on_error=lambda: reported.append("error")) as queue:
+            for key in ("good", "bad"):
+                queue.add(key)
+            await asyncio.sleep(0.1)  # the second attempt is after half a second
+
+    with runner() as loop:
+        loop.run(run())
+    assert reported == ["error"]
+
+
+def test_waiting_key_is_worked_on_once() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        for _ in range(5):
+            queue.add("a")
+        assert len(queue) == 1
+        await asyncio.sleep(20)
+
+    assert calls_of(scenario) == [0]
+
+
+def test_key_added_during_its_work_is_worked_on_once_more_after_it() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await asyncio.sleep(0.5)
+        for _ in range(5):
+            queue.add("a")
+        await asyncio.sleep(20)
+
+    assert calls_of(scenario) == [0, 1]
+
+
+async def test_different_keys_are_worked_on_at_the_same_time() -> None:
+    together, met = asyncio.Barrier(3), asyncio.Event()
+
+    async def work(_: str) -> None:
+        await together.wait()
+        met.set()
+
+    async with working(work, workers=3) as queue:
+        for key in "abc":
+            queue.add(key)
+        await asyncio.wait_for(met.wait(), 60)
+
+
+def test_delay_of_a_failing_key_doubles() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await asyncio.sleep(20)
+
+    assert calls_of(scenario, [ApiError("no response")] * 3) == [0, 1.5, 3.5, 6.5]
+
+
+def test_event_does_not_shorten_the_delay_after_an_error() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await asyncio.sleep(0.5)
+        queue.add("a")
+        await asyncio.sleep(20)
+
+    assert calls_of(scenario, [ApiError("no response")]) == [0, 1.5]
+
+
+def test_key_is_worked_on_again_after_the_returned_time() -> None:
+    async def scenario(queue: WorkQueue[str]) -> None:
+        queue.add("a")
+        await asyncio.sleep(20)
+
+    assert calls_of(scenario, [5.0]) == [0, 6]
+
+
+def test_unexpected_error_is_logged_with_its_stack_trace_and_an_expected_one_without(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    errors = {"a": ApiError("timeout"), "b": KeyError("oops")}
+
+    async def work(key: str) -> None:
+        raise errors[key]
+
+    async def run() -> None:
+        async with working(work) as queue:
+            queue.add("a")
+            queue.add("b")
+            await asyncio.sleep(0.1)
+
+    with runner() as loop:
+        loop.run(run())
+    traced = {record.getMessage(): bool(record.exc_info) for record in caplog.records}
+    assert traced == {
+        'failed, trying again key=a after_seconds=0.5 reason="API server: timeout"': False,
+        "failed, trying again key=b after_seconds=0.5 reason='oops'": True,
+    }
 
 
 def test_key_that_is_added_later_is_worked_on_once_after_the_first_delay() -> None:

@@ -186,7 +186,7 @@ def test_a_stage_is_timed_and_reported(capsys: pytest.CaptureFixture[str]) -> No
     progress = Progress()
     with progress.stage("Do it"):
         pass
-    assert progress.seconds["Do it"] < 1
+    assert 0 <= progress.seconds["Do it"] < 60
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "==> Do it" in printed.err

@@ -233,7 +233,9 @@ def test_node_is_reserved_for_one_program(tmp_path: Path) -> None:
     with reserved("n1", said.append, tmp_path), reserved("n2", said.append, tmp_path):
         assert said == []
         thread.start()
+        while thread.is_alive() and not said:
+            thread.join(0.01)
         with reserved(None, said.append, tmp_path):
-            assert not ended.is_set()
+            assert not ended.wait(0.2)
     thread.join()
     assert ended.is_set()

@@ -1,6 +1,7 @@
 """Links, PCIe trees and names of the servers of the catalogue."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -59,8 +60,50 @@ def test_a_server_is_described_in_one_line_with_its_gpus(name: str) -> None:
 
 
 @pytest.mark.parametrize(("alias", "name"), FURTHER_NAMES)
-def test_a_further_name_gives_the_same_server(alias: str, name: str) -> None:
-    assert named(alias, node="n1") == named(name, node="n1")
+def test_a_further_name_gives_the_same_server_except_for_the_gpu_model(
+    alias: str, name: str
+) -> None:
+    further, main = named(alias, node="n1"), named(name, node="n1")
+    assert (further.links, further.numa_nodes) == (main.links, main.numa_nodes)
+    assert [replace(gpu, model="", memory_bytes=0) for gpu in further.gpus] == [
+        replace(gpu, model="", memory_bytes=0) for gpu in main.gpus
+    ]
+    assert (further == main) == (alias not in SERVERS[name].alias_gpus)
+
+
+@pytest.mark.parametrize(
+    ("alias", "model", "memory_gib"),
+    [
+        ("g5.12xlarge", "NVIDIA A10G", 24),
+        ("g5.24xlarge", "NVIDIA A10G", 24),
+        ("g5.48xlarge", "NVIDIA A10G", 24),
+        ("g6.12xlarge", "NVIDIA L4", 24),
+        ("g6.24xlarge", "NVIDIA L4", 24),
+        ("g6.48xlarge", "NVIDIA L4", 24),
+        ("g6e.12xlarge", "NVIDIA L40S", 48),
+        ("g6e.48xlarge", "NVIDIA L40S", 48),
+        ("g4dn.metal", "Tesla T4", 16),
+        ("p3.16xlarge", "Tesla V100-SXM2-16GB", 16),
+        ("p3dn.24xlarge", "Tesla V100-SXM2-32GB", 32),
+        ("p4d.24xlarge", "NVIDIA A100-SXM4-40GB", 40),
+        ("p4de.24xlarge", "NVIDIA A100-SXM4-80GB", 80),
+        ("a2-highgpu-8g", "NVIDIA A100-SXM4-40GB", 40),
+        ("p5.48xlarge", "NVIDIA H100 80GB HBM3", 80),
+        ("a3-highgpu-8g", "NVIDIA H100 80GB HBM3", 80),
+        ("p5e.48xlarge", "NVIDIA H200", 141),
+        ("dgx-h200", "NVIDIA H200", 141),
+        ("p6-b200.48xlarge", "NVIDIA B200", 180),
+        ("rtx-3090-2gpu", "NVIDIA GeForce RTX 3090", 24),
+    ],
+)
+def test_a_further_name_has_the_gpus_of_its_server(alias: str, model: str, memory_gib: int) -> None:
+    gpus = named(alias).gpus
+    assert {(gpu.model, gpu.memory_bytes) for gpu in gpus} == {(model, memory_gib * 2**30)}
+
+
+def test_only_aliases_have_other_gpus() -> None:
+    for server in SERVERS.values():
+        assert set(server.alias_gpus) <= set(server.aliases)
 
 
 @pytest.mark.parametrize(("name", "counts"), SOCKETS_SWITCHES.items())

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -81,6 +82,10 @@ async def rejects() -> None:
     raise ApiError("ConnectError: refused")
 
 
+async def throttles() -> None:
+    raise ApiError("too many requests", HTTPStatus.TOO_MANY_REQUESTS)
+
+
 async def drops() -> None:
     await asyncio.sleep(3600)
 
@@ -139,6 +144,73 @@ def test_one_failed_heartbeat_is_not_a_loss() -> None:
         await asyncio.sleep(30)
 
     assert run(scenario).changes.seen == [(0.01, True)]
+
+
+def test_throttled_heartbeats_are_a_loss_after_a_minute_only() -> None:
+    async def scenario(world: World) -> None:
+        world.response = throttles
+        await asyncio.sleep(50)
+        # As many requests as without throttling, so that they add no load.
+        assert len(world.heartbeats) <= 13
+        await asyncio.sleep(20)
+        throttled = len(world.heartbeats)
+        await asyncio.sleep(20)
+        assert len(world.heartbeats) - throttled <= 5
+        world.response = responds
+        await asyncio.sleep(5)
+
+    world = run(scenario)
+    assert [connected for _, connected in world.changes.seen] == [True, False, True]
+    assert 60 <= world.changes.seen[1][0] < 66
+    assert world.abandoned == 1
+
+
+def test_event_of_a_watch_begins_the_minute_again() -> None:
+    async def scenario(world: World) -> None:
+        world.response = throttles
+        await asyncio.sleep(50)
+        world.connection.record_response()
+        await asyncio.sleep(50)
+        assert world.connection.connected
+
+    run(scenario)
+
+
+def test_silence_after_throttled_heartbeats_is_a_loss_as_soon_as_without_them() -> None:
+    async def scenario(world: World) -> None:
+        world.response = throttles
+        await asyncio.sleep(30)
+        world.response = drops
+        silent_at = now()
+        await world.connection.lost.wait()
+        # The first heartbeat may begin 4 s later, and the second one ends 5 s after its begin.
+        assert 5 <= now() - silent_at <= 9.1
+
+    run(scenario)
+
+
+def test_one_failed_heartbeat_between_throttled_ones_is_not_a_loss() -> None:
+    async def scenario(world: World) -> None:
+        world.response = throttles
+        await asyncio.sleep(20)
+        world.response = rejects
+        await asyncio.sleep(4.5)
+        world.response = throttles
+        await asyncio.sleep(20)
+        assert world.connection.connected
+
+    run(scenario)
+
+
+def test_pod_that_cannot_be_read_is_a_loss_if_the_heartbeat_is_throttled() -> None:
+    async def scenario(world: World) -> None:
+        world.response = throttles
+        await asyncio.sleep(10)
+        world.connection.record_unread_pod()
+        await asyncio.sleep(0.1)
+        assert not world.connection.connected
+
+    run(scenario)
 
 
 def test_a_pod_that_cannot_be_read_is_a_loss_where_the_heartbeat_fails_too() -> None:

@@ -26,10 +26,11 @@ async def test_waiting_for_a_blocked_call_ends_in_time_and_does_not_cancel_it() 
 
 
 def test_a_call_may_return_after_the_end_of_its_event_loop() -> None:
-    event, threads = threading.Event(), []
+    event, begun, threads = threading.Event(), threading.Event(), []
 
     def blocks() -> None:
         threads.append(threading.current_thread())
+        begun.set()
         event.wait()
 
     async def leave() -> None:
@@ -39,8 +40,9 @@ def test_a_call_may_return_after_the_end_of_its_event_loop() -> None:
     before, threading.excepthook = threading.excepthook, failures.append
     try:
         asyncio.run(leave())
+        assert begun.wait(60)
         event.set()
-        threads[0].join(5)
+        threads[0].join(60)
     finally:
         threading.excepthook = before
     assert not threads[0].is_alive()

@@ -20,7 +20,7 @@ from support.operator.served_ensemble import KEY, Served
 @pytest.fixture
 def queue(served: Served, connection: SyncApi) -> EnsembleQueue:
     api = EnsembleApi(connection, (), "gputopo")
-    return EnsembleQueue(served.reconciler, api, 0.05, ThreadPoolExecutor(1))
+    return EnsembleQueue(served.reconciler, api, 0.05, ThreadPoolExecutor(1), lambda: None)
 
 
 async def until_planned(served: Served, queue: EnsembleQueue) -> None:

@@ -1,9 +1,11 @@
 """The tables of ``docs/studies/sc17.md`` have the figures of the program."""
 
 import re
+from statistics import fmean
 
 import pytest
 
+from gputopo_simulate.mapa.summary import confidence_interval
 from gputopo_simulate.sc17.generate import CaffeLoad, generate
 from gputopo_simulate.sc17.model import CaffeJob, Sc17Result
 from gputopo_simulate.sc17.policies import PAPER_POLICIES
@@ -64,6 +66,34 @@ def test_row_of_the_hundred_jobs(row: list[str]) -> None:
         f"{found.mean_wait:.1f}",
         f"{found.max_wait:.1f}",
     ]
+
+
+def figures_of_20_lists(name: str) -> list[tuple[float, float, float]]:
+    """Return slow jobs, mean slowdown in percent, and mean wait of the jobs of each seed."""
+    lists = [generate(seed, CaffeLoad(100, 10)) for seed in range(1, 21)]
+    found = [figures(simulated(jobs, name, 5, 600.0).jobs) for jobs in lists]
+    return [(each.slow_jobs, 100 * each.mean_slowdown, each.mean_wait) for each in found]
+
+
+TWENTY = [row for row in rows("20 lists of 100 jobs") if row[0] not in {"policy", "---"}]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row for row in TWENTY if row[0] in {"baseline", "topo-aware-p, minimum 0.6"}],
+    ids=lambda row: row[0],
+)
+def test_row_of_the_20_lists(row: list[str]) -> None:
+    reference, own = figures_of_20_lists("topo-aware"), figures_of_20_lists(row[0])
+    cells = []
+    columns = zip(zip(*reference, strict=True), zip(*own, strict=True), (2, 2, 1), strict=True)
+    for before, after, digits in columns:
+        difference = confidence_interval([b - a for a, b in zip(before, after, strict=True)])
+        cells += [
+            f"{fmean(after):.{digits}f}",
+            f"{difference.mean:+.{digits}f} ± {difference.half_width:.{digits}f}",
+        ]
+    assert row[1:] == cells
 
 
 LARGE = [row for row in rows("10,000 jobs on 1,000 machines") if row[0] in {"bf", "topo-aware"}]
