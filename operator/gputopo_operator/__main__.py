@@ -15,26 +15,27 @@ import kopf
 from prometheus_client import generate_latest, start_http_server
 
 from gputopo.runtime.log import configure, fields
-from gputopo.runtime.settings import SettingsError
 from gputopo_kube.credentials import connected
 from gputopo_kube.errors import CredentialsError
 from gputopo_kube.listen import listen_address
 from gputopo_kube.probes import ProbeServer, Pulse
+from gputopo_kube.program import load_settings
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller import (
-    admission_queue,
     ensemble_queue,
+    job_queue_passes,
     profiling_queue,
+    sharing_queue,
     tuning_queue,
 )
-from gputopo_operator.controller.admission_api import AdmissionApi
-from gputopo_operator.controller.admission_queue import AdmissionQueue
-from gputopo_operator.controller.admitter import Admitter, no_joins
 from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.ensemble_queue import EnsembleQueue
 from gputopo_operator.controller.ensemble_reconciler import EnsembleReconciler
 from gputopo_operator.controller.handlers import registry_for
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_queue_api import JobQueueApi
+from gputopo_operator.controller.job_queue_passes import JobQueuePasses
+from gputopo_operator.controller.job_queue_starter import JobQueueStarter, no_joins
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.profile_reconciler import ProfileReconciler
 from gputopo_operator.controller.profiler import Profiler
@@ -53,7 +54,7 @@ from gputopo_operator.controller.tuning_queue import TuningQueue
 from gputopo_operator.controller.waiting_pods import WaitingPods
 from gputopo_operator.controller.work_queue import queue_in_threads
 from gputopo_operator.metrics import OperatorLoop, OperatorMetrics
-from gputopo_operator.model import PodDefaults
+from gputopo_operator.model.jobs import PodDefaults
 from gputopo_operator.settings import OperatorSettings
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ While a job starts, its Job and its pod change about six times within 0.2 s. Eac
 sends four requests, which would compete with the start of the pod.
 """
 
-_QUEUES: Final = (admission_queue, ensemble_queue, profiling_queue, tuning_queue)
+QUEUES: Final = (job_queue_passes, ensemble_queue, profiling_queue, sharing_queue, tuning_queue)
+"""Modules whose workers run in the threads of ``operate``."""
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +82,7 @@ async def operate(
     """Run the operator until a signal stops it."""
     asyncio.get_running_loop().set_exception_handler(report_loop_error)
     # Requests to the API server block, so each reconciliation runs in a thread.
-    workers = settings.workers + PROFILE_WORKERS + sum(each.WORKERS for each in _QUEUES)
+    workers = settings.workers + PROFILE_WORKERS + sum(each.WORKERS for each in QUEUES)
     with ThreadPoolExecutor(workers, thread_name_prefix="reconcile") as threads:
         registry, loops = _parts(settings, connection, metrics, threads)
         pulse = Pulse()
@@ -137,7 +139,7 @@ def _parts(
         tuner, waiting, settings, threads, metrics.error_counter(OperatorLoop.SIZING)
     )
     metrics.sizing.watch_queue(tuning.__len__)
-    admissions = _admissions(settings, connection, api, metrics, threads)
+    job_queues = _job_queue(settings, connection, api, metrics, threads)
     resync = Resync(api, queues, reports, metrics, settings.namespace_names)
     registry = registry_for(queues, reports)
     ensembles = _ensembles(settings, connection, api, reports, metrics, threads)
@@ -159,9 +161,9 @@ def _parts(
         sharing = SharingQueue(judge, threads, metrics.error_counter(OperatorLoop.SHARING))
         sharing.watch(registry)
         loops.append(sharing.run())
-    for admission in admissions:
-        admission.watch(registry)
-        loops += [admission.run(), admission.resync()]
+    for job_queue in job_queues:
+        job_queue.watch(registry)
+        loops += [job_queue.run(), job_queue.resync()]
     return registry, loops
 
 
@@ -231,24 +233,24 @@ def _ensembles(
     return EnsembleQueue(reconciler, lists, settings.resync_seconds, threads, count_error)
 
 
-def _admissions(
+def _job_queue(
     settings: OperatorSettings,
     connection: SyncApi,
     api: JobApi,
     metrics: OperatorMetrics,
     threads: ThreadPoolExecutor,
-) -> list[AdmissionQueue]:
+) -> list[JobQueuePasses]:
     """Return gputopo's queue of GPUJobs, or an empty list if the installation does not use it."""
     rules, nodes = settings.queue_rules, QueueNodes()
     if rules is None:
         return []
-    lists = AdmissionApi(connection, settings.namespace_names, settings.scheduler_name)
+    lists = JobQueueApi(connection, settings.namespace_names, settings.scheduler_name)
     shares = _share_evaluation(settings)
     joins = no_joins if shares is None else shares.joins
-    admitter = Admitter(lists, api, nodes, metrics, rules, settings.resource, joins=joins)
+    starter = JobQueueStarter(lists, api, nodes, metrics, rules, settings.resource, joins=joins)
     count_error = metrics.error_counter(OperatorLoop.QUEUE)
     seconds = settings.resync_seconds
-    return [AdmissionQueue(admitter, api, nodes, shares, seconds, threads, count_error)]
+    return [JobQueuePasses(starter, api, nodes, shares, seconds, threads, count_error)]
 
 
 def _share_evaluation(settings: OperatorSettings) -> "ShareEvaluation | None":
@@ -264,10 +266,7 @@ def _share_evaluation(settings: OperatorSettings) -> "ShareEvaluation | None":
 
 def main() -> None:
     """Run the operator with the flags and the environment of this process."""
-    try:
-        settings = OperatorSettings.load(sys.argv[1:], os.environ)
-    except SettingsError as error:
-        sys.exit(f"{OperatorSettings.program}: {error}")
+    settings = load_settings(OperatorSettings)
     # At level info kopf logs every call of a handler, and aiohttp every probe.
     configure(settings.log_level, quiet=("kopf.objects", "aiohttp", "httpx2", "httpcore2"))
     _log.info("settings %s", fields(**settings.model_dump()))

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.ensemble_metrics import EnsembleMetrics
-from gputopo_operator.model import FailureKind
+from gputopo_operator.model.jobs import FailureKind
 from gputopo_operator.sizing_metrics import SizingMetrics
 
 WAIT_BUCKETS = (1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 7 * 86400)

@@ -17,10 +17,12 @@ MEMORY: Final = "memory"
 _RESIZABLE: Final = (CPU, MEMORY)
 
 
-def counted_requests(pod: PodObject, only: str = "") -> Counter[str]:
+def counted_requests(pod: PodObject, only: str = "", *, started: bool = False) -> Counter[str]:
     """Return the amounts that kube-scheduler counts for a pod, by name of the resource.
 
-    With ``only``, return the amounts of the application container of this name.
+    With ``only``, return the amounts of the application container of this name. With ``started``,
+    leave out init containers that end: with a container of 4 CPUs and an init container of 8, a
+    resize of the container to 8 CPUs needs no more of the node.
 
     While a container is resized, the larger of the requests in its spec and of those for which
     kubelet has reserved capacity counts, as in ``PodRequests`` of Kubernetes' component-helpers.
@@ -36,7 +38,7 @@ def counted_requests(pod: PodObject, only: str = "") -> Counter[str]:
     inits = pod.spec.init_containers or ()
     sidecars = _sum(amounts(each) for each in inits if each.restart_policy == "Always")
     total = _sum(map(amounts, pod.spec.containers)) + sidecars
-    for each in inits:
+    for each in () if started else inits:
         if each.restart_policy != "Always":
             total |= amounts(each) + sidecars  # the larger value of each resource
     of_pod = (pod.spec.pod_resources and pod.spec.pod_resources.requests) or {}

@@ -125,12 +125,17 @@ def container_obstacle(pod: PodObject, container: Container) -> str:
         )
     if pod.spec.pod_resources is not None:
         return "spec.resources: resources of the whole pod cannot be sized; remove them"
-    if restarts_for(container, "cpu"):
-        return (
-            f"resizePolicy of container {name}: a change of its CPUs would restart it; set "
-            "restartPolicy NotRequired for cpu"
-        )
-    return ""
+    return restart_obstacle(container)
+
+
+def restart_obstacle(container: Container) -> str:
+    """Return why a change of the CPUs would restart the container; empty if it would not."""
+    if not restarts_for(container, "cpu"):
+        return ""
+    return (
+        f"resizePolicy of container {container.name}: a change of its CPUs would restart it; set "
+        "restartPolicy NotRequired for cpu"
+    )
 
 
 def _gpu_obstacle(view: PodView) -> str:

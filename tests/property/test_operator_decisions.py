@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputopo.api.profile import GPUProfile, GPUProfileSpec
-from gputopo_operator.model import ReconcilePlan, WriteErrors
-from gputopo_operator.parse import QUEUE_LABEL
+from gputopo_operator.model.jobs import ReconcilePlan, WriteErrors
+from gputopo_operator.parse.jobs import QUEUE_LABEL
 from support.builders.gpujobs import GPUS, exited, job_pod, rejected_by_kubelet
 from support.operator.cluster_states import Situation
 from support.profiling.pods import sample

@@ -18,8 +18,8 @@ from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_kube.tuned_node import parse_node_pods
 from gputopo_operator.decision.child_job import child_job
-from gputopo_operator.model import PodDefaults
-from gputopo_operator.parse import parse_gpu_job
+from gputopo_operator.model.jobs import PodDefaults
+from gputopo_operator.parse.jobs import parse_gpu_job
 from gputopo_scheduling.request import placement_request
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

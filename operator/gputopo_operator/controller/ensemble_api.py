@@ -4,13 +4,13 @@ from typing import Final
 
 from gputopo.api.names import ENSEMBLE_LABEL, ENSEMBLE_PREPROCESSOR_LABEL, GROUP, VERSION
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_operator.controller.admission_api import AdmissionApi
-from gputopo_operator.ensembles import JobDeletion, service_name
+from gputopo_operator.controller.job_queue_api import JobQueueApi
+from gputopo_operator.model.ensembles import JobDeletion, service_name
 
 _GPUTOPO: Final = ("apis", GROUP, VERSION)
 
 
-class EnsembleApi(AdmissionApi):
+class EnsembleApi(JobQueueApi):
     """Reads GPUEnsembles and the GPUJobs of their members, and creates and deletes these GPUJobs.
 
     Any thread may call the methods. Errors are those of ``JobApi``.

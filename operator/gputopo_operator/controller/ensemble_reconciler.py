@@ -5,9 +5,9 @@ the same free GPUs at the same time.
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Final
 
 from gputopo.api.profile import Measurement, ScalingFact
@@ -19,29 +19,29 @@ from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.queue_nodes import QueueNodes
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.ensemble.decide import decide_ensemble
 from gputopo_operator.decision.ensemble.inputs import EnsembleObjects, ensemble_input
 from gputopo_operator.decision.ensemble.members import name_taken
 from gputopo_operator.decision.ensemble.preprocessor_objects import ENDED_SECONDS
 from gputopo_operator.decision.rejections import is_permanent
 from gputopo_operator.ensemble_metrics import EnsembleMetrics
-from gputopo_operator.ensembles import (
+from gputopo_operator.model.ensembles import (
     Ensemble,
     EnsembleInput,
     EnsembleWrites,
     PreprocessorService,
     PreprocessorWrites,
 )
-from gputopo_operator.model import ObjectEvent
-from gputopo_operator.parse_ensemble_spec import parse_ensemble
-from gputopo_operator.parse_ensembles import (
+from gputopo_operator.model.jobs import ObjectEvent
+from gputopo_operator.parse.ensemble_spec import parse_ensemble
+from gputopo_operator.parse.ensembles import (
     parse_member_jobs,
     parse_remains,
     parse_scaling,
 )
-from gputopo_operator.parse_preprocessors import parse_preprocessors, parse_service
-from gputopo_operator.parse_queue import parse_gpu_pods
+from gputopo_operator.parse.preprocessors import parse_preprocessors, parse_service
+from gputopo_operator.parse.queue import parse_gpu_pods
 
 NODES_SECONDS: Final = 5.0
 """For how long the operator uses what it has read of all nodes. A GPUTopology has 25 kB."""
@@ -67,7 +67,6 @@ class EnsembleReconciler:
         metrics: EnsembleMetrics,
         resource: str,
         clock: Callable[[], str] = utc_now,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Read rates from ``reports``; ``resource`` is the extended resource that counts GPUs."""
         self._api = api
@@ -76,7 +75,6 @@ class EnsembleReconciler:
         self._metrics = metrics
         self._resource = resource
         self._clock = clock
-        self._monotonic = monotonic
         self._nodes = QueueNodes()
         self._nodes_until = 0.0
 
@@ -165,11 +163,11 @@ class EnsembleReconciler:
         return pods, parse_service(self._api.service(ensemble.key))
 
     def _read_nodes(self) -> None:
-        if self._monotonic() < self._nodes_until:
+        if monotonic() < self._nodes_until:
             return
         self._nodes.gpus.replace_all(self._objects.topologies())
         self._nodes.rules.replace_all(self._objects.nodes())
-        self._nodes_until = self._monotonic() + NODES_SECONDS
+        self._nodes_until = monotonic() + NODES_SECONDS
 
     def _read_facts(self, ensemble: Ensemble) -> dict[str, tuple[ScalingFact, ...]]:
         members = ensemble.spec.members if ensemble.spec else []

@@ -1,4 +1,7 @@
-"""Registers the watches with kopf. Each event of a watch adds an object's key to a work queue.
+"""Configures kopf, and registers the watches that fill the queues of GPUJobs and GPUProfiles.
+
+Each event of a watch adds an object's key to a work queue. The other queues register their own
+watches in the registry that ``registry_for`` returns.
 
 The operator uses no change handlers, timers or daemons of kopf. So kopf stores no state in the
 objects and adds no finalizer.

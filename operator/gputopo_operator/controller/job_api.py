@@ -14,8 +14,8 @@ from gputopo_kube.document import Document, ObjectKey, identity
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.model import ObjectEvent
-from gputopo_operator.parse import has_ended, is_current
+from gputopo_operator.model.jobs import ObjectEvent
+from gputopo_operator.parse.jobs import has_ended, is_current
 
 _GPUTOPO: Final = ("apis", GROUP, VERSION)
 _JOBS: Final = ("apis", "batch", "v1")

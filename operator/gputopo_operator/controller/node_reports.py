@@ -5,8 +5,9 @@ import threading
 from gputopo.api.profile import Measurement
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.decision.reports import NO_REPORT, changes, known_pods
-from gputopo_operator.parse import parse_report, parse_samples
-from gputopo_operator.workloads import NodeReport, PodReport, ProfileEvidence, ReportChanges
+from gputopo_operator.model.workloads import NodeReport, PodReport, ProfileEvidence, ReportChanges
+from gputopo_operator.parse.jobs import parse_report
+from gputopo_operator.parse.samples import decode_samples
 
 
 class NodeReports:
@@ -75,4 +76,4 @@ class NodeReports:
             reports = tuple(self._reports.values())
         texts = {text for report in reports for text in report.samples.get(profile, ())}
         running = (report.running.get(profile, frozenset()) for report in reports)
-        return ProfileEvidence(parse_samples(texts), frozenset().union(*running))
+        return ProfileEvidence(decode_samples(texts), frozenset().union(*running))

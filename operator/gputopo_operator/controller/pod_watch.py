@@ -2,6 +2,10 @@
 
 Without pods that have the label ``gputopo.io/tuned``, the operator keeps one watch for each
 namespace that it serves, and the API server sends nothing over this watch.
+
+kopf has only one label selector for all pods, which selects those of GPUJobs. It can neither select
+pods by their fields nor end a watch while the operator runs. So these watches use gputopo's
+reflector.
 """
 
 import asyncio
@@ -15,10 +19,10 @@ from gputopo_kube.reflector import ListWatchTiming, Reflector
 from gputopo_kube.resources import PodDocument
 from gputopo_operator.controller.sized_pods import SizedPods
 from gputopo_operator.controller.waiting_pods import WaitingPods
-from gputopo_operator.parse_pending import parse_waiting_pod
-from gputopo_operator.parse_watched import parse_watched_pod
+from gputopo_operator.model.workloads import WaitingPod, WatchedPod
+from gputopo_operator.parse.pending import parse_waiting_pod
+from gputopo_operator.parse.watched import parse_watched_pod
 from gputopo_operator.settings import OperatorSettings
-from gputopo_operator.workloads import WaitingPod, WatchedPod
 
 _PENDING: Final = {"spec.nodeName": "", "status.phase": "Pending"}
 

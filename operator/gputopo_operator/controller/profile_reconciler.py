@@ -13,12 +13,12 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ConflictError, DeniedError
 from gputopo_operator.controller.job_api import JobApi, ProfileLimitError
 from gputopo_operator.controller.node_reports import NodeReports
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS
 from gputopo_operator.decision.profiles import profile_update
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.parse import parse_profile_state
-from gputopo_operator.workloads import ProfileEvidence
+from gputopo_operator.model.workloads import ProfileEvidence
+from gputopo_operator.parse.jobs import parse_profile_state
 
 _log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from gputopo.profiling.decide import next_step
 from gputopo.profiling.finish import POLL_SECONDS
@@ -16,7 +16,7 @@ from gputopo.profiling.model import (
     Wait,
 )
 from gputopo.runtime.log import fields
-from gputopo.runtime.times import timestamp
+from gputopo.runtime.times import timestamp, utc
 from gputopo.tuning.measured import CpusToMeasure, cpus_to_measure
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ConflictError, DeniedError
@@ -24,23 +24,17 @@ from gputopo_kube.podmodel import PodError
 from gputopo_kube.tuned_node import parse_node_pods, parse_tuned_node
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.profiling_api import ProfilingApi
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.profiling_events import profiling_event
-from gputopo_operator.parse_profiling import (
+from gputopo_operator.parse.profiling import (
     available_milli_cpu,
-    parse_own_samples,
-    parse_profile_samples,
     parse_profiled_pod,
     waiting_milli_cpu,
 )
+from gputopo_operator.parse.samples import samples_of
 from gputopo_operator.settings import OperatorSettings
 
 _log = logging.getLogger(__name__)
-
-
-def utc() -> datetime:
-    """Return the time in UTC."""
-    return datetime.now(UTC)
 
 
 class Profiler:
@@ -110,11 +104,9 @@ class Profiler:
     ) -> ProfilingSituation:
         """Add samples of the pod and its GPUProfile, and the node's free CPUs to ``situation``."""
         pod = situation.pod
-        samples = None if profile is None else parse_profile_samples(profile)
-        own = (
-            *(each for each in samples or () if each.pod_uid == pod.uid),
-            *parse_own_samples(self._objects.topology(node), pod.uid),
-        )
+        samples = None if profile is None else samples_of(profile)
+        reported = samples_of(self._objects.topology(node) or {})
+        own = tuple(each for each in (*(samples or ()), *reported) if each.pod_uid == pod.uid)
         situation = replace(
             situation, own=own, profile=samples, available_milli_cpu=0, waiting_milli_cpu=None
         )

@@ -15,7 +15,7 @@ from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.profiler import Profiler
 from gputopo_operator.controller.profiling_api import ProfilingApi
 from gputopo_operator.controller.work_queue import queue_in_threads
-from gputopo_operator.parse_profiling import profiled_pods
+from gputopo_operator.parse.profiling import profiled_pods
 from gputopo_operator.settings import OperatorSettings
 
 WORKERS: Final = 2

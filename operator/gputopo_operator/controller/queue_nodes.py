@@ -11,8 +11,8 @@ from gputopo.runtime.log import fields
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document
 from gputopo_kube.node_match import node_rules
-from gputopo_operator.parse_queue import parse_node_gpus
-from gputopo_operator.queued import NodeGpus
+from gputopo_operator.model.queued import NodeGpus
+from gputopo_operator.parse.queue import parse_node_gpus
 
 Value = TypeVar("Value")
 

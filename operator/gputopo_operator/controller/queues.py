@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.controller.work_queue import WorkQueue
-from gputopo_operator.workloads import ReportChanges
+from gputopo_operator.model.workloads import ReportChanges
 
 
 class Queues:

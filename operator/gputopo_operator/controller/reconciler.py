@@ -18,13 +18,14 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError, DeniedError
 from gputopo_kube.measurements import parse_measured
 from gputopo_operator.controller.job_api import JobApi, ProfileLimitError
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.decide import decide, profile_to_read
 from gputopo_operator.decision.link_run_job import link_run_name
 from gputopo_operator.decision.link_runs import has_links_to_measure
 from gputopo_operator.decision.rejections import is_permanent
 from gputopo_operator.decision.throughput import shown_rate
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.model import (
+from gputopo_operator.model.jobs import (
     GpuJob,
     GpuJobState,
     JobPod,
@@ -35,17 +36,15 @@ from gputopo_operator.model import (
     ReconcilePlan,
     WriteErrors,
 )
-from gputopo_operator.parse import (
+from gputopo_operator.parse.jobs import (
     parse_child_job,
     parse_gpu_job,
     parse_job_pod,
     parse_link_run,
     parse_observed,
-    parse_pod_samples,
     parse_profile,
 )
-
-CONFLICT_DELAY_SECONDS = 0.2
+from gputopo_operator.parse.samples import by_pod, samples_of
 
 _Value = TypeVar("_Value")
 
@@ -138,7 +137,7 @@ class Reconciler:
             profile=parse_profile(profile, complete=measures_links) if profile else None,
             now=self._clock(),
             link_runs=link_runs,
-            samples=_merged(map(parse_pod_samples, topologies)),
+            samples=_merged(by_pod(samples_of(each)) for each in topologies),
             queued=self._queued,
         )
 

@@ -12,7 +12,7 @@ from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.queues import Queues
 from gputopo_operator.metrics import OperatorLoop, OperatorMetrics
-from gputopo_operator.workloads import ReportChanges
+from gputopo_operator.model.workloads import ReportChanges
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from gputopo_kube.pods import PodView, view_of
 from gputopo_operator.controller.queue_nodes import ParsedObjects
 from gputopo_operator.decision.queue import role_of
 from gputopo_operator.decision.share_joins import shared_gpus_to_join
-from gputopo_operator.queued import QueuedJob, QueueRole
+from gputopo_operator.model.queued import QueuedJob, QueueRole
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.surroundings import InterferenceFacts, KnownWorkload, parse_workload
 from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node

@@ -2,17 +2,18 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.measuring import parse_profile_name
-from gputopo.api.profile import GPUProfile, WorkloadFacts
+from gputopo.api.profile import GPUProfile, Measurement, WorkloadFacts
 from gputopo.api.shares import parse_sharing
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
-from gputopo.sharing.judge import SharingJudgement, SharingVerdict
+from gputopo.sharing.judge import SharingJudgement
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import NotFoundError, RejectedError
 from gputopo_kube.podmodel import PodError
@@ -22,7 +23,8 @@ from gputopo_operator.controller.sharing_api import SharingApi
 from gputopo_operator.decision.sharing import (
     JudgedGpu,
     JudgedPod,
-    forget_ended,
+    SharingKey,
+    due,
     judge,
     shared_gpus,
     sharing_event,
@@ -33,6 +35,15 @@ from gputopo_operator.settings import OperatorSettings
 CHECK_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sharing:
+    """The shared GPUs of a node; measurements and documents of their pods by UID."""
+
+    gpus: list[JudgedGpu]
+    measured: Mapping[str, Measurement]
+    documents: Mapping[str, Document]
 
 
 class SharingJudge:
@@ -56,8 +67,8 @@ class SharingJudge:
         self._metrics = metrics
         self._settings = settings
         self._clock = clock
-        self._bad_since: dict[str, dict[tuple[str, ...], float]] = {}
-        self._reported: dict[str, set[tuple[str, ...]]] = {}
+        self._bad_since: dict[str, dict[SharingKey, float]] = {}
+        self._reported: dict[str, set[SharingKey]] = {}
 
     def advance(self, node: str) -> float | None:
         """Judge the shared GPUs of a node; return the seconds until the next call, or None.
@@ -65,40 +76,37 @@ class SharingJudge:
         Raises:
             ApiError: a request failed; the caller tries again later.
         """
+        found = self._read(node)
+        if found is None or not found.gpus:
+            self._bad_since.pop(node, None)
+            self._reported.pop(node, None)
+            return None
+        facts, percent = self._facts(found.gpus), self._settings.sharing_max_slowdown_percent
+        judged = {gpu.key: judge(gpu, found.measured, facts, percent) for gpu in found.gpus}
+        self._bad_since[node], ended = due(
+            self._bad_since.get(node, {}),
+            {key: judgement.verdict for key, judgement in judged.items()},
+            self._clock(),
+            self._settings.sharing_judge_seconds,
+        )
+        self._reported[node] = reported = self._reported.get(node, set()) & judged.keys()
+        for gpu in found.gpus:
+            if gpu.key in ended:
+                self._end(gpu, judged[gpu.key], found.documents[gpu.last.uid], reported)
+        return CHECK_SECONDS
+
+    def _read(self, node: str) -> _Sharing | None:
         topology = self._objects.topology(node)
         documents = {} if topology is None else self._sharing_pods(node)
         if topology is None or not documents:
-            self._forget(node)
             return None
         status = GPUTopologyStatus.model_validate(topology.get("status") or {})
         spec = GPUTopologySpec.model_validate(topology["spec"])
-        pods = {uid: pod for uid, (pod, _) in documents.items()}
-        gpus = shared_gpus(spec, status, pods)
-        bad = forget_ended(self._bad_since.get(node, {}), gpus)
-        self._reported[node] = reported = self._reported.get(node, set()) & {
-            gpu.key for gpu in gpus
-        }
-        measured = {each.pod_uid: each for each in status.measurements}
-        facts = self._facts(gpus)
-        for gpu in gpus:
-            found = judge(gpu, measured, facts, self._settings.sharing_max_slowdown_percent)
-            if found.verdict is SharingVerdict.KEEP:
-                bad.pop(gpu.key, None)
-            elif self._clock() - bad.setdefault(gpu.key, self._clock()) >= self._seconds:
-                self._end(gpu, found, documents[gpu.last.uid][1], reported)
-        self._bad_since[node] = bad
-        if gpus:
-            return CHECK_SECONDS
-        self._forget(node)
-        return None
-
-    def _forget(self, node: str) -> None:
-        self._bad_since.pop(node, None)
-        self._reported.pop(node, None)
-
-    @property
-    def _seconds(self) -> float:
-        return self._settings.sharing_judge_seconds
+        return _Sharing(
+            shared_gpus(spec, status, {uid: pod for uid, (pod, _) in documents.items()}),
+            {each.pod_uid: each for each in status.measurements},
+            {uid: document for uid, (_, document) in documents.items()},
+        )
 
     def _sharing_pods(self, node: str) -> dict[str, tuple[JudgedPod, Document]]:
         found = {}
@@ -124,7 +132,7 @@ class SharingJudge:
         gpu: JudgedGpu,
         judgement: SharingJudgement,
         document: Document,
-        reported: set[tuple[str, ...]],
+        reported: set[SharingKey],
     ) -> None:
         """Evict the pod that came last if it allows it; otherwise report once."""
         rejection = self._evict(document) if gpu.last.limits.moves else ""

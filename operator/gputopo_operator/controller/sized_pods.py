@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.workloads import WatchedPod
+from gputopo_operator.model.workloads import WatchedPod
 
 
 class SizedPods:

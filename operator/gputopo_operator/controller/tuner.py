@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from gputopo.runtime.log import fields
-from gputopo.runtime.times import timestamp
+from gputopo.runtime.times import timestamp, utc
 from gputopo.tuning.decide import next_steps
 from gputopo.tuning.gain import gain_percent
 from gputopo.tuning.model import (
@@ -34,13 +34,12 @@ from gputopo_kube.tuned_node import (
 )
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
-from gputopo_operator.controller.profiler import utc
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.waiting_pods import WAIT_SECONDS, WaitingPods
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.tuning_events import obstacle_event, profile_event, tuning_event
-from gputopo_operator.model import ObjectEvent
-from gputopo_operator.parse_pending import parse_offer
+from gputopo_operator.model.jobs import ObjectEvent
+from gputopo_operator.parse.pending import parse_offer
 from gputopo_operator.settings import OperatorSettings
 from gputopo_operator.sizing_metrics import PodFigures, SizingMetrics
 

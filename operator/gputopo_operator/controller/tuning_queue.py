@@ -15,7 +15,7 @@ from gputopo_operator.controller.sized_pods import SizedPods
 from gputopo_operator.controller.tuner import Tuner
 from gputopo_operator.controller.waiting_pods import WaitingPods
 from gputopo_operator.controller.work_queue import queue_in_threads
-from gputopo_operator.parse_watched import gpus_fingerprint, profile_fingerprint
+from gputopo_operator.parse.watched import gpus_fingerprint, profile_fingerprint
 from gputopo_operator.settings import OperatorSettings
 
 WORKERS: Final = 2

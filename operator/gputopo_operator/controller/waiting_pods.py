@@ -8,7 +8,7 @@ from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from gputopo_operator.decision.pending import choose_node, importance
-from gputopo_operator.workloads import NodeOffer, WaitingPod
+from gputopo_operator.model.workloads import NodeOffer, WaitingPod
 
 WAIT_SECONDS: Final = 60.0
 """A node keeps capacity for a pending pod for this time. kube-scheduler tries again in 10 s."""

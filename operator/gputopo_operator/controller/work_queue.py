@@ -11,6 +11,9 @@ from gputopo_kube.errors import ApiError
 
 KeyType = TypeVar("KeyType", bound=Hashable)
 
+CONFLICT_DELAY_SECONDS: Final = 0.2
+"""When to try again after another client has changed the object that a call writes."""
+
 FIRST_DELAY_SECONDS: Final = 0.5
 LONGEST_DELAY_SECONDS: Final = 120.0
 

@@ -9,8 +9,8 @@ from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_kube.document import Document
 from gputopo_operator.decision.owner import owner_reference
 from gputopo_operator.decision.pod_template import pod_template
-from gputopo_operator.model import GpuJob, PodDefaults
-from gputopo_operator.parse import QUEUE_LABEL
+from gputopo_operator.model.jobs import GpuJob, PodDefaults
+from gputopo_operator.parse.jobs import QUEUE_LABEL
 
 SPARE_FAILURES: Final = 10
 """Number of failures that a child Job allows in addition to the limits of its GPUJob.

@@ -23,7 +23,7 @@ from gputopo_operator.decision.conditions import (
     find,
 )
 from gputopo_operator.decision.placements import describe, differs
-from gputopo_operator.model import ChildJob, GpuJobState, JobPod, JobResult
+from gputopo_operator.model.jobs import ChildJob, GpuJobState, JobPod, JobResult
 
 TYPES = (ACCEPTED, PLACED, RUNNING, COMPLETE, FAILED, SUSPENDED)
 

@@ -35,7 +35,7 @@ from gputopo_operator.decision.profiled import profiled
 from gputopo_operator.decision.sized import job_resources, sized
 from gputopo_operator.decision.spec_error import SpecError
 from gputopo_operator.decision.throughput import job_throughput
-from gputopo_operator.model import (
+from gputopo_operator.model.jobs import (
     ChildJob,
     GpuJob,
     GpuJobState,
@@ -45,7 +45,7 @@ from gputopo_operator.model import (
     PodSize,
     ReconcilePlan,
 )
-from gputopo_operator.parse import QUEUE_LABEL, parse_child_job
+from gputopo_operator.parse.jobs import QUEUE_LABEL, parse_child_job
 
 NAME_TAKEN_RECHECK_SECONDS: Final = 30.0
 """Interval for a name that is taken: no event reports the deletion of a Job of another owner."""
@@ -123,7 +123,13 @@ def _measuring_links(
     plan = replace(plan, recheck_after_seconds=links.recheck_after_seconds)
     if links.create is not None:
         run = link_run_job(
-            *(state.job, spec, state.profile, defaults, links.create, links.node, links.pattern)
+            state.job,
+            spec,
+            state.profile,
+            defaults,
+            kind=links.create,
+            node=links.node,
+            pattern=links.pattern,
         )
         note = f"created Job {run['metadata']['name']}: a short run that measures the job's links"
         created = ObjectEvent("Normal", "LinkRunCreated", note)

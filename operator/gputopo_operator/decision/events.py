@@ -15,7 +15,7 @@ from gputopo_operator.decision.conditions import (
     truncated,
 )
 from gputopo_operator.decision.placements import describe, differs
-from gputopo_operator.model import FailedPod, FailureKind, ObjectEvent
+from gputopo_operator.model.jobs import FailedPod, FailureKind, ObjectEvent
 
 
 def status_events(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gputopo.api.v1alpha1 import GPUJobStatus, JobFailures, Limits
 from gputopo_kube.podstatus import ADMISSION_ERROR
-from gputopo_operator.model import FailedPod, FailureKind, JobPod, JobResult
+from gputopo_operator.model.jobs import FailedPod, FailureKind, JobPod, JobResult
 
 
 @dataclass(frozen=True, slots=True)

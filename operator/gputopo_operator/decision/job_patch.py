@@ -7,7 +7,7 @@ from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_kube.document import Document
 from gputopo_operator.decision.child_job import backoff_limit
 from gputopo_operator.decision.failures import FailureCounts
-from gputopo_operator.model import ChildJob, GpuJobState, JobResult, ObjectEvent, ReconcilePlan
+from gputopo_operator.model.jobs import ChildJob, GpuJobState, JobResult, ObjectEvent, ReconcilePlan
 
 REJECTED_RECHECK_SECONDS: Final = 60.0
 """Interval after a rejected write: a quota or an admission policy may allow it later."""

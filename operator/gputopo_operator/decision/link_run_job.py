@@ -13,7 +13,7 @@ from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.document import Document
 from gputopo_operator.decision.child_job import child_job
-from gputopo_operator.model import GpuJob, LinkRun, LinkSet, PodDefaults
+from gputopo_operator.model.jobs import GpuJob, LinkRun, LinkSet, PodDefaults
 
 RUN_VARIABLE: Final = "GPUTOPO_LINK_RUN"
 """Environment variable of the containers: ``Best`` or ``Worst``. A program can check it, and write
@@ -43,9 +43,10 @@ def link_run_job(
     spec: GPUJobSpec,
     profile: GPUProfile | None,
     defaults: PodDefaults,
+    *,
     kind: LinkSet,
     node: str | None,
-    pattern: str | None = None,
+    pattern: str | None,
 ) -> Document:
     """Return the Job of a run. Kubernetes ends it at its time limit, even if no operator runs.
 

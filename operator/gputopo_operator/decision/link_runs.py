@@ -23,7 +23,7 @@ from gputopo.runtime.times import seconds_since
 from gputopo_operator.decision.link_results import failed_result, measured_result
 from gputopo_operator.decision.link_skips import reason_to_skip
 from gputopo_operator.decision.placements import current_pod
-from gputopo_operator.model import GpuJobState, JobPod, LinkRun, LinkSet
+from gputopo_operator.model.jobs import GpuJobState, JobPod, LinkRun, LinkSet
 
 PLACE_SECONDS: Final = 60
 """Longest time that a run waits for idle GPUs."""

@@ -4,8 +4,8 @@ from gputopo.api.link_runs import LinksResult
 from gputopo.api.profile import GPUProfile
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_operator.decision.conditions import ACCEPTED, find
-from gputopo_operator.model import GpuJobState
-from gputopo_operator.parse import QUEUE_LABEL
+from gputopo_operator.model.jobs import GpuJobState
+from gputopo_operator.parse.jobs import QUEUE_LABEL
 
 
 def reason_to_skip(state: GpuJobState, spec: GPUJobSpec) -> LinksResult | None:

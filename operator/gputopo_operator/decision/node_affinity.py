@@ -7,7 +7,7 @@ from typing import Final
 
 from gputopo_kube.document import Document
 from gputopo_kube.node_match import is_permitted
-from gputopo_operator.queued import QueuedJob
+from gputopo_operator.model.queued import QueuedJob
 
 _NODE_NAME_FIELD: Final = "metadata.name"
 

@@ -4,8 +4,8 @@ from typing import Literal
 
 from gputopo.api.names import API_VERSION
 from gputopo_kube.document import Document
-from gputopo_operator.ensembles import Ensemble
-from gputopo_operator.model import GpuJob
+from gputopo_operator.model.ensembles import Ensemble
+from gputopo_operator.model.jobs import GpuJob
 
 
 def owner_reference(kind: Literal["GPUJob", "GPUEnsemble"], owner: GpuJob | Ensemble) -> Document:

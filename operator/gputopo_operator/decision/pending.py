@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from gputopo_kube.node_match import is_permitted
 from gputopo_kube.podrequests import CPU, MEMORY
-from gputopo_operator.workloads import NodeOffer, WaitingPod
+from gputopo_operator.model.workloads import NodeOffer, WaitingPod
 
 
 def choose_node(

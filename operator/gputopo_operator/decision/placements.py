@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from gputopo.api.annotations import PlacementAnnotation
 from gputopo.api.v1alpha1 import JobPlacement
 from gputopo.sensitivity.resolve import Sensitivity
-from gputopo_operator.model import JobPod
+from gputopo_operator.model.jobs import JobPod
 
 
 def current_pod(pods: Sequence[JobPod], *, finished: bool) -> JobPod | None:

@@ -9,7 +9,7 @@ from gputopo_kube.document import Document
 from gputopo_operator.decision.initial_amounts import tuning_request
 from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS
 from gputopo_operator.decision.spec_error import SpecError
-from gputopo_operator.model import GpuJobState, JobPod, ObjectEvent, ReconcilePlan
+from gputopo_operator.model.jobs import GpuJobState, JobPod, ObjectEvent, ReconcilePlan
 
 
 def pod_patch(spec: GPUJobSpec, pod: JobPod | None) -> tuple[str, Document] | None:

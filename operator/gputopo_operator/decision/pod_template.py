@@ -25,7 +25,7 @@ from gputopo_kube.document import Document
 from gputopo_operator.decision.initial_amounts import set_initial_amounts, tuning_request
 from gputopo_operator.decision.sharing_template import end_clients_first, sharing_annotations
 from gputopo_operator.decision.spec_error import SpecError
-from gputopo_operator.model import PodDefaults
+from gputopo_operator.model.jobs import PodDefaults
 
 _AMOUNTS = ("requests", "limits")
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gputopo.api.model import Condition
 from gputopo.api.waiting import PostponedAnnotation, parse_postponed
 from gputopo_operator.decision.conditions import POSTPONED, ConditionUpdate, find
-from gputopo_operator.model import JobPod, JobResult
+from gputopo_operator.model.jobs import JobPod, JobResult
 
 
 def postponed(

@@ -6,7 +6,7 @@ from gputopo.api.model import Condition
 from gputopo.api.profiling import ProfilingState
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_operator.decision.conditions import PROFILED, ConditionUpdate, find
-from gputopo_operator.model import ChildJob, JobPod
+from gputopo_operator.model.jobs import ChildJob, JobPod
 
 _LINKS_KNOWN = {"Done", "Known"}
 

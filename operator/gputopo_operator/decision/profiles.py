@@ -6,8 +6,8 @@ from gputopo.api.profile import GPUProfileStatus, Sample, WorkloadFacts
 from gputopo.profiles.known import is_insensitive, known_patterns, known_slowdowns
 from gputopo.profiles.update import updated_status
 from gputopo_operator.decision.conditions import truncated
-from gputopo_operator.model import ObjectEvent
-from gputopo_operator.workloads import ProfileEvidence, ProfileState, ProfileUpdate
+from gputopo_operator.model.jobs import ObjectEvent
+from gputopo_operator.model.workloads import ProfileEvidence, ProfileState, ProfileUpdate
 
 _DECIDED = {"Sensitive", "Insensitive"}
 _UNKNOWN = "Unknown"

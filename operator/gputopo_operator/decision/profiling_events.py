@@ -2,7 +2,7 @@
 
 from gputopo.profiling.model import Done, Resize, Step, Wait
 from gputopo_operator.decision.conditions import truncated
-from gputopo_operator.model import ObjectEvent
+from gputopo_operator.model.jobs import ObjectEvent
 
 
 def profiling_event(step: Step, *, first: bool, budget_seconds: int) -> ObjectEvent | None:

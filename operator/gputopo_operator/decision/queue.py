@@ -14,8 +14,7 @@ from gputopo_operator.decision.conditions import COMPLETE, FAILED, holds
 from gputopo_operator.decision.node_affinity import avoided_nodes, without_nodes
 from gputopo_operator.decision.queue_state import QueueMember, queue_state
 from gputopo_operator.decision.queue_status import queue_change
-from gputopo_operator.parse import QUEUE_LABEL
-from gputopo_operator.queued import (
+from gputopo_operator.model.queued import (
     GpuPod,
     JobStart,
     QueueChange,
@@ -24,6 +23,7 @@ from gputopo_operator.queued import (
     QueuePlan,
     QueueRole,
 )
+from gputopo_operator.parse.jobs import QUEUE_LABEL
 
 RECHECK_SECONDS: Final = 60.0
 """Interval while jobs wait: positions may change with time, and a watch may lose an event."""

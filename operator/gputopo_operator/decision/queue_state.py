@@ -6,7 +6,7 @@ from datetime import datetime
 
 from gputopo.queueing.model import AdmittedJob, JoinableGpu, QueueState, WaitingJob
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.queued import GpuPod, QueuedJob, QueueInput, QueueRole
+from gputopo_operator.model.queued import GpuPod, QueuedJob, QueueInput, QueueRole
 
 _Joins = Mapping[ObjectKey, frozenset[JoinableGpu]]
 

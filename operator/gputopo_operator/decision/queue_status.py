@@ -6,8 +6,8 @@ from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import QueueOrder, QueuePlace
 from gputopo.runtime.times import seconds_since
 from gputopo_operator.decision.conditions import truncated
-from gputopo_operator.model import ObjectEvent
-from gputopo_operator.queued import GpuPod, QueueChange, QueuedJob, QueueRole
+from gputopo_operator.model.jobs import ObjectEvent
+from gputopo_operator.model.queued import GpuPod, QueueChange, QueuedJob, QueueRole
 
 
 def queue_change(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.throughput import differs
-from gputopo_operator.workloads import NodeReport, PodReport, ReportChanges
+from gputopo_operator.model.workloads import NodeReport, PodReport, ReportChanges
 
 NO_REPORT = NodeReport({}, {}, {})
 

@@ -1,17 +1,21 @@
 """Judges the measured speeds of pods that share a GPU: which pod should leave, and why."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from gputopo.api.profile import Measurement, WorkloadFacts
 from gputopo.api.shares import SharingLimits
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.sharing.facts import sharing_workload
-from gputopo.sharing.judge import MeasuredJob, SharingJudgement, judge_sharing
+from gputopo.sharing.judge import MeasuredJob, SharingJudgement, SharingVerdict, judge_sharing
 from gputopo.topology.model import GpuUuid
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.conditions import truncated
-from gputopo_operator.model import ObjectEvent
+from gputopo_operator.model.jobs import ObjectEvent
+
+SharingKey: TypeAlias = tuple[str, ...]
+"""UUID of a shared GPU, and the UIDs of its pods in the order of their creation."""
 
 _MICRO = 1e-6
 
@@ -46,7 +50,7 @@ class JudgedGpu:
         return self.pods[-1]
 
     @property
-    def key(self) -> tuple[str, ...]:
+    def key(self) -> SharingKey:
         """Identifies the GPU with these pods."""
         return (self.uuid, *(pod.uid for pod in self.pods))
 
@@ -138,9 +142,26 @@ def sharing_event(gpu: JudgedGpu, judgement: SharingJudgement, rejection: str) -
     return ObjectEvent("Warning", "SharingDoesNotPay", truncated(f"{what}; {advice}"))
 
 
-def forget_ended(
-    known: Mapping[tuple[str, ...], float], gpus: Iterable[JudgedGpu]
-) -> dict[tuple[str, ...], float]:
-    """Return the entries of ``known`` whose GPU still has the same pods."""
-    current = {gpu.key for gpu in gpus}
-    return {key: since for key, since in known.items() if key in current}
+def due(
+    bad_since: Mapping[SharingKey, float],
+    verdicts: Mapping[SharingKey, SharingVerdict],
+    now: float,
+    seconds: float,
+) -> tuple[dict[SharingKey, float], set[SharingKey]]:
+    """Return since when each sharing does not pay, and the sharings to end.
+
+    Args:
+        bad_since: the first value of the result of the check before this one.
+        verdicts: those of this check; a sharing that is not among them has ended.
+        now: time of this check.
+        seconds: how long each check must show that a sharing does not pay.
+
+    >>> due({("GPU-0", "a", "b"): 10.0}, {("GPU-0", "a", "b"): SharingVerdict.END}, 70.0, 60.0)
+    ({('GPU-0', 'a', 'b'): 10.0}, {('GPU-0', 'a', 'b')})
+    """
+    bad = {
+        key: bad_since.get(key, now)
+        for key, verdict in verdicts.items()
+        if verdict is not SharingVerdict.KEEP
+    }
+    return bad, {key for key, since in bad.items() if now - since >= seconds}

@@ -11,7 +11,7 @@ from gputopo.tuning.state import resize_state
 from gputopo_operator.decision.conditions import SIZED, ConditionUpdate, truncated
 from gputopo_operator.decision.initial_amounts import tuning_request
 from gputopo_operator.decision.spec_error import SpecError
-from gputopo_operator.model import JobPod, JobResult, PodSize
+from gputopo_operator.model.jobs import JobPod, JobResult, PodSize
 
 _CREATED = "the amounts with which the pod was created"
 _MEASURED = "gputopo measures the pod with several CPU limits"

@@ -2,7 +2,7 @@
 
 from gputopo.tuning.model import TuningEvent
 from gputopo_operator.decision.conditions import truncated
-from gputopo_operator.model import ObjectEvent
+from gputopo_operator.model.jobs import ObjectEvent
 
 
 def tuning_event(reason: TuningEvent, message: str) -> ObjectEvent:

@@ -23,6 +23,7 @@ from gputopo.profiling.progress import ProfilingProgress
 from gputopo.runtime.times import seconds_since, timestamp
 
 _NONE: Final = CpuAmounts(request=1, limit=1)
+_REJECTED: Final = frozenset({"Deferred", "Infeasible"})
 
 
 def next_step(situation: ProfilingSituation) -> Step:
@@ -131,10 +132,10 @@ def _measure(situation: ProfilingSituation, state: ProfilingState) -> Step:
 
 def _rejection(situation: ProfilingSituation, state: ProfilingState) -> str:
     """Return why the API server or kubelet rejected the newest resize; empty if neither did."""
-    problem = situation.pod.problem
-    if situation.rejection or problem is None or situation.pod.cpu != state.target:
+    pod = situation.pod
+    if pod.cpu != state.target or pod.problem not in _REJECTED:
         return situation.rejection
-    return f"{problem.reason}: {problem.message}" if problem.is_rejection else ""
+    return situation.rejection or pod.problem_text
 
 
 def _most_after_rejection(situation: ProfilingSituation, state: ProfilingState) -> int:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from gputopo.api.profiling import CpuAmounts, ProfilingResult, ProfilingState
-from gputopo.profiling.model import Done, ProfilingSituation, ResizeProblem, Restore, Step, Wait
+from gputopo.profiling.model import Done, ProfilingSituation, Restore, Step, Wait
 from gputopo.profiling.report import summary
 from gputopo.runtime.times import timestamp
 
@@ -37,7 +37,7 @@ def restore(situation: ProfilingSituation, state: ProfilingState) -> Step:
             return _wait_for_user(original, "the API server", situation.rejection)
         return Restore(resized(situation, state, original))
     if pod.problem is not None:
-        return _wait_for_user(original, "kubelet", _described(pod.problem))
+        return _wait_for_user(original, "kubelet", pod.problem_text)
     if pod.applied_milli_cpu not in {None, original.limit}:
         return Wait(POLL_SECONDS, "waiting until kubelet has restored the CPUs")
     return Done(state.model_copy(update={"restored": True}))
@@ -63,7 +63,3 @@ def _wait_for_user(original: CpuAmounts, component: str, message: str) -> Wait:
         f"message of {component}: {message}"
     )
     return Wait(RETRY_SECONDS, reason, warning=True)
-
-
-def _described(problem: ResizeProblem) -> str:
-    return f"{problem.reason}: {problem.message}" if problem.message else problem.reason

@@ -9,26 +9,15 @@ from gputopo.api.profiling import CpuAmounts, ProfilingState
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeProblem:
-    """Why kubelet has not carried out a resize: ``Deferred``, ``Infeasible`` or ``Error``."""
-
-    reason: str
-    message: str
-
-    @property
-    def is_rejection(self) -> bool:
-        """Whether the node has too few CPUs, now (``Deferred``) or always (``Infeasible``)."""
-        return self.reason in {"Deferred", "Infeasible"}
-
-
-@dataclass(frozen=True, slots=True)
 class ProfiledPod:
     """The measured pod and its container with GPUs.
 
     Attributes:
         cpu: CPUs in the pod's spec; None if the request or the limit is missing.
         applied_milli_cpu: CPU limit that kubelet has applied; None if kubelet does not report it.
-        problem: why the newest resize is not applied; None if there is no problem.
+        problem: why kubelet has not applied the newest resize: ``Deferred`` or ``Infeasible`` if
+            the node has too few CPUs now or always, or ``Error``; None if there is no problem.
+        problem_message: kubelet's text of the problem.
         sized: whether gputopo sizes the pod outside of measurements; ``cpu`` is then its floor.
         most_milli_cpu: most CPUs that the pod may get; None if the user has not set it.
         obstacle: why the pod can never be measured, with the remedy; empty if it can.
@@ -42,7 +31,8 @@ class ProfiledPod:
     gpus: int
     cpu: CpuAmounts | None
     applied_milli_cpu: int | None = None
-    problem: ResizeProblem | None = None
+    problem: str | None = None
+    problem_message: str = ""
     sized: bool = False
     most_milli_cpu: int | None = None
     obstacle: str = ""
@@ -50,6 +40,11 @@ class ProfiledPod:
     deleting: bool = False
     running: bool = True
     state: ProfilingState | None = None
+
+    @property
+    def problem_text(self) -> str:
+        """The problem with kubelet's message; empty if there is no problem."""
+        return ": ".join(part for part in (self.problem, self.problem_message) if part)
 
 
 @dataclass(frozen=True, slots=True)

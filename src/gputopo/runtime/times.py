@@ -17,9 +17,14 @@ def timestamp(time: datetime) -> str:
     return time.strftime(TIME_FORMAT)
 
 
+def utc() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(UTC)
+
+
 def utc_now() -> str:
     """Return the current time in UTC in RFC 3339."""
-    return timestamp(datetime.now(UTC))
+    return timestamp(utc())
 
 
 def unix_seconds(text: str | None) -> float | None:

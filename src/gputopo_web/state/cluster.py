@@ -5,10 +5,11 @@ All methods are called in one thread, that of the event loop.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeAlias
 
 from gputopo.api.names import RESOURCES_ANNOTATION
+from gputopo.runtime.times import utc_now
 from gputopo_explain.objects import LiveKind
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document, ObjectKey
@@ -65,10 +66,6 @@ class Changes:
         return bool(self.nodes or self.sections)
 
 
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 class ClusterState:
     """The objects of the cluster, the card of each node, and the history.
 
@@ -83,7 +80,7 @@ class ClusterState:
         *,
         namespace: str | None = None,
         on_change: Callable[[], None] = lambda: None,
-        clock: Callable[[], str] = _now,
+        clock: Callable[[], str] = utc_now,
     ) -> None:
         """Call ``on_change`` after each change; ``clock`` returns RFC 3339 times."""
         self.namespace = namespace

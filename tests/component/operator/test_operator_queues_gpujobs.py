@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputopo.api.names import RESOURCE
-from gputopo_operator.parse import QUEUE_LABEL
+from gputopo_operator.parse.jobs import QUEUE_LABEL
 from support.api.server import ApiServer, serving_in_thread
 from support.builders.gpujobs import Document, exited, gpu_job, job_pod
 from support.operator.process import Operator, eventually, running

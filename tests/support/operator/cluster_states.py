@@ -7,8 +7,19 @@ from gputopo.api.names import LINK_RUN_LABEL
 from gputopo.api.profile import GPUProfile, Measurement, Sample
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo_operator.decision.decide import decide
-from gputopo_operator.model import GpuJobState, LinkSet, PodDefaults, ReconcilePlan, WriteErrors
-from gputopo_operator.parse import parse_child_job, parse_gpu_job, parse_job_pod, parse_link_run
+from gputopo_operator.model.jobs import (
+    GpuJobState,
+    LinkSet,
+    PodDefaults,
+    ReconcilePlan,
+    WriteErrors,
+)
+from gputopo_operator.parse.jobs import (
+    parse_child_job,
+    parse_gpu_job,
+    parse_job_pod,
+    parse_link_run,
+)
 from support.builders.gpujobs import Document, gpu_job, job_pod
 
 DEFAULTS = PodDefaults()

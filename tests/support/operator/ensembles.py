@@ -19,14 +19,14 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.node_match import node_rules
 from gputopo_operator.decision.ensemble.decide import decide_ensemble
 from gputopo_operator.decision.ensemble.inputs import EnsembleObjects, ensemble_input
-from gputopo_operator.ensembles import EnsembleInput, EnsembleWrites, PreprocessorWrites
-from gputopo_operator.parse_ensemble_spec import parse_ensemble
-from gputopo_operator.parse_ensembles import (
+from gputopo_operator.model.ensembles import EnsembleInput, EnsembleWrites, PreprocessorWrites
+from gputopo_operator.parse.ensemble_spec import parse_ensemble
+from gputopo_operator.parse.ensembles import (
     parse_member_jobs,
     parse_remains,
 )
-from gputopo_operator.parse_preprocessors import parse_preprocessors, parse_service
-from gputopo_operator.parse_queue import parse_gpu_pods, parse_node_gpus
+from gputopo_operator.parse.preprocessors import parse_preprocessors, parse_service
+from gputopo_operator.parse.queue import parse_gpu_pods, parse_node_gpus
 from support.builders.gpujobs import template
 from support.operator.queue import node as gpu_topology
 

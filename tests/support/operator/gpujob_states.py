@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gputopo_operator.parse import QUEUE_LABEL
+from gputopo_operator.parse.jobs import QUEUE_LABEL
 from support.builders.gpujobs import GPUS, exited, rejected_by_kubelet
 from support.operator.cluster_states import Situation
 

@@ -9,10 +9,10 @@ from gputopo_kube.document import ObjectKey
 from gputopo_kube.node_match import node_rules
 from gputopo_operator.decision.child_job import child_job
 from gputopo_operator.decision.queue import queue_plan
-from gputopo_operator.model import PodDefaults
-from gputopo_operator.parse import parse_gpu_job
-from gputopo_operator.parse_queue import parse_gpu_pods, parse_node_gpus, parse_queued_jobs
-from gputopo_operator.queued import QueueChange, QueueInput, QueuePlan
+from gputopo_operator.model.jobs import PodDefaults
+from gputopo_operator.model.queued import QueueChange, QueueInput, QueuePlan
+from gputopo_operator.parse.jobs import parse_gpu_job
+from gputopo_operator.parse.queue import parse_gpu_pods, parse_node_gpus, parse_queued_jobs
 from support.builders.gpujobs import Document, gpu_job, job_pod, observed_topology
 
 START, NOW = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"

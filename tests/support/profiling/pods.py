@@ -13,7 +13,6 @@ from gputopo.profiling.model import (
     ProfiledPod,
     ProfilingSituation,
     Resize,
-    ResizeProblem,
     Restore,
     Step,
     Wait,
@@ -72,7 +71,7 @@ class ProfiledWorld:
     state: ProfilingState | None = None
     samples: list[Sample] = field(default_factory=list)
     limits: list[int] = field(default_factory=list)
-    problem: ResizeProblem | None = None
+    problem: tuple[str, str] | None = None
     rejection: str = ""
     seconds: int = 0
     changed: int = 0
@@ -80,7 +79,9 @@ class ProfiledWorld:
 
     def situation(self) -> ProfilingSituation:
         """Return what an operator reads now."""
-        pod = ProfiledPod(UID, "main", 1, self.cpu, self.cpu.limit, self.problem, state=self.state)
+        problem, text = self.problem or (None, "")
+        cpu = self.cpu
+        pod = ProfiledPod(UID, "main", 1, cpu, cpu.limit, problem, text, state=self.state)
         return ProfilingSituation(
             now=START + timedelta(seconds=self.seconds),
             pod=replace(pod, **self.pod),

@@ -7,7 +7,7 @@ from gputopo_operator.controller.tuner import Tuner
 from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.waiting_pods import WaitingPods
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.parse_pending import parse_waiting_pod
+from gputopo_operator.parse.pending import parse_waiting_pod
 from gputopo_operator.settings import OperatorSettings
 from support.tuning.api_cluster import NODE, SizedCluster
 

@@ -32,7 +32,7 @@ JOB_CONDITIONS = (
     Sink(OPERATOR, "ConditionUpdate", 2, without=ENSEMBLES),
     Sink(f"{OPERATOR}.decision.decide", "_rejected", 1),
     Sink(OPERATOR, "LinksResult", "result"),
-    Sink(OPERATOR, "JobResult", 1, without="gputopo_operator.parse_ensembles"),
+    Sink(OPERATOR, "JobResult", 1, without="gputopo_operator.parse.ensembles"),
     Sink("gputopo.tuning.state", "resize_state"),
 )
 JOB_CONDITIONS_PASSED = {

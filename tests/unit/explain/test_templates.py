@@ -14,7 +14,7 @@ from gputopo_explain.templates import ManifestError, pod_of
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_kube.priorities import priorities_of
 from gputopo_operator.decision.pod_template import pod_template
-from gputopo_operator.model import PodDefaults
+from gputopo_operator.model.jobs import PodDefaults
 from gputopo_scheduling.request import placement_request
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

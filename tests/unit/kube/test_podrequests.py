@@ -45,6 +45,8 @@ def test_largest_init_container_counts_if_it_needs_more() -> None:
         init_containers=[container("load", cpu="3", memory="2"), container("check", cpu="2")],
     )
     assert counted(document) == {"cpu": 3000, "memory": 8000}
+    started = counted_requests(parse_pod_object(document), started=True)
+    assert started == {"cpu": 1000, "memory": 8000}
 
 
 def test_limit_counts_without_a_request_and_invalid_quantities_are_0() -> None:

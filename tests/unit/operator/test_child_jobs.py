@@ -17,8 +17,8 @@ from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.document import Document
 from gputopo_operator.decision.child_job import child_job
 from gputopo_operator.decision.spec_error import SpecError
-from gputopo_operator.model import PodDefaults
-from gputopo_operator.parse import QUEUE_LABEL, parse_child_job, parse_gpu_job, parse_profile
+from gputopo_operator.model.jobs import PodDefaults
+from gputopo_operator.parse.jobs import QUEUE_LABEL, parse_child_job, parse_gpu_job, parse_profile
 from support.builders.gpujobs import container, gpu_job, requested_gpus, template
 
 DECLARED = FactsAnnotation.declared("bert", 90).dump()

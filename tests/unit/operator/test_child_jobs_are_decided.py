@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gputopo_operator.model import ReconcilePlan, WriteErrors
+from gputopo_operator.model.jobs import ReconcilePlan, WriteErrors
 from support.builders.gpujobs import exited
 from support.operator.cluster_states import Situation
 from support.operator.gpujob_states import (

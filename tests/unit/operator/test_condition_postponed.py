@@ -3,7 +3,7 @@
 from gputopo.api.names import POSTPONED_ANNOTATION
 from gputopo.api.waiting import PostponedAnnotation, WaitEnd
 from gputopo_operator.decision.conditions import find
-from gputopo_operator.model import ReconcilePlan
+from gputopo_operator.model.jobs import ReconcilePlan
 from support.builders.gpujobs import GPUS
 from support.operator.cluster_states import Situation
 

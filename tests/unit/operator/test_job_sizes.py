@@ -14,8 +14,8 @@ from gputopo.api.profile import Measurement
 from gputopo.api.profiling import CpuAmounts, ProfilingState
 from gputopo.api.tuning import Amounts, TunedRecord, format_tuning_request, parse_tuning_request
 from gputopo_operator.decision.initial_amounts import tuning_request
-from gputopo_operator.model import ReconcilePlan, WriteErrors
-from gputopo_operator.parse import parse_gpu_job
+from gputopo_operator.model.jobs import ReconcilePlan, WriteErrors
+from gputopo_operator.parse.jobs import parse_gpu_job
 from support.builders.gpujobs import GPUS, exited
 from support.operator.cluster_states import START, Situation
 

@@ -14,8 +14,8 @@ import pytest
 from gputopo_operator.decision.decide import decide
 from gputopo_operator.decision.pod_template import pod_template
 from gputopo_operator.decision.spec_error import SpecError
-from gputopo_operator.model import GpuJobState, PodDefaults
-from gputopo_operator.parse import parse_gpu_job
+from gputopo_operator.model.jobs import GpuJobState, PodDefaults
+from gputopo_operator.parse.jobs import parse_gpu_job
 from support.builders.gpujobs import gpu_job
 from support.operator.ensembles import EnsembleCluster, ensemble, member
 

@@ -6,7 +6,7 @@ import pytest
 
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.controller.node_reports import NodeReports
-from gputopo_operator.workloads import ReportChanges
+from gputopo_operator.model.workloads import ReportChanges
 from support.builders.node_reports import measurement, node_sample, reporting
 
 BERT = ObjectKey("default", "bert")

@@ -3,10 +3,12 @@
 import asyncio
 import logging
 import os
+import pkgutil
 import runpy
 import signal
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from gputopo.api.shares import share_id
 from gputopo_kube.credentials import connected
 from gputopo_kube.sync import SyncApi
 from gputopo_operator import __main__ as program
+from gputopo_operator import controller
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.metrics import OperatorLoop, OperatorMetrics
 from gputopo_operator.settings import OperatorSettings
@@ -88,6 +91,13 @@ def test_watch_that_asyncio_cannot_close_is_no_error(caplog: pytest.LogCaptureFi
     assert ("ERROR", ["lost", "callback"]) in found
     assert ("DEBUG", ["watch", "closed"]) in found
     assert [level for level, _ in found].count("ERROR") == 1
+
+
+def test_each_queue_has_threads_for_its_workers() -> None:
+    found = pkgutil.iter_modules(controller.__path__, f"{controller.__name__}.")
+    modules = [import_module(each.name) for each in found]
+    queues = {it for it in modules if hasattr(it, "WORKERS") and hasattr(it, "queue_in_threads")}
+    assert queues == {*program.QUEUES}
 
 
 @pytest.mark.usefixtures("started")

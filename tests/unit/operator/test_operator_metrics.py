@@ -2,7 +2,7 @@
 
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.metrics import OperatorLoop, OperatorMetrics
-from gputopo_operator.model import FailureKind
+from gputopo_operator.model.jobs import FailureKind
 from gputopo_operator.sizing_metrics import PodFigures
 
 

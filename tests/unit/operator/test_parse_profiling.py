@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from gputopo.api.names import PROFILING_STATE_ANNOTATION
+from gputopo.api.profiling import CpuAmounts, ProfilingState
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.controller.profiling_queue import ProfiledPods
-from gputopo_operator.parse_profiling import (
+from gputopo_operator.parse.profiling import (
     available_milli_cpu,
     parse_profiled_pod,
     profiled_pods,
@@ -16,7 +18,7 @@ from support.builders.objects import pod
 from support.profiling.cluster import NAME, measured_container
 
 KEY = ObjectKey("default", NAME)
-RESIZE = "/pods/train-1/resize"
+TIME = "2026-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -84,6 +86,60 @@ def test_cpus_of_other_pods_and_containers_are_not_available() -> None:
     pods = [own, other, ended]
     assert available_milli_cpu(node, pods, "uid-own", "main") == 16_000 - 500 - 3350
     assert available_milli_cpu({}, pods, "uid-own", "main") == 0
+
+
+def test_init_container_that_has_ended_keeps_no_cpus_from_the_measured_container() -> None:
+    node = {"status": {"allocatable": {"cpu": "16"}}}
+    own = pod(
+        "own",
+        containers=[cpu_container("main", "4"), cpu_container("side", "500m")],
+        init_containers=[
+            cpu_container("sidecar", "250m", restartPolicy="Always"),
+            cpu_container("load", "8"),
+        ],
+    )
+    assert available_milli_cpu(node, [own], "uid-own", "main") == 16_000 - 500 - 250
+
+
+def test_cpus_that_kube_scheduler_counts_during_a_resize_are_not_available() -> None:
+    node = {"status": {"allocatable": {"cpu": "16"}}}
+    whole = pod("whole", containers=[cpu_container("main", "1")])
+    whole["spec"]["resources"] = {"requests": {"cpu": "3"}}
+    shrinking = pod("shrinking", containers=[cpu_container("main", "1")])
+    shrinking["status"]["containerStatuses"] = [
+        {"name": "main", "allocatedResources": {"cpu": "4"}}
+    ]
+    infeasible = pod("infeasible", containers=[cpu_container("main", "64")])
+    infeasible["status"]["containerStatuses"] = [
+        {"name": "main", "allocatedResources": {"cpu": "2"}}
+    ]
+    infeasible["status"]["conditions"] = [
+        {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    ]
+    pods = [whole, shrinking, infeasible]
+    assert available_milli_cpu(node, pods, "uid-own", "main") == 16_000 - 3000 - 4000 - 2000
+    assert available_milli_cpu(node, pods, "uid-shrinking", "main") == 16_000 - 3000 - 2000
+    assert waiting_milli_cpu({"items": [whole]}) == (3000,)
+
+
+def test_lowered_request_counts_once_while_kubelet_has_not_applied_it() -> None:
+    node = {"status": {"allocatable": {"cpu": "16"}}}
+    original = CpuAmounts(request=4000, limit=4000)
+    state = ProfilingState(
+        uid="uid-lent",
+        container="main",
+        original=original,
+        most_milli_cpu=4000,
+        started=TIME,
+        last=original,
+        target=CpuAmounts(request=1000, limit=1000),
+        since=TIME,
+    )
+    annotations = {PROFILING_STATE_ANNOTATION: state.dump()}
+    lent = pod("lent", containers=[cpu_container("main", "1")], annotations=annotations)
+    assert available_milli_cpu(node, [lent], "uid-own", "main") == 12_000
+    lent["status"]["containerStatuses"] = [{"name": "main", "allocatedResources": {"cpu": "4"}}]
+    assert available_milli_cpu(node, [lent], "uid-own", "main") == 12_000
 
 
 def test_another_pod_in_an_unknown_format_does_not_stop_a_measurement() -> None:

@@ -6,7 +6,7 @@ from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.utility import UtilityFigures
 from gputopo.api.v1alpha1 import JobPlacement
 from gputopo_operator.decision.placements import describe
-from gputopo_operator.model import ReconcilePlan
+from gputopo_operator.model.jobs import ReconcilePlan
 from support.builders.gpujobs import GPUS, exited
 from support.operator.gpujob_states import running, started
 

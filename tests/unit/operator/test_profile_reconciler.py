@@ -10,7 +10,7 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.profile_reconciler import ProfileReconciler
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
 from support.api.faults import Fault, Hook
 from support.api.server import ApiServer

@@ -14,7 +14,7 @@ from gputopo.api.profile import (
 )
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.profiles import profile_events, profile_update
-from gputopo_operator.workloads import ProfileEvidence, ProfileState
+from gputopo_operator.model.workloads import ProfileEvidence, ProfileState
 from support.builders.samples import sample
 
 NOW = "2026-11-22T12:00:00Z"

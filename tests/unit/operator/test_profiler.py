@@ -10,10 +10,10 @@ from gputopo.api.names import TUNED_LABEL
 from gputopo.profiling.finish import POLL_SECONDS, RETRY_SECONDS
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller.profiler import Profiler, utc
+from gputopo_operator.controller.profiler import Profiler
 from gputopo_operator.controller.profiling_api import ProfilingApi
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
-from gputopo_operator.parse_profiling import (
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
+from gputopo_operator.parse.profiling import (
     available_milli_cpu,
 )
 from support.api.faults import Fault, Hook
@@ -305,7 +305,3 @@ def test_pods_with_the_label_are_listed(
     assert listed.active_pods(None) == [KEY]
     assert listed.active_pods("default") == [KEY]
     assert listed.active_pods("other") == []
-
-
-def test_clock_of_the_operator_is_in_utc() -> None:
-    assert utc().utcoffset() is not None

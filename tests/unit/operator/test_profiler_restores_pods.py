@@ -6,7 +6,7 @@ from gputopo.profiling.finish import POLL_SECONDS, RETRY_SECONDS
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.profiler import Profiler
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from support.api.faults import CLOSED, Fault, Hook
 from support.api.server import ApiServer
 from support.operator.profilers import KEY, RESIZE, profiler_of, reasons

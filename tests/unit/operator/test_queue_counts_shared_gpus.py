@@ -9,8 +9,8 @@ from gputopo.queueing.model import JoinableGpu
 from gputopo.topology.model import GpuUuid
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.queue import queue_plan
-from gputopo_operator.parse_queue import parse_gpu_pods, parse_node_gpus
-from gputopo_operator.queued import QueuePlan
+from gputopo_operator.model.queued import QueuePlan
+from gputopo_operator.parse.queue import parse_gpu_pods, parse_node_gpus
 from support.builders.objects import Document, pod
 from support.operator.queue import RULES, QueuedCluster, change_of, node, started
 

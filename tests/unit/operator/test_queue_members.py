@@ -8,8 +8,8 @@ import pytest
 from gputopo_kube.document import Document
 from gputopo_operator.decision.node_affinity import without_nodes
 from gputopo_operator.decision.queue import role_of
-from gputopo_operator.parse import QUEUE_LABEL
-from gputopo_operator.queued import QueueRole
+from gputopo_operator.model.queued import QueueRole
+from gputopo_operator.parse.jobs import QUEUE_LABEL
 from support.operator.queue import (
     NOW,
     QueuedCluster,

@@ -11,8 +11,8 @@ from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.node_affinity import without_nodes
 from gputopo_operator.decision.queue import RECHECK_SECONDS, queue_plan
 from gputopo_operator.decision.queue_status import queue_event
-from gputopo_operator.model import ObjectEvent
-from gputopo_operator.parse_queue import parse_gpu_pods, parse_node_gpus
+from gputopo_operator.model.jobs import ObjectEvent
+from gputopo_operator.parse.queue import parse_gpu_pods, parse_node_gpus
 from support.builders.objects import pod
 from support.operator.queue import (
     NOW,

@@ -1,7 +1,7 @@
 """Decisions on GPUJobs of an installation with gputopo's queue, and without it."""
 
 from gputopo.api.v1alpha1 import QueueStatus
-from gputopo_operator.parse import QUEUE_LABEL
+from gputopo_operator.parse.jobs import QUEUE_LABEL
 from support.operator.cluster_states import Situation
 
 PLACE = {"position": 3, "reason": "waits", "waitingSince": "2026-01-01T00:00:00Z"}

@@ -11,10 +11,11 @@ from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS, Reconciler
+from gputopo_operator.controller.reconciler import Reconciler
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.model import ObjectEvent, PodDefaults
-from gputopo_operator.parse import parse_observed
+from gputopo_operator.model.jobs import ObjectEvent, PodDefaults
+from gputopo_operator.parse.jobs import parse_observed
 from support.api.faults import CLOSED, Fault
 from support.api.server import ApiServer
 from support.builders.gpujobs import GPUS, bind, exited, gpu_job, job_pod, observed_topology

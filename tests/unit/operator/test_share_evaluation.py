@@ -12,9 +12,9 @@ from gputopo.sharing.policy import SharingPolicy, Unknown
 from gputopo.topology.model import GpuUuid
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller.admission_api import AdmissionApi
-from gputopo_operator.controller.admitter import Admitter
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_queue_api import JobQueueApi
+from gputopo_operator.controller.job_queue_starter import JobQueueStarter
 from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.share_evaluation import ShareEvaluation
 from gputopo_operator.metrics import OperatorMetrics
@@ -137,7 +137,7 @@ def test_facts_are_evaluated_again_only_if_they_have_changed() -> None:
     assert "default/a" not in found._known().profiles
 
 
-def test_admitter_starts_a_job_that_may_join(
+def test_starter_starts_a_job_that_may_join(
     api: ApiServer, connection: SyncApi, metrics: OperatorMetrics
 ) -> None:
     cluster = QueuedCluster()
@@ -154,12 +154,12 @@ def test_admitter_starts_a_job_that_may_join(
     nodes = QueueNodes()
     nodes.gpus.replace_all([sharing_topology("n1", TOPOLOGY)])
     nodes.rules.replace_all([plain_node("n1")])
-    admitter = Admitter(
-        *(AdmissionApi(connection, (), "gputopo"), JobApi(connection), nodes, metrics, RULES),
+    starter = JobQueueStarter(
+        *(JobQueueApi(connection, (), "gputopo"), JobApi(connection), nodes, metrics, RULES),
         *(RESOURCE, lambda: NOW),
         joins=evaluation().joins,
     )
-    admitter.advance("queue")
+    starter.advance("queue")
     suspended = {each["metadata"]["name"]: each["spec"]["suspend"] for each in api.all("jobs")}
     assert suspended == {"new": False, "loses": True}
     joined = evaluation().joins(cluster.found().jobs, pods)

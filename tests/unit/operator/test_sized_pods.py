@@ -6,8 +6,8 @@ import pytest
 
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.controller.sized_pods import SizedPods
-from gputopo_operator.parse_watched import gpus_fingerprint, parse_watched_pod, profile_fingerprint
-from gputopo_operator.workloads import WatchedPod
+from gputopo_operator.model.workloads import WatchedPod
+from gputopo_operator.parse.watched import gpus_fingerprint, parse_watched_pod, profile_fingerprint
 from support.tuning.api_cluster import LINEAR, profile_object, sized_pod
 
 TRAIN = ObjectKey("default", "train")

@@ -18,7 +18,7 @@ from gputopo_kube.document import Document
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_operator.decision.pod_template import pod_template
 from gputopo_operator.decision.spec_error import SpecError
-from gputopo_operator.model import PodDefaults
+from gputopo_operator.model.jobs import PodDefaults
 from gputopo_scheduling.request import placement_request
 from support.builders.shares import SHARES
 

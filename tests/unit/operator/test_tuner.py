@@ -11,10 +11,10 @@ from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.controller.profiler import Profiler
 from gputopo_operator.controller.profiling_api import ProfilingApi
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
 from gputopo_operator.controller.tuner import NO_GPUS_SECONDS, Tuner
 from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.waiting_pods import WAIT_SECONDS, WaitingPods
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.settings import OperatorSettings
 from support.api.faults import Fault

@@ -8,7 +8,7 @@ import pytest
 
 from gputopo_kube.errors import ApiError, DeniedError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from support.api.faults import Fault, Hook
 from support.api.server import ApiServer
 from support.tuning.api_cluster import NODE, SizedCluster, sized_container

@@ -10,8 +10,8 @@ from gputopo_kube.tuned_node import allocatable
 from gputopo_operator.controller import waiting_pods
 from gputopo_operator.controller.waiting_pods import AVOID_SECONDS, WAIT_SECONDS, WaitingPods
 from gputopo_operator.decision.pending import choose_node
-from gputopo_operator.parse_pending import parse_offer, parse_waiting_pod
-from gputopo_operator.workloads import NodeOffer, WaitingPod
+from gputopo_operator.model.workloads import NodeOffer, WaitingPod
+from gputopo_operator.parse.pending import parse_offer, parse_waiting_pod
 from support.builders.objects import pod
 from support.tuning.api_cluster import node_object, unschedulable
 

@@ -10,12 +10,12 @@ from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_st
 from gputopo.profiling.decide import next_step
 from gputopo.profiling.duration import MIN_POINT_SECONDS, POINT_SECONDS
 from gputopo.profiling.finish import POLL_SECONDS, RETRY_SECONDS
-from gputopo.profiling.model import Done, Resize, ResizeProblem, Restore, Wait
+from gputopo.profiling.model import Done, Resize, Restore, Wait
 from support.profiling.pods import GUARANTEED, UID, ProfiledWorld, sample
 
 BURSTABLE = CpuAmounts(request=1000, limit=4000)
-INFEASIBLE = ResizeProblem("Infeasible", "static CPU manager")
-DEFERRED = ResizeProblem("Deferred", "node is full")
+INFEASIBLE = ("Infeasible", "static CPU manager")
+DEFERRED = ("Deferred", "node is full")
 
 
 def first_resize(world: ProfiledWorld) -> None:
@@ -275,7 +275,7 @@ def test_time_of_a_step_is_known_from_the_time_before_a_neighbour_started() -> N
 
 @pytest.mark.parametrize("problem", [INFEASIBLE, DEFERRED])
 def test_raise_that_the_node_rejects_limits_the_most_to_the_own_cpus(
-    problem: ResizeProblem,
+    problem: tuple[str, str],
 ) -> None:
     world = ProfiledWorld()
     first_resize(world)
@@ -333,7 +333,7 @@ def test_resize_in_progress_is_polled() -> None:
     first_resize(world)
     wait = world.until_wait()
     assert wait.seconds == POLL_SECONDS
-    world.problem = ResizeProblem("Error", "cgroup busy")
+    world.problem = ("Error", "cgroup busy")
     assert world.until_wait().seconds == POLL_SECONDS
 
 
@@ -466,7 +466,7 @@ def test_restore_that_is_rejected_or_deferred_is_repeated() -> None:
     assert "API server: denied by policy" in wait.reason
     world.rejection = ""
     assert isinstance(world.step(), Restore)
-    world.problem = ResizeProblem("Deferred", "")
+    world.problem = ("Deferred", "")
     wait = world.until_wait()
     assert (wait.seconds, wait.warning) == (RETRY_SECONDS, True)
     assert "kubelet: Deferred" in wait.reason

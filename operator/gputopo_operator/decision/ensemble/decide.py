@@ -22,7 +22,7 @@ from gputopo_operator.decision.ensemble.status import (
     ensemble_status,
     started_events,
 )
-from gputopo_operator.ensembles import EnsembleInput, EnsembleWrites, JobDeletion
+from gputopo_operator.model.ensembles import EnsembleInput, EnsembleWrites, JobDeletion
 
 RECHECK_SECONDS: Final = 10.0
 """Interval while members have not ended: other pods and measured rates cause no event."""

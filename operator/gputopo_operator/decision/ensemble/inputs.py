@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from gputopo.api.profile import Measurement, ScalingFact
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.decision.ensemble.nodes import own_pods, usable_nodes
-from gputopo_operator.ensembles import (
+from gputopo_operator.model.ensembles import (
     ClusterGpus,
     Ensemble,
     EnsembleInput,
@@ -15,7 +15,7 @@ from gputopo_operator.ensembles import (
     PreprocessorService,
     member_job_name,
 )
-from gputopo_operator.queued import GpuPod, NodeGpus
+from gputopo_operator.model.queued import GpuPod, NodeGpus
 
 
 @dataclass(frozen=True, slots=True)

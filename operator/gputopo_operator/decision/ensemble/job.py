@@ -12,7 +12,7 @@ from gputopo.api.names import (
 from gputopo_kube.document import Document
 from gputopo_operator.decision.node_affinity import only_node
 from gputopo_operator.decision.owner import owner_reference
-from gputopo_operator.ensembles import Ensemble, member_job_name
+from gputopo_operator.model.ensembles import Ensemble, member_job_name
 
 
 def member_job(ensemble: Ensemble, member: EnsembleMemberSpec, gpus: int, node: str) -> Document:

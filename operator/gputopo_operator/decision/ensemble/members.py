@@ -21,7 +21,7 @@ from gputopo_operator.decision.ensemble.rates import (
     total_items,
     with_measured,
 )
-from gputopo_operator.ensembles import EnsembleInput, MemberJob
+from gputopo_operator.model.ensembles import EnsembleInput, MemberJob
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 

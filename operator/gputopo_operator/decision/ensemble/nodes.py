@@ -8,7 +8,7 @@ from gputopo.api.ensemble import GPUEnsembleSpec
 from gputopo.ensemble.model import NodeGpuCount
 from gputopo.runtime.messages import shortened
 from gputopo_kube.node_match import is_permitted, pod_rules
-from gputopo_operator.ensembles import ClusterGpus, Ensemble, MemberJob
+from gputopo_operator.model.ensembles import ClusterGpus, Ensemble, MemberJob
 
 LONGEST_TEXT = 4096
 _MOST_NODES = 5

@@ -25,7 +25,7 @@ from gputopo_operator.decision.ensemble.nodes import nodes_hash, nodes_text
 from gputopo_operator.decision.ensemble.rates import LARGEST, MICRO
 from gputopo_operator.decision.ensemble.reasons import rate_of, replan_reason, wrong_rates
 from gputopo_operator.decision.ensemble.withdrawn import withdrawn_members
-from gputopo_operator.ensembles import EnsembleInput
+from gputopo_operator.model.ensembles import EnsembleInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from gputopo_operator.decision.ensemble.preprocessor_objects import (
     preprocessor_service,
 )
 from gputopo_operator.decision.ensemble.rates import LARGEST, MICRO
-from gputopo_operator.ensembles import (
+from gputopo_operator.model.ensembles import (
     EnsembleInput,
     PreprocessorJob,
     PreprocessorWrites,

@@ -11,7 +11,7 @@ from gputopo.api.names import (
 )
 from gputopo_kube.document import Document
 from gputopo_operator.decision.owner import owner_reference
-from gputopo_operator.ensembles import Ensemble, service_name
+from gputopo_operator.model.ensembles import Ensemble, service_name
 
 ENDED_SECONDS: Final = 30
 """Time after which Kubernetes deletes a Job that has ended, so that the next one can be created.

@@ -6,7 +6,7 @@ from typing import Final
 from gputopo.api.ensemble import EnsembleMemberStatus, GPUEnsembleSpec
 from gputopo.runtime.times import timestamp_of, unix_seconds
 from gputopo_operator.decision.ensemble.rates import LARGEST
-from gputopo_operator.ensembles import MemberPod
+from gputopo_operator.model.ensembles import MemberPod
 
 COUNT_SECONDS: Final = 30
 """Items are counted at whole multiples of this time, so that all members change in one write."""

@@ -8,7 +8,7 @@ from gputopo.ensemble.replan import WrongRate
 from gputopo_operator.decision.ensemble.members import MemberState
 from gputopo_operator.decision.ensemble.nodes import changed_nodes_text, nodes_hash
 from gputopo_operator.decision.ensemble.rates import MICRO
-from gputopo_operator.ensembles import EnsembleInput
+from gputopo_operator.model.ensembles import EnsembleInput
 
 
 def wrong_rates(kept: Sequence[MemberState], settings: EnsembleSettings) -> tuple[WrongRate, ...]:

@@ -23,8 +23,8 @@ from gputopo_operator.decision.ensemble.members import MemberState
 from gputopo_operator.decision.ensemble.plans import EnsembleChanges, PlannedMember
 from gputopo_operator.decision.ensemble.preprocessor import PREPROCESSED, PreprocessorPlan
 from gputopo_operator.decision.ensemble.rates import micro
-from gputopo_operator.ensembles import EnsembleInput
-from gputopo_operator.model import ObjectEvent
+from gputopo_operator.model.ensembles import EnsembleInput
+from gputopo_operator.model.jobs import ObjectEvent
 
 
 def ensemble_status(

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from gputopo_operator.decision.ensemble.members import MemberState
-from gputopo_operator.ensembles import EnsembleInput
+from gputopo_operator.model.ensembles import EnsembleInput
 
 PATIENCE_SECONDS: Final = 30.0
 """For how long a member waits for GPUs of its planned node that other pods use.

@@ -5,10 +5,12 @@ import pytest
 from gputopo.api.names import ENSEMBLE_LABEL, JOB_LABEL
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
+from gputopo_operator.controller import ensemble_reconciler
 from gputopo_operator.controller.ensemble_reconciler import NODES_SECONDS
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS, Reconciler
-from gputopo_operator.model import PodDefaults
+from gputopo_operator.controller.reconciler import Reconciler
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
+from gputopo_operator.model.jobs import PodDefaults
 from support.api.faults import Fault
 from support.builders.gpujobs import bind, job_pod
 from support.builders.node_reports import gpu_profile
@@ -222,10 +224,12 @@ def test_invalid_spec_is_a_condition(served: Served) -> None:
     assert served.reasons() == ["EnsembleRejected"]
 
 
-def test_nodes_are_read_again_after_some_seconds(served: Served) -> None:
+def test_nodes_are_read_again_after_some_seconds(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     served.reconcile()
     served.reconcile()
     assert served.api.lists("gputopologies") == 1
-    served.reconciler._monotonic = lambda: 1e9 + NODES_SECONDS
+    monkeypatch.setattr(ensemble_reconciler, "monotonic", lambda: 1e9 + NODES_SECONDS)
     served.reconcile()
     assert served.api.lists("gputopologies") == 2

@@ -14,9 +14,9 @@ from gputopo_operator.decision.ensemble.nodes import (
     usable_nodes,
 )
 from gputopo_operator.decision.node_affinity import only_node
-from gputopo_operator.ensembles import ClusterGpus, MemberJob, MemberPod
-from gputopo_operator.parse_ensemble_spec import parse_ensemble
-from gputopo_operator.queued import GpuPod, NodeGpus
+from gputopo_operator.model.ensembles import ClusterGpus, MemberJob, MemberPod
+from gputopo_operator.model.queued import GpuPod, NodeGpus
+from gputopo_operator.parse.ensemble_spec import parse_ensemble
 from support.builders.gpujobs import template
 from support.operator.ensembles import EnsembleCluster, ensemble, member
 

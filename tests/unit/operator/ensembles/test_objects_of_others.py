@@ -13,7 +13,7 @@ from gputopo.api.names import (
     JOB_LABEL,
 )
 from gputopo.runtime.times import timestamp
-from gputopo_operator.parse_preprocessors import parse_preprocessors
+from gputopo_operator.parse.preprocessors import parse_preprocessors
 from support.api.faults import Fault
 from support.operator.ensembles import EnsembleCluster, ensemble, member
 from support.operator.served_ensemble import Served

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import PREPROCESSOR_VARIABLE
-from gputopo_operator.ensembles import PreprocessorWrites
+from gputopo_operator.model.ensembles import PreprocessorWrites
 from support.api.faults import Fault
 from support.operator.ensembles import EnsembleCluster, ensemble, member
 from support.operator.served_ensemble import Served

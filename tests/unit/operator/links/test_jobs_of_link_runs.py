@@ -19,7 +19,7 @@ from gputopo.api.names import (
     SENSITIVITY_ANNOTATION,
 )
 from gputopo_operator.decision.link_run_job import RUN_VARIABLE, link_run_name
-from gputopo_operator.model import LinkSet
+from gputopo_operator.model.jobs import LinkSet
 from support.builders.gpujobs import container, template
 from support.operator.cluster_states import START
 from support.operator.link_situation import BEST, WORST, LinkSituation

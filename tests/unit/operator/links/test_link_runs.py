@@ -10,7 +10,8 @@ from gputopo.api.profile import GPUProfile, GPUProfileSpec
 from gputopo.profiles.comparable import MIN_SAMPLES
 from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT
 from gputopo_operator.decision.link_runs import PLACE_SECONDS, POLL_SECONDS, STORE_SECONDS
-from gputopo_operator.parse import QUEUE_LABEL, parse_pod_samples
+from gputopo_operator.parse.jobs import QUEUE_LABEL
+from gputopo_operator.parse.samples import by_pod, samples_of
 from support.operator.link_situation import BEST, WORST, LinkSituation
 from support.profiling.pods import sample
 
@@ -178,8 +179,9 @@ def test_job_that_measures_links_and_cpus_reports_both() -> None:
 def test_valid_samples_of_each_pod_are_sorted_by_time() -> None:
     first, second = (sample(1000, rate, at=at) for rate, at in ((1.0, 5), (2.0, 9)))
     samples = [second.to_json(), first.to_json(), {"podUID": "uid-train"}]
-    assert parse_pod_samples({"status": {"samples": samples}}) == {"uid-train": [first, second]}
-    assert parse_pod_samples({}) == {}
+    found = samples_of({"status": {"samples": samples}})
+    assert by_pod(found) == {"uid-train": [first, second]}
+    assert samples_of({}) == ()
 
 
 def test_invalid_result_annotation_is_ignored() -> None:

@@ -1,4 +1,4 @@
-"""The input and the result of a decision about a GPUJob. ``parse`` makes the input from objects."""
+"""The input and the result of a decision about a GPUJob. ``parse.jobs`` makes the input."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -10,7 +10,7 @@ from gputopo_kube.node_match import has_rules_between_pods, node_rules, pod_rule
 from gputopo_kube.podmodel import PodError, PodObject, parse_pod_object
 from gputopo_kube.podrequests import counted_requests
 from gputopo_kube.pods import view_of
-from gputopo_operator.workloads import NodeOffer, WaitingPod
+from gputopo_operator.model.workloads import NodeOffer, WaitingPod
 
 _REASONS: Final = ("Insufficient cpu", "Insufficient memory")
 

@@ -14,15 +14,15 @@ from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ConflictError, DeniedError, NotFoundError
 from gputopo_kube.merge_patch import merge_patch
-from gputopo_operator.controller.admission_api import AdmissionApi
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_queue_api import JobQueueApi
 from gputopo_operator.controller.queue_nodes import QueueNodes
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import queue_plan
 from gputopo_operator.decision.queue_status import queue_event
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.parse_queue import parse_gpu_pods, parse_queued_jobs
-from gputopo_operator.queued import JobStart, QueueChange, QueuedJob, QueueInput, QueuePlan
+from gputopo_operator.model.queued import JobStart, QueueChange, QueuedJob, QueueInput, QueuePlan
+from gputopo_operator.parse.queue import parse_gpu_pods, parse_queued_jobs
 
 MAX_CHANGES: Final = 20
 """Statuses that one pass writes. When a job starts, all later positions change."""
@@ -48,12 +48,12 @@ def no_joins(
     return {}
 
 
-class Admitter:
+class JobQueueStarter:
     """Starts the jobs of the queue. Its methods block; call ``advance`` in one thread only."""
 
     def __init__(
         self,
-        api: AdmissionApi,
+        api: JobQueueApi,
         objects: JobApi,
         nodes: QueueNodes,
         metrics: OperatorMetrics,

@@ -1,4 +1,4 @@
-"""Calls the admitter when an event may let a job of gputopo's queue start."""
+"""Calls the starter when an event may let a job of gputopo's queue start."""
 
 import asyncio
 import logging
@@ -11,8 +11,8 @@ import kopf
 from gputopo.api.names import GROUP, JOB_LABEL, VERSION
 from gputopo.runtime.log import fields
 from gputopo_kube.errors import ApiError
-from gputopo_operator.controller.admitter import PASS_SECONDS, Admitter
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_queue_starter import PASS_SECONDS, JobQueueStarter
 from gputopo_operator.controller.queue_nodes import ParsedObjects, QueueNodes
 from gputopo_operator.controller.work_queue import queue_in_threads
 
@@ -27,12 +27,12 @@ _KEY: Final = "queue"
 _log = logging.getLogger(__name__)
 
 
-class AdmissionQueue:
-    """Calls the admitter for all GPUJobs together: its work queue has only one key."""
+class JobQueuePasses:
+    """Calls the starter for all GPUJobs together: its work queue has only one key."""
 
     def __init__(
         self,
-        admitter: Admitter,
+        starter: JobQueueStarter,
         api: JobApi,
         nodes: QueueNodes,
         shares: "ShareEvaluation | None",
@@ -41,7 +41,7 @@ class AdmissionQueue:
         on_error: Callable[[], None],
     ) -> None:
         """Call ``on_error`` after each failure that is repeated."""
-        self._queue = queue_in_threads(admitter.advance, threads, on_error=on_error)
+        self._queue = queue_in_threads(starter.advance, threads, on_error=on_error)
         self._on_error = on_error
         self._api = api
         self._nodes = nodes
@@ -76,11 +76,11 @@ class AdmissionQueue:
             self._follow(shares.profiles, event)
 
     async def run(self) -> None:
-        """Call the admitter until cancelled."""
+        """Call the starter until cancelled."""
         await self._queue.run(WORKERS)
 
     async def resync(self) -> None:
-        """Read all nodes and call the admitter, periodically until cancelled."""
+        """Read all nodes and call the starter, periodically until cancelled."""
         while True:
             try:
                 await asyncio.to_thread(self._replace_nodes)

@@ -14,8 +14,8 @@ from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import PodError, parse_pod_object
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.priorities import priorities_of
-from gputopo_operator.parse import has_ended, parse_child_job, parse_gpu_job
-from gputopo_operator.queued import GpuPod, NodeGpus, QueuedJob
+from gputopo_operator.model.queued import GpuPod, NodeGpus, QueuedJob
+from gputopo_operator.parse.jobs import has_ended, parse_child_job, parse_gpu_job
 
 _OPEN_FIELDS: Final = {"position", "reason", "reservedNode", "waitingSince", "runningSince"}
 """Fields of ``status.queue`` that the queue removes when the job ends."""

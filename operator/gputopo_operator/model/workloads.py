@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gputopo.api.profile import GPUProfileSpec, GPUProfileStatus, Measurement, Sample
 from gputopo.api.tuning import Amounts
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_operator.model import ObjectEvent
+from gputopo_operator.model.jobs import ObjectEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from gputopo.api.names import (
 from gputopo.api.profile import GPUProfile, ScalingFact
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo_kube.document import Document, ObjectKey, controller_of
-from gputopo_operator.ensembles import (
+from gputopo_operator.model.ensembles import (
     MemberJob,
     MemberPod,
     member_job_name,
 )
-from gputopo_operator.model import JobResult
+from gputopo_operator.model.jobs import JobResult
 
 _REJECTED_FOR_GOOD = frozenset({"JobRefused", "SpecRefused", "SpecInvalid"})
 _WAITS = ("Accepted", "Suspended", "Placed", "Running")

@@ -7,7 +7,7 @@ from enum import StrEnum
 from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import JoinableGpu
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_operator.model import ChildJob, GpuJob
+from gputopo_operator.model.jobs import ChildJob, GpuJob
 
 
 class QueueRole(StrEnum):

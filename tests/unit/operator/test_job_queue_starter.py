@@ -1,16 +1,16 @@
-"""The admitter starts the jobs of the queue and writes their places; with a fake API server."""
+"""The starter starts the jobs of the queue and writes their places; with a fake API server."""
 
 import pytest
 
 from gputopo.queueing.model import QueueOrder, QueueRules
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
-from gputopo_operator.controller import admitter as admitter_module
-from gputopo_operator.controller.admission_api import AdmissionApi
-from gputopo_operator.controller.admitter import PASS_SECONDS, Admitter
+from gputopo_operator.controller import job_queue_starter
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_queue_api import JobQueueApi
+from gputopo_operator.controller.job_queue_starter import PASS_SECONDS, JobQueueStarter
 from gputopo_operator.controller.queue_nodes import QueueNodes
-from gputopo_operator.controller.reconciler import CONFLICT_DELAY_SECONDS
+from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import RECHECK_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
 from support.api.faults import Fault
@@ -32,9 +32,9 @@ def nodes() -> QueueNodes:
 
 
 @pytest.fixture
-def admitter(connection: SyncApi, nodes: QueueNodes, metrics: OperatorMetrics) -> Admitter:
-    lists = AdmissionApi(connection, (), "gputopo")
-    return Admitter(lists, JobApi(connection), nodes, metrics, RULES, RESOURCE, lambda: NOW)
+def starter(connection: SyncApi, nodes: QueueNodes, metrics: OperatorMetrics) -> JobQueueStarter:
+    lists = JobQueueApi(connection, (), "gputopo")
+    return JobQueueStarter(lists, JobApi(connection), nodes, metrics, RULES, RESOURCE, lambda: NOW)
 
 
 def put(api: ApiServer, cluster: QueuedCluster) -> None:
@@ -71,13 +71,13 @@ def waits(metrics: OperatorMetrics) -> float | None:
 
 
 def test_jobs_start_and_wait_and_nothing_is_written_twice(
-    api: ApiServer, admitter: Admitter, metrics: OperatorMetrics
+    api: ApiServer, starter: JobQueueStarter, metrics: OperatorMetrics
 ) -> None:
     cluster = QueuedCluster()
     cluster.job("first", 2)
     cluster.job("second", 1, created="2026-01-01T00:00:01Z")
     put(api, cluster)
-    assert admitter.advance("queue") == RECHECK_SECONDS
+    assert starter.advance("queue") == RECHECK_SECONDS
     assert (suspended(api, "first"), suspended(api, "second")) == (False, True)
     assert queue_of(api, "first") == {"waitedSeconds": 0}
     assert queue_of(api, "second") == {
@@ -89,33 +89,33 @@ def test_jobs_start_and_wait_and_nothing_is_written_twice(
     assert events == [("Admitted", "first"), ("Queued", "second")]
     assert (waiting(metrics), waits(metrics)) == (1, 1)
     writes = len(api.writes)
-    admitter.advance("queue")
+    starter.advance("queue")
     assert len(api.writes) == writes
 
 
-def test_running_and_plain_pods_are_read(api: ApiServer, admitter: Admitter) -> None:
+def test_running_and_plain_pods_are_read(api: ApiServer, starter: JobQueueStarter) -> None:
     cluster = QueuedCluster()
     cluster.start("running", "n1")
     cluster.job("next", 1)
     cluster.job("last", 1, created="2026-01-01T00:00:01Z")
     put(api, cluster)
-    admitter.advance("queue")
+    starter.advance("queue")
     assert (suspended(api, "next"), suspended(api, "last")) == (False, True)
 
 
-def test_changed_job_is_decided_again_soon(api: ApiServer, admitter: Admitter) -> None:
+def test_changed_job_is_decided_again_soon(api: ApiServer, starter: JobQueueStarter) -> None:
     cluster = QueuedCluster()
     cluster.job("train")
     put(api, cluster)
     api.faults.append(Fault("PATCH", "/jobs/train", 409))
-    assert admitter.advance("queue") == CONFLICT_DELAY_SECONDS
-    assert admitter.advance("queue") is None
+    assert starter.advance("queue") == CONFLICT_DELAY_SECONDS
+    assert starter.advance("queue") is None
     assert not suspended(api, "train")
 
 
 @pytest.mark.parametrize("status", [404, 409])
 def test_job_that_changes_in_every_pass_does_not_block_later_jobs(
-    api: ApiServer, admitter: Admitter, metrics: OperatorMetrics, status: int
+    api: ApiServer, starter: JobQueueStarter, metrics: OperatorMetrics, status: int
 ) -> None:
     cluster = QueuedCluster()
     for number, name in enumerate(("changing", "next", "last")):
@@ -123,36 +123,36 @@ def test_job_that_changes_in_every_pass_does_not_block_later_jobs(
     put(api, cluster)
     api.faults.append(Fault("PATCH", "/jobs/changing", status, times=None))
     for _ in range(2):
-        assert admitter.advance("queue") == CONFLICT_DELAY_SECONDS
+        assert starter.advance("queue") == CONFLICT_DELAY_SECONDS
         assert not suspended(api, "next")
         assert suspended(api, "last"), "a GPU is reserved for the changing job"
         assert queue_of(api, "changing") is None
         assert queue_of(api, "next") == {"waitedSeconds": 0}
         assert waiting(metrics) == 2
     api.faults.clear()
-    assert admitter.advance("queue") == RECHECK_SECONDS
+    assert starter.advance("queue") == RECHECK_SECONDS
     assert not suspended(api, "changing")
     assert suspended(api, "last")
 
 
 @pytest.mark.parametrize("status", [404, 409])
 def test_replaced_gpujob_does_not_prevent_later_statuses(
-    api: ApiServer, admitter: Admitter, status: int
+    api: ApiServer, starter: JobQueueStarter, status: int
 ) -> None:
     cluster = QueuedCluster()
     cluster.job("replaced", 1, status={"position": 1, "waitingSince": "2026-01-01T00:59:00Z"})
     cluster.job("next", 1, created="2026-01-01T00:00:01Z")
     put(api, cluster)
     api.faults.append(Fault("PATCH", "/gpujobs/replaced/status", status))
-    assert admitter.advance("queue") == CONFLICT_DELAY_SECONDS
+    assert starter.advance("queue") == CONFLICT_DELAY_SECONDS
     assert queue_of(api, "next") == {"waitedSeconds": 0}
-    assert admitter.advance("queue") is None
+    assert starter.advance("queue") is None
     assert queue_of(api, "replaced") == {"waitedSeconds": 60}
 
 
 @pytest.mark.parametrize("status", [403, 422])
 def test_job_that_the_api_server_does_not_start_does_not_block_others(
-    api: ApiServer, admitter: Admitter, status: int
+    api: ApiServer, starter: JobQueueStarter, status: int
 ) -> None:
     cluster = QueuedCluster()
     cluster.job("ready", 1)
@@ -160,7 +160,7 @@ def test_job_that_the_api_server_does_not_start_does_not_block_others(
     cluster.job("next", 1, created="2026-01-01T00:00:02Z")
     put(api, cluster)
     api.faults.append(Fault("PATCH", "/jobs/denied", status, "no start today"))
-    admitter.advance("queue")
+    starter.advance("queue")
     assert not suspended(api, "ready")
     assert not suspended(api, "next")
     found = queue_of(api, "denied")
@@ -169,27 +169,27 @@ def test_job_that_the_api_server_does_not_start_does_not_block_others(
     assert len([write for write in api.writes if "/jobs/ready" in str(write)]) <= 1
 
 
-def test_failed_start_is_an_error(api: ApiServer, admitter: Admitter) -> None:
+def test_failed_start_is_an_error(api: ApiServer, starter: JobQueueStarter) -> None:
     cluster = QueuedCluster()
     cluster.job("train")
     put(api, cluster)
     api.faults.append(Fault("PATCH", "/jobs/train", 500))
     with pytest.raises(ApiError):
-        admitter.advance("queue")
+        starter.advance("queue")
 
 
 def test_wait_is_reported_after_the_status_was_written(
-    api: ApiServer, admitter: Admitter, metrics: OperatorMetrics
+    api: ApiServer, starter: JobQueueStarter, metrics: OperatorMetrics
 ) -> None:
     cluster = QueuedCluster()
     cluster.job("train", status={"position": 1, "waitingSince": "2026-01-01T00:59:00Z"})
     put(api, cluster)
     api.faults.append(Fault("PATCH", "/status", 500))
     with pytest.raises(ApiError):
-        admitter.advance("queue")
+        starter.advance("queue")
     assert not suspended(api, "train")
     assert waits(metrics) == 0
-    admitter.advance("queue")  # the job has started, but its wait is not reported yet
+    starter.advance("queue")  # the job has started, but its wait is not reported yet
     assert waits(metrics) == 1
     assert queue_of(api, "train") == {"waitedSeconds": 60}
     (event,) = api.all("events")
@@ -197,71 +197,71 @@ def test_wait_is_reported_after_the_status_was_written(
 
 
 def test_rejected_status_does_not_stop_the_queue(
-    api: ApiServer, admitter: Admitter, metrics: OperatorMetrics
+    api: ApiServer, starter: JobQueueStarter, metrics: OperatorMetrics
 ) -> None:
     cluster = QueuedCluster()
     cluster.job("train")
     put(api, cluster)
     api.faults.append(Fault("PATCH", "/status", 403))
-    assert admitter.advance("queue") is None
+    assert starter.advance("queue") is None
     assert not suspended(api, "train")
     assert waits(metrics) == 0
 
 
 def test_failed_event_is_only_logged(
-    api: ApiServer, admitter: Admitter, caplog: pytest.LogCaptureFixture
+    api: ApiServer, starter: JobQueueStarter, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = QueuedCluster()
     cluster.job("train")
     put(api, cluster)
     api.faults.append(Fault("POST", "/events", 500))
-    admitter.advance("queue")
+    starter.advance("queue")
     assert "event not created" in caplog.text
 
 
 def test_number_of_statuses_in_one_pass_is_limited(
-    api: ApiServer, admitter: Admitter, monkeypatch: pytest.MonkeyPatch
+    api: ApiServer, starter: JobQueueStarter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admitter_module, "MAX_CHANGES", 2)
+    monkeypatch.setattr(job_queue_starter, "MAX_CHANGES", 2)
     cluster = QueuedCluster()
     for number in range(3):
         cluster.job(f"job-{number}", 4, created=f"2026-01-01T00:00:0{number}Z")
     put(api, cluster)
-    assert admitter.advance("queue") == PASS_SECONDS
+    assert starter.advance("queue") == PASS_SECONDS
     assert queue_of(api, "job-2") is None
-    assert admitter.advance("queue") == RECHECK_SECONDS
+    assert starter.advance("queue") == RECHECK_SECONDS
     assert queue_of(api, "job-2") is not None
 
 
-def test_status_without_content_is_removed(api: ApiServer, admitter: Admitter) -> None:
+def test_status_without_content_is_removed(api: ApiServer, starter: JobQueueStarter) -> None:
     cluster = QueuedCluster()
     cluster.job("train", suspend=True, status={"position": 1})
     put(api, cluster)
-    admitter.advance("queue")
+    starter.advance("queue")
     assert queue_of(api, "train") is None
 
 
 def test_priority_classes_that_cannot_be_read_are_ignored(
-    api: ApiServer, admitter: Admitter
+    api: ApiServer, starter: JobQueueStarter
 ) -> None:
     cluster = QueuedCluster()
     cluster.job("train")
     put(api, cluster)
     api.faults.append(Fault("GET", "/priorityclasses", 403))
-    admitter.advance("queue")
+    starter.advance("queue")
     assert not suspended(api, "train")
     api.faults.append(Fault("GET", "/priorityclasses", 500))
     with pytest.raises(ApiError):
-        admitter.advance("queue")
+        starter.advance("queue")
 
 
 def test_only_jobs_of_the_namespaces_are_in_the_queue(api: ApiServer, connection: SyncApi) -> None:
     cluster = QueuedCluster()
     cluster.job("train")
     put(api, cluster)
-    elsewhere = AdmissionApi(connection, ("research", "teaching"), "gputopo")
+    elsewhere = JobQueueApi(connection, ("research", "teaching"), "gputopo")
     assert [*elsewhere.gpu_jobs(), *elsewhere.child_jobs()] == []
-    here = AdmissionApi(connection, ("default", "teaching"), "gputopo")
+    here = JobQueueApi(connection, ("default", "teaching"), "gputopo")
     assert [job["metadata"]["name"] for job in here.gpu_jobs()] == ["train"]
     assert [job["metadata"]["name"] for job in here.child_jobs()] == ["train"]
 
@@ -275,7 +275,7 @@ def test_pods_of_other_schedulers_and_ended_pods_are_not_read(
     cluster.pods[1]["status"]["phase"] = "Succeeded"
     cluster.pods[2]["spec"]["schedulerName"] = "default-scheduler"
     put(api, cluster)
-    found = AdmissionApi(connection, ("research",), "gputopo").pods()
+    found = JobQueueApi(connection, ("research",), "gputopo").pods()
     assert [pod["metadata"]["name"] for pod in found] == ["live-1"]
 
 
@@ -287,12 +287,12 @@ def test_pods_of_the_own_namespaces_are_read_without_the_right_to_read_all(
     put(api, cluster)
     every_pod = "/api/v1/pods"
     api.faults.append(Fault("GET", every_pod, 403))
-    found = AdmissionApi(connection, ("default",), "gputopo").pods()
+    found = JobQueueApi(connection, ("default",), "gputopo").pods()
     assert [pod["metadata"]["name"] for pod in found] == ["live-1"]
     for namespaces, status in (((), 403), (("default",), 500)):
         api.faults.append(Fault("GET", every_pod, status))
         with pytest.raises(ApiError):
-            AdmissionApi(connection, namespaces, "gputopo").pods()
+            JobQueueApi(connection, namespaces, "gputopo").pods()
 
 
 def test_node_reports_show_whether_the_gpus_of_a_node_have_changed() -> None:

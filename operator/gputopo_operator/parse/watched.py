@@ -12,7 +12,7 @@ from gputopo.api.names import (
     RESOURCES_MODE_ANNOTATION,
 )
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_operator.workloads import WatchedPod
+from gputopo_operator.model.workloads import WatchedPod
 
 # Without the annotation that the operator writes before each resize: the resize follows it.
 _ANNOTATIONS: Final = (

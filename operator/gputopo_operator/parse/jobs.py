@@ -1,8 +1,8 @@
-"""Parses API objects into the values of ``model``. Only this module reads the fields of objects."""
+"""Parses the objects for a decision about a GPUJob or a GPUProfile."""
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +12,7 @@ from gputopo.api.annotations import AnnotationError, GpusAnnotation, parse_place
 from gputopo.api.known_facts import FactsAnnotation, parse_facts
 from gputopo.api.link_runs import LinkRunResult, LinksResult
 from gputopo.api.names import FACTS_ANNOTATION, LINK_RESULT_ANNOTATION, SENSITIVITY_ANNOTATION
-from gputopo.api.profile import GPUProfile, Sample, valid_samples
+from gputopo.api.profile import GPUProfile
 from gputopo.api.profiling import ProfilingState, parse_profiling_state
 from gputopo.api.tuning import (
     ResourcesMode,
@@ -29,8 +29,8 @@ from gputopo_kube.podmodel import PodObject, parse_pod_object
 from gputopo_kube.podruntime import ContainerRuntime, runtime_of
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.tuned_pod import container_obstacle
-from gputopo_operator.model import ChildJob, GpuJob, JobPod, JobResult, LinkRun, PodSize
-from gputopo_operator.workloads import NodeReport, PodReport, ProfileState
+from gputopo_operator.model.jobs import ChildJob, GpuJob, JobPod, JobResult, LinkRun, PodSize
+from gputopo_operator.model.workloads import NodeReport, PodReport, ProfileState
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
@@ -205,12 +205,6 @@ def parse_report(raw: Document) -> NodeReport:
     )
 
 
-def parse_samples(texts: Iterable[str]) -> tuple[Sample, ...]:
-    """Parse samples and sort them by time; skip samples in an unknown format of a newer agent."""
-    samples = valid_samples(texts, Sample.model_validate_json)
-    return tuple(sorted(samples, key=lambda sample: (sample.time, *sample.key)))
-
-
 def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
     """Parse a GPUTopology. The result maps each pod's UID to the pod's GPUs, or to its share."""
     used: dict[str, tuple[str, ...]] = {}
@@ -221,14 +215,6 @@ def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
             if uid is not None:
                 used[uid] = (*used.get(uid, ()), device)
     return used
-
-
-def parse_pod_samples(raw: Document) -> dict[str, list[Sample]]:
-    """Parse a GPUTopology. The result maps each pod's UID to its samples, oldest first."""
-    samples: defaultdict[str, list[Sample]] = defaultdict(list)
-    for found in valid_samples(raw.get("status", {}).get("samples", [])):
-        samples[found.pod_uid].append(found)
-    return {uid: sorted(each, key=lambda one: one.time) for uid, each in samples.items()}
 
 
 def _facts(text: str | None) -> FactsAnnotation | None:

@@ -1,24 +1,24 @@
-"""Parses the objects for measuring a pod with several CPU limits: pod, samples and node."""
+"""Parses the objects for measuring a pod with several CPU limits: pod and node."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.measuring import MeasuringRequest, parse_measuring
 from gputopo.api.names import PROFILE_ANNOTATION, PROFILING_ANNOTATION, PROFILING_LABEL
-from gputopo.api.profile import Sample, valid_samples
 from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_state
 from gputopo.api.quantity import parse_thousandths
 from gputopo.api.tuning import parse_tuning_request
-from gputopo.profiling.model import ProfiledPod, ResizeProblem
+from gputopo.profiling.model import ProfiledPod
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.gpu_containers import ContainerKind
-from gputopo_kube.podmodel import Container, PodError, PodObject, known_parts, parse_pod_object
+from gputopo_kube.podmodel import PodError, PodObject, known_parts, parse_pod_object
+from gputopo_kube.podrequests import CPU, counted_requests
 from gputopo_kube.podruntime import runtime_of
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.podstatus import ContainerResources
-from gputopo_kube.tuned_pod import is_tuned
+from gputopo_kube.tuned_pod import is_tuned, restart_obstacle
 
 CPUS: Final = "CPUs"
 
@@ -41,40 +41,24 @@ def parse_profiled_pod(raw: Document, resource: str) -> tuple[ProfiledPod, Measu
         )
     name = containers[0].name if containers else pod.spec.containers[0].name
     spec = next(each for each in pod.spec.containers if each.name == name)
+    problem, message = pod.unapplied_resize or (None, "")
     profiled = ProfiledPod(
         uid=view.uid,
         container=name,
         gpus=containers[0].gpus if containers else 0,
         cpu=_cpu(spec.resources or ContainerResources()),
         applied_milli_cpu=runtime_of(pod).containers[name].milli_cpu,
-        problem=_problem(pod),
+        problem=problem,
+        problem_message=message,
         sized=is_tuned(view, labels),
         most_milli_cpu=_most_milli_cpu(view),
-        obstacle=obstacle or _restart(spec),
+        obstacle=obstacle or restart_obstacle(spec),
         requested=CPUS in request.targets,
         deleting=view.deleting,
         running=view.live,
         state=state,
     )
     return profiled, request
-
-
-def parse_own_samples(topology: Document | None, pod_uid: str) -> tuple[Sample, ...]:
-    """Return the samples of a pod in the GPUTopology of its node."""
-    return tuple(sample for sample in _samples(topology or {}) if sample.pod_uid == pod_uid)
-
-
-def parse_profile_samples(profile: Document) -> tuple[Sample, ...]:
-    """Return the samples of a GPUProfile."""
-    return tuple(_samples(profile))
-
-
-def _samples(document: Document) -> Iterator[Sample]:
-    """Return the samples in the status of an object; skip samples in an unknown format.
-
-    An exception would end the measurement before the operator restores the pod's original CPUs.
-    """
-    return valid_samples((document.get("status") or {}).get("samples") or ())
 
 
 def available_milli_cpu(
@@ -89,9 +73,12 @@ def available_milli_cpu(
     available = parse_thousandths(allocatable.get("cpu")) or 0
     for raw in pods:
         pod = known_parts(raw)  # one of a newer Kubernetes still has its CPUs
-        if view_of(pod).live:
-            is_own = pod.metadata.uid == pod_uid
-            available -= _requested(pod, container) if is_own else _requested(pod) + _lent(pod)
+        if not view_of(pod).live:
+            continue
+        if pod.metadata.uid == pod_uid:
+            available -= _beside(pod, container)
+        else:
+            available -= counted_requests(pod)[CPU] + _lent(pod)
     return max(0, available)
 
 
@@ -103,9 +90,10 @@ def waiting_milli_cpu(page: Document) -> tuple[int, ...] | None:
     if (page.get("metadata") or {}).get("continue"):
         return None
     try:
-        return tuple(_requested(parse_pod_object(raw)) for raw in page.get("items") or ())
+        pods = [parse_pod_object(raw) for raw in page.get("items") or ()]
     except PodError:
         return None
+    return tuple(counted_requests(pod)[CPU] for pod in pods)
 
 
 def profiled_pods(
@@ -162,19 +150,10 @@ def _cpu(resources: ContainerResources) -> CpuAmounts | None:
     return CpuAmounts(request=request, limit=limit) if request and limit else None
 
 
-def _restart(container: Container) -> str:
-    for policy in container.resize_policy or ():
-        if policy.get("resourceName") == "cpu" and policy.get("restartPolicy") != "NotRequired":
-            return (
-                f"resizePolicy of container {container.name}: a change of its CPUs would restart "
-                "it; set restartPolicy NotRequired for cpu"
-            )
-    return ""
-
-
-def _problem(pod: PodObject) -> ResizeProblem | None:
-    found = pod.unapplied_resize
-    return ResizeProblem(*found) if found else None
+def _beside(pod: PodObject, container: str) -> int:
+    """Return the CPU that kube-scheduler counts for a pod beside that of one container."""
+    running = counted_requests(pod, started=True)
+    return running[CPU] - counted_requests(pod, only=container)[CPU]
 
 
 def _lent(pod: PodObject) -> int:
@@ -186,23 +165,4 @@ def _lent(pod: PodObject) -> int:
         return 0
     if state is None or state.restored:
         return 0
-    now = sum(_milli_cpu(each) for each in pod.spec.containers if each.name == state.container)
-    return max(0, state.original.request - now)
-
-
-def _requested(pod: PodObject, excluded: str = "") -> int:
-    """Return the CPU that kube-scheduler reserves for a pod, without the container ``excluded``."""
-    inits = pod.spec.init_containers or ()
-    sidecars = [each for each in inits if each.restart_policy == "Always"]
-    steps = [each for each in inits if each.restart_policy != "Always"]
-    running = sum(
-        _milli_cpu(each) for each in (*pod.spec.containers, *sidecars) if each.name != excluded
-    )
-    starting = max(map(_milli_cpu, steps), default=0) + sum(map(_milli_cpu, sidecars))
-    overhead = parse_thousandths((pod.spec.overhead or {}).get("cpu")) or 0
-    return max(running, 0 if excluded else starting) + overhead
-
-
-def _milli_cpu(container: Container) -> int:
-    resources = container.resources or ContainerResources()
-    return parse_thousandths(resources.quantity("cpu")) or 0
+    return max(0, state.original.request - counted_requests(pod, only=state.container)[CPU])

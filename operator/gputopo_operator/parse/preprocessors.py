@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from gputopo.api.names import ENSEMBLE_PREPROCESSOR_LABEL
 from gputopo_kube.document import Document, controller_of
-from gputopo_operator.ensembles import PreprocessorJob, PreprocessorService
+from gputopo_operator.model.ensembles import PreprocessorJob, PreprocessorService
 
 
 def parse_preprocessors(

@@ -7,8 +7,8 @@ from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
 from gputopo.api.profile import Measurement, ScalingFact
 from gputopo.ensemble.model import NodeGpuCount
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_operator.model import JobResult, ObjectEvent
-from gputopo_operator.queued import GpuPod, NodeGpus
+from gputopo_operator.model.jobs import JobResult, ObjectEvent
+from gputopo_operator.model.queued import GpuPod, NodeGpus
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.node_match import NodeAffinity
-from gputopo_operator.ensembles import Ensemble
+from gputopo_operator.model.ensembles import Ensemble
 
 _LEAST_RATE, _MOST_RATE = 0.001, 1e9
 

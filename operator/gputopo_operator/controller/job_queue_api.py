@@ -11,7 +11,7 @@ from gputopo_kube.sync import SyncApi
 _NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
-class AdmissionApi:
+class JobQueueApi:
     """Lists GPUJobs, child Jobs, pods and PriorityClasses. Errors are those of ``JobApi``."""
 
     def __init__(self, api: SyncApi, namespaces: Collection[str], scheduler_name: str) -> None:

@@ -1,0 +1,1 @@
+"""The values of the operator's decisions: their input and their results."""

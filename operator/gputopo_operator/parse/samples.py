@@ -1,0 +1,33 @@
+"""Parses the samples of GPUTopologies and GPUProfiles; one order for all: oldest first.
+
+Samples in the unknown format of a newer agent or operator are skipped. An exception would end a
+measurement before the operator restores the pod's original CPUs.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from gputopo.api.profile import Sample, valid_samples
+from gputopo_kube.document import Document
+
+
+def samples_of(document: Document) -> tuple[Sample, ...]:
+    """Return the samples in the status of a GPUTopology or GPUProfile."""
+    return _ordered(valid_samples((document.get("status") or {}).get("samples") or ()))
+
+
+def decode_samples(texts: Iterable[str]) -> tuple[Sample, ...]:
+    """Parse samples in JSON."""
+    return _ordered(valid_samples(texts, Sample.model_validate_json))
+
+
+def by_pod(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+    """Group samples by the UID of their pod."""
+    found: defaultdict[str, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        found[sample.pod_uid].append(sample)
+    return dict(found)
+
+
+def _ordered(samples: Iterable[Sample]) -> tuple[Sample, ...]:
+    return tuple(sorted(samples, key=lambda sample: (sample.time, *sample.key)))
