@@ -12,6 +12,7 @@ policy, when all pods that were placed before have their GPUs.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gputopo.runtime.log import fields
@@ -43,8 +44,22 @@ _log = logging.getLogger(__name__)
 ReadConfig = Callable[[], Awaitable[Mapping[str, Any]]]
 """Returns the fields of ``KubeletConfiguration``, or raises ``KubeletConfigError``."""
 
-ReadCpus = Callable[[], Awaitable[frozenset[int]]]
-"""Returns the CPUs that containers can get exclusively, or raises ``PodResourcesError``."""
+
+@dataclass(frozen=True, slots=True)
+class KubeletCpus:
+    """The CPUs of the node when kubelet started. Until it starts again, kubelet uses these.
+
+    Attributes:
+        allocatable: CPUs that containers can get exclusively.
+        online: online CPUs of each NUMA node.
+    """
+
+    allocatable: frozenset[int] = frozenset()
+    online: Mapping[int, frozenset[int]] = field(default_factory=dict)
+
+
+ReadCpus = Callable[[], Awaitable[KubeletCpus]]
+"""Returns the CPUs of the node, or raises ``PodResourcesError``."""
 
 
 def config_reader(node: Callable[[], Document], settings: AgentSettings) -> ReadConfig:
@@ -67,7 +82,7 @@ class NumaReporter:
     Attributes:
         condition: whether kubelet gets the NUMA nodes, and why.
         aligned_by: kubelet's policy, if the choice of GPUs must follow it; else None.
-        allocatable_cpus: CPUs that containers can get exclusively, if there is such a policy.
+        cpus: the CPUs of the node; empty if containers cannot get exclusive CPUs.
     """
 
     def __init__(
@@ -88,7 +103,7 @@ class NumaReporter:
             kubelet: counts the registrations.
             changes: signals changes of both.
             read_config: reads kubelet's configuration.
-            read_cpus: reads the CPUs that containers can get exclusively.
+            read_cpus: reads the CPUs of the node.
             any_policy: whether kubelet gets the NUMA nodes also if it takes GPUs by them.
             retry_seconds: pause after the first failed read.
         """
@@ -108,7 +123,7 @@ class NumaReporter:
         self._aligned = False
         self._hidden: frozenset[GpuUuid] = frozenset()
         self.aligned_by: TopologyPolicy | None = None
-        self.allocatable_cpus: frozenset[int] = frozenset()
+        self.cpus = KubeletCpus()
         self.condition = numa_to_report({}, UNREGISTERED)[1]
 
     async def run(self) -> None:
@@ -198,10 +213,10 @@ class NumaReporter:
             return
         try:
             policy = topology_policy(await self._read_config())
-            cpus = await self._read_cpus() if policy.exclusive_cpus else frozenset()
+            cpus = await self._read_cpus() if policy.exclusive_cpus else KubeletCpus()
         except (KubeletConfigError, PodResourcesError) as error:
-            policy, cpus = TopologyPolicy(None, str(error)), frozenset()
-        self.allocatable_cpus = cpus
+            policy, cpus = TopologyPolicy(None, str(error)), KubeletCpus()
+        self.cpus = cpus
         self._registration, self._policy = registration, policy
         self._plan_retry()
 

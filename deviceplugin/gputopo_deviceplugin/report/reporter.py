@@ -11,11 +11,10 @@ from gputopo.runtime.log import fields
 from gputopo_deviceplugin.admit.offer import ADMITTED_SECONDS
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
-from gputopo_deviceplugin.gpus.numa import read_local_cpus
 from gputopo_deviceplugin.gpus.topology_file import TopologyFile
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_deviceplugin.report.alignment import bound_pods, kubelet_alignment
+from gputopo_deviceplugin.report.alignment import alignment_report, bound_pods, kubelet_alignment
 from gputopo_deviceplugin.report.node_conditions import mps_condition, ready_condition
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.released import ReleasedGpus
@@ -177,7 +176,9 @@ class StatusReporter:
             self._observed_version = version
             self._offer.update_assigned()
 
-    def _collect(self, hardware: NodeHardware) -> NodeObservation:
+    def _collect(
+        self, hardware: NodeHardware, alignment: KubeletAlignment | None
+    ) -> NodeObservation:
         users, visible = self._tracker.all_users(), self._tracker.processes_visible
         registered, watched = self._kubelet.registered, self._kubelet.watched
         return NodeObservation(
@@ -191,7 +192,7 @@ class StatusReporter:
             processes_visible=visible,
             numa=self._numa.condition if self._numa else None,
             cpus_bound=self._nri.condition if self._nri else None,
-            alignment=self._alignment(hardware),
+            alignment=alignment,
             measured=self._measurer.published,
             counters=self._counters.status if self._counters else None,
             sharing=self._sharing_capacity(),
@@ -207,28 +208,29 @@ class StatusReporter:
         most = self._state.shares_per_gpu
         return SharingCapacity(most_pods=most) if most else None
 
-    def _alignment(self, hardware: NodeHardware) -> KubeletAlignment | None:
+    def _align(self, hardware: NodeHardware) -> KubeletAlignment | None:
+        """Return how kubelet takes NUMA nodes, and apply to kubelet's part what the status shows.
+
+        This must be before the status is published, so that kubelet counts what the extender then
+        knows.
+        """
         numa, topology = self._numa, hardware.topology
         if numa is None or numa.aligned_by is None or topology is None:
             self._stable = True
             return None
-        folder, ids = self._settings.system_dir, [each.id for each in topology.numa_nodes]
-        found = kubelet_alignment(
-            numa.aligned_by,
-            self._tracker.listed or (),
-            self._tracker.pods,
-            cpus_of={each: read_local_cpus(folder, [each]) for each in ids},
-            allocatable=numa.allocatable_cpus,
-        )
-        bound = bound_pods(self._tracker.pods.values(), self._settings.node)
         unhealthy = {gpu for gpu, fault in hardware.health.items() if fault is not None}
-        used = frozenset(map(gpu_of, self._tracker.assigned_gpus())) | unhealthy
-        now = asyncio.get_running_loop().time()
-        shown = self._released.update(frozenset(found.admitted), bound, used, now)
-        # Before the status is published, so that kubelet counts what the extender then knows.
-        numa.hide(self._released.hidden)
-        self._stable = shown == bound
-        return found.model_copy(update={"admitted": sorted(shown)})
+        report = alignment_report(
+            kubelet_alignment(
+                numa.aligned_by, self._tracker.listed or (), self._tracker.pods, cpus=numa.cpus
+            ),
+            self._released,
+            bound=bound_pods(self._tracker.pods.values(), self._settings.node),
+            used=frozenset(map(gpu_of, self._tracker.assigned_gpus())) | unhealthy,
+            now=asyncio.get_running_loop().time(),
+        )
+        numa.hide(report.hidden)
+        self._stable = report.stable
+        return report.alignment
 
     def _set_metrics(self, observation: NodeObservation) -> None:
         connected = self._connection.connected
@@ -254,7 +256,7 @@ class StatusReporter:
         """Publish what the agent knows now. Return whether the status was written."""
         try:
             async with self._publishing:
-                observation = self._collect(hardware)
+                observation = self._collect(hardware, self._align(hardware))
                 self._set_metrics(observation)
                 if not self._may_write():
                     return False
