@@ -58,8 +58,6 @@ class Binder:
         comparisons: NodeComparisons,
         postponed: PostponedPods,
         requests: PodRequests,
-        *,
-        resource: str,
     ) -> None:
         """Choose GPUs by ``ledger``, write claims with ``fence``, send Bindings with ``api``.
 
@@ -73,7 +71,6 @@ class Binder:
         self._postponed = postponed
         self._writer = BindingWriter(ledger, api, fence)
         self._requests = requests
-        self._resource = resource
         # A lock exists only while a bind uses it, so that locks of deleted pods do not stay.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._at_once = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -132,7 +129,7 @@ class Binder:
             return BindResult(
                 BindOutcome.REJECTED,
                 f"no pod {args.pod_namespace}/{args.pod_name} with UID {args.pod_uid} "
-                f"requests {self._resource}",
+                f"requests {self._requests.resource}",
             )
         return pod
 
