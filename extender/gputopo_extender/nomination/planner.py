@@ -171,7 +171,10 @@ class Planner:
             return None
         found = await self._evaluate(view, request, self._queue.permitted(pod), planned)
         best, _ = best_by_share(
-            *(found, view, request.size, self._ledger.sized_capacity),
+            found,
+            view,
+            request.size,
+            self._ledger.sized_capacity,
             sensitive=request.sensitive,
         )
         node = self._first(pod, best, request, planned)

@@ -5,7 +5,6 @@ The binder calls this module with a ``Match``: the GPU that the policy has chose
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import (
@@ -22,10 +21,10 @@ from gputopo.topology.model import GpuMask, GpuUuid, mask_of
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.record import (
-    RequestOrigin,
     placement_annotation,
     placement_figures,
     replay_record,
+    request_origin,
 )
 from gputopo_scheduling.restrictions import may_use, usable_gpus
 from gputopo_scheduling.share_options import ChosenShare
@@ -76,36 +75,32 @@ class Decision:
         )
 
 
-class Choice(NamedTuple):
-    """The GPUs that were chosen on a node.
-
-    Attributes:
-        match: the GPUs.
-        running: the jobs that run on the node.
-        shared: the share of the GPU that the pod gets; None for whole GPUs.
-    """
-
-    match: Match
-    running: NodeSurroundings = NOTHING_RUNS
-    shared: ChosenShare | None = None
-
-
 def decide(
     pod: PodView,
     request: PlacementRequest,
-    choice: Choice,
+    match: Match,
     *,
     node: str,
     usage: NodeUsage,
-    origin: RequestOrigin,
     compared: RecordedNodes | None,
+    running: NodeSurroundings = NOTHING_RUNS,
+    shared: ChosenShare | None = None,
 ) -> Decision:
     """Return the decision that gives a pod the chosen GPUs.
 
-    ``origin`` is where the request came from. ``compared`` is how the node compared with the other
-    nodes in filter; None if this is unknown.
+    Args:
+        pod: the pod.
+        request: the request of its annotations.
+        match: the chosen GPUs.
+        node: name of the node.
+        usage: usage of the node.
+        compared: how the node compared with the other nodes in filter; None if this is unknown.
+        running: the jobs that run on the node.
+        shared: the share of the GPU that the pod gets; None for whole GPUs.
+
+    Raises:
+        AnnotationError: if the pod has an annotation with a value that is not allowed.
     """
-    match, running, shared = choice
     uuids = tuple(usage.topology.uuid_of[index] for index in match.gpus)
     devices = uuids if shared is None else (shared.share,)
     gpus = GpusAnnotation(
@@ -117,8 +112,16 @@ def decide(
     around = surroundings_on_node(request, running.neighbours)
     figures = placement_figures(request, match, usage.topology, shared)
     free, usable = _offered(usage, pod, shared)
-    known = (request, origin, match, usage.topology, free, compared)
-    replay = replay_record(*known, around, usable)
+    replay = replay_record(
+        request,
+        request_origin(pod.annotations),
+        match,
+        usage.topology,
+        free,
+        nodes=compared,
+        around=around,
+        usable=usable,
+    )
     if usage.numa is not None:
         policy = usage.numa.manager.policy.value
         replay = replay.model_copy(update={"topology_manager_policy": policy})

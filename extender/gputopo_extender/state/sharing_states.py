@@ -66,7 +66,10 @@ class SharingStates:
     def _kept_of(self, pod: PodView) -> dict[str, _OfNode]:
         avoiding = AvoidingPod.of(pod)
         key = (
-            *(workload_name(pod), sharing_limits(pod)),
-            *(avoiding.namespace, avoiding.labels, avoiding.rules),
+            workload_name(pod),
+            sharing_limits(pod),
+            avoiding.namespace,
+            avoiding.labels,
+            avoiding.rules,
         )
         return self._kept.setdefault(key, {})

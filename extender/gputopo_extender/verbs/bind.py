@@ -16,7 +16,7 @@ from gputopo_extender.fencing.binding_writer import BindingWriter, BindOutcome, 
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.protocol import ExtenderBindingArgs
-from gputopo_extender.state.decision import Choice, Decision, decide
+from gputopo_extender.state.decision import Decision, decide
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.state.reservations import BindingProgress
@@ -29,7 +29,6 @@ from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import ClaimsError
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on, missing
-from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.usage import NodeUsage
 
 _MOST_TRIES: Final = 4
@@ -181,11 +180,14 @@ class Binder:
         if isinstance(match, Misfit):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {match.reason}")
         decision = decide(
-            *(pod, request, Choice(match, running, self._ledger.shared_gpu(usage, pod, match))),
+            pod,
+            request,
+            match,
             node=node,
             usage=usage,
-            origin=request_origin(pod.annotations),
             compared=compared,
+            running=running,
+            shared=self._ledger.shared_gpu(usage, pod, match),
         )
         return self._postponed.with_end(decision, pod)
 

@@ -224,7 +224,10 @@ class Verbs:
             ranks = self._ranks_by_share(pod, request, found, offered)
         else:
             best, ranks = best_by_share(
-                *(found, pod, request.size, self._ledger.sized_capacity),
+                found,
+                pod,
+                request.size,
+                self._ledger.sized_capacity,
                 sensitive=request.sensitive,
             )
             offered = [self.in_flight.choose(pod, request, best)]
