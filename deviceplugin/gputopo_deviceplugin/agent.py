@@ -40,7 +40,7 @@ from gputopo_deviceplugin.measure.scraper import RESPONSE_SECONDS, MetricsScrape
 from gputopo_deviceplugin.measure.sockets import StepsSockets
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.nri.connector import NriConnector
-from gputopo_deviceplugin.nri.manager import CpuManagerReader
+from gputopo_deviceplugin.nri.manager import cpu_manager_reader
 from gputopo_deviceplugin.report.health import record_health_changes
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
@@ -146,7 +146,7 @@ class Agent:
             return None
         return NriConnector(
             self._state,
-            CpuManagerReader(self._kubelet, read_config, retry_seconds=settings.resync_seconds),
+            cpu_manager_reader(self._kubelet, read_config, retry_seconds=settings.resync_seconds),
             self._changes,
             self._metrics,
             socket=settings.nri_socket,

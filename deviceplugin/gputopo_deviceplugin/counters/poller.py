@@ -13,6 +13,7 @@ from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.counters.figures import NvlinkIncrease
 from gputopo_deviceplugin.counters.gpu_reader import GpuReading
 from gputopo_deviceplugin.counters.scrape import ExporterScraper
@@ -98,7 +99,7 @@ class CounterPoller:
         try:
             while True:
                 seen = self._state.changes.count
-                await self._poll(asyncio.get_running_loop().time())
+                await self._poll(loop_time())
                 await self._pause(seen)
         finally:
             await self._end()

@@ -11,6 +11,7 @@ from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.counters.poller import CounterPoller
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
@@ -78,7 +79,7 @@ class Measurer:
     async def run(self) -> None:
         """Measure until cancelled."""
         while True:
-            self.measure(asyncio.get_running_loop().time())
+            self.measure(loop_time())
             await asyncio.sleep(POLL_SECONDS)
 
     def measure(self, now: float) -> None:
@@ -93,7 +94,7 @@ class Measurer:
     def add(self, key: ContainerKey, message: StepMessage) -> None:
         """Add a count from a metric or a log, if the container is still measured."""
         if key in self._meters.containers:
-            self._meters.add(key, message, asyncio.get_running_loop().time())
+            self._meters.add(key, message, loop_time())
 
     def record_unread(self, container: MeasuredContainer, reason: str) -> None:
         """Record an event: for some time, no steps of the container could be read."""

@@ -10,6 +10,7 @@ from gputopo.api.v1alpha1 import SharingCapacity
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.admit.offer import ADMITTED_SECONDS
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.topology_file import TopologyFile
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
@@ -223,7 +224,7 @@ class StatusReporter:
             self._released,
             bound=bound_pods(tracker.pods.values(), self._settings.node),
             used=frozenset(map(gpu_of, tracker.assigned_gpus())) | unhealthy,
-            now=asyncio.get_running_loop().time(),
+            now=loop_time(),
         )
         numa.hide(report.hidden)
         self._stable = report.stable
