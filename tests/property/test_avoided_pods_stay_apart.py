@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gputopo.api.names import AVOID_ANNOTATION
 from gputopo.placement.model import Match
-from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.fencing.decide import decide
+from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.node_fits import match_on

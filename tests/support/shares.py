@@ -8,7 +8,8 @@ from gputopo.api.names import PROFILE_ANNOTATION, RESOURCE
 from gputopo.api.shares import gpu_of, share_id, share_resource
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_explain.objects import ClusterObjects
-from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.fencing.decide import decide
+from gputopo_extender.state.decision import Decision
 from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, format_claims
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on

@@ -13,10 +13,11 @@ from weakref import WeakValueDictionary
 from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender.fencing.binding_writer import BindingWriter, BindOutcome, BindResult
+from gputopo_extender.fencing.decide import decide
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.protocol import ExtenderBindingArgs
-from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.state.reservations import BindingProgress

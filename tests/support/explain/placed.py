@@ -10,7 +10,7 @@ from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedNodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.utility.surroundings import JobSurroundings
-from gputopo_extender.state.decision import decide
+from gputopo_extender.fencing.decide import decide
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings

@@ -2,7 +2,8 @@
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
-from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.fencing.decide import decide
+from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import Evaluation, Misfit, evaluation

@@ -9,7 +9,8 @@ from typing import Any
 from gputopo.placement.model import Match
 from gputopo.sharing.policy import SharingPolicy
 from gputopo.topology.model import NodeTopology
-from gputopo_extender.state.decision import Decision, decide
+from gputopo_extender.fencing.decide import decide
+from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.node_fits import match_on

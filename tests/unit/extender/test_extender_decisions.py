@@ -8,7 +8,7 @@ from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
 from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
-from gputopo_extender.state.decision import decide
+from gputopo_extender.fencing.decide import decide
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.topologies import GpuNode
