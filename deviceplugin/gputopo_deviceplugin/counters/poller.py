@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -71,7 +71,6 @@ class CounterPoller:
         changes: ChangeSignal,
         *,
         timeout_seconds: float,
-        wall_clock: Callable[[], str] = utc_now,
     ) -> None:
         """Read the GPUs of ``state``; after ``timeout_seconds``, a read hangs."""
         self._state = state
@@ -80,7 +79,6 @@ class CounterPoller:
         self._metrics = metrics
         self._changes = changes
         self._timeout_seconds = timeout_seconds
-        self._wall_clock = wall_clock
         self._increase: Final = NvlinkIncrease()
         self._readings: Final = deque[NodeReading](maxlen=_KEPT)
         self._in_flight: asyncio.Future[Any] | None = None
@@ -163,7 +161,7 @@ class CounterPoller:
         self._in_flight = call
         if await finished(call, self._timeout_seconds):
             return True
-        since = self._wall_clock()
+        since = utc_now()
         self._metrics.count_counter_read("hanging")
         self._forget()
         self._set_status(unavailable(f"NVML: no response to a read of counters since {since}"))
