@@ -65,9 +65,10 @@ def config_reader(node: Callable[[], Document], settings: AgentSettings) -> Read
     """Return a function that reads the configuration of the kubelet of the Node ``node()``."""
 
     async def read() -> Mapping[str, Any]:
-        endpoint = kubelet_endpoint(node())
-        if endpoint is None:
-            raise KubeletConfigError("the Node has no InternalIP, or not the port of kubelet")
+        try:
+            endpoint = kubelet_endpoint(node())
+        except KubeletConfigError as error:
+            raise KubeletConfigError(f"Node {settings.node}: {error}") from None
         return await read_kubelet_config(
             endpoint, settings.kubelet_credentials, timeout_seconds=_RESPONSE_SECONDS
         )

@@ -272,5 +272,5 @@ async def test_if_the_cpus_cannot_be_read_the_policy_is_unknown() -> None:
 
 async def test_a_node_without_an_address_cannot_be_read() -> None:
     read = config_reader(dict, AgentSettings(node="n1"))
-    with pytest.raises(KubeletConfigError, match="has no InternalIP"):
+    with pytest.raises(KubeletConfigError, match=r"Node n1: no status\.daemon"):
         await read()
