@@ -10,8 +10,10 @@ from gputopo.placement.model import PolicyName
 from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
 from gputopo_extender.fencing.binding_writer import BindOutcome, BindResult
 from gputopo_extender.fencing.pod_api import PodApi
+from gputopo_extender.nomination.nominations import Nominations
 from gputopo_extender.protocol import ExtenderArgs, ExtenderBindingArgs, filter_result
 from gputopo_extender.settings import ExtenderSettings
+from gputopo_extender.state.cluster_queue import ClusterQueue
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.verbs.bind import Binder
@@ -59,7 +61,11 @@ def verbs_on(ledger: Ledger, metrics: Metrics, kind: type[Verbs] = Verbs) -> Ver
         weights=INSTALLATION_WEIGHTS,
     )
     postponement = assemble(
-        *(ledger, cache, requests, NoPodApi(), CollectorRegistry()),
+        ledger,
+        cache,
+        requests,
+        NoPodApi(),
+        CollectorRegistry(),
         default_seconds=0,
         leads=lambda: True,
     )
@@ -70,7 +76,7 @@ def verbs_on(ledger: Ledger, metrics: Metrics, kind: type[Verbs] = Verbs) -> Ver
         postponement.postponer,
         metrics,
         requests,
-        resource=RESOURCE,
+        Nominations(ClusterQueue(), lambda _: None),
         offer_one_above=ExtenderSettings.model_fields["offer_one_above"].default,
     )
 

@@ -12,10 +12,9 @@ from gputopo.api.names import API_VERSION, RESOURCE, SCHEDULER_NAME
 from gputopo.api.topology import to_spec
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
-from gputopo_extender.state.decision import Choice, decide
+from gputopo_extender.fencing.decide import decide
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.node_fits import match_on
-from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.topologies import GpuNode
 from gputopo_scheduling.usage import NodeUsage, node_usage
@@ -154,10 +153,7 @@ def _decide(pod: Document, node: str, usage: NodeUsage) -> Match | None:
     match = match_on(usage.state, request)
     if not isinstance(match, Match):
         return None
-    origin = request_origin(view.annotations)
-    decision = decide(
-        view, request, Choice(match), node=node, usage=usage, origin=origin, compared=None
-    )
+    decision = decide(view, request, match, node=node, usage=usage, compared=None)
     pod["metadata"]["annotations"] = dict(decision.annotations)
     pod["spec"]["nodeName"] = node
     pod["status"] = {"phase": "Running", "startTime": _ago(hours=3)}

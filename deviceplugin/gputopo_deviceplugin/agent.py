@@ -9,7 +9,12 @@ from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.cgroups import Cgroups
 from gputopo_deviceplugin.admit.device_plugin import GpuDevicePlugin
 from gputopo_deviceplugin.admit.lock import AdmissionLock
-from gputopo_deviceplugin.admit.numa_report import NumaReporter, ReadConfig, config_reader
+from gputopo_deviceplugin.admit.numa_report import (
+    KubeletCpus,
+    NumaReporter,
+    ReadConfig,
+    config_reader,
+)
 from gputopo_deviceplugin.admit.offer import DeviceOffer
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
@@ -20,7 +25,7 @@ from gputopo_deviceplugin.apiserver.node_pods import NodePods
 from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.counters.build import create_poller
-from gputopo_deviceplugin.gpus.numa import read_numa_nodes
+from gputopo_deviceplugin.gpus.numa import read_numa_nodes, read_online_cpus
 from gputopo_deviceplugin.gpus.session import NvmlSession
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.gpus.topology_file import TopologyFile
@@ -36,7 +41,7 @@ from gputopo_deviceplugin.measure.scraper import RESPONSE_SECONDS, MetricsScrape
 from gputopo_deviceplugin.measure.sockets import StepsSockets
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.nri.connector import NriConnector
-from gputopo_deviceplugin.nri.manager import CpuManagerReader
+from gputopo_deviceplugin.nri.manager import cpu_manager_reader
 from gputopo_deviceplugin.report.health import record_health_changes
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
@@ -123,12 +128,17 @@ class Agent:
         if self._settings.publish_numa == "Never":
             return None
         settings = self._settings
+
+        async def read_cpus() -> KubeletCpus:
+            allocatable = await self._pod_resources.allocatable_cpus(settings.api_timeout_seconds)
+            return KubeletCpus(allocatable, read_online_cpus(settings.system_dir))
+
         return NumaReporter(
             self._state,
             self._kubelet,
             self._changes,
             read_config,
-            lambda: self._pod_resources.allocatable_cpus(settings.api_timeout_seconds),
+            read_cpus,
             any_policy=settings.publish_numa == "AnyPolicy",
             retry_seconds=settings.resync_seconds,
         )
@@ -139,7 +149,7 @@ class Agent:
             return None
         return NriConnector(
             self._state,
-            CpuManagerReader(self._kubelet, read_config, retry_seconds=settings.resync_seconds),
+            cpu_manager_reader(self._kubelet, read_config, retry_seconds=settings.resync_seconds),
             self._changes,
             self._metrics,
             socket=settings.nri_socket,

@@ -2,27 +2,22 @@
 
 import asyncio
 import logging
-import os
 import signal
-import sys
 
 import uvloop
 
 from gputopo.runtime.log import configure
-from gputopo.runtime.settings import SettingsError
 from gputopo_extender.server import running
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_kube.aiohttp_transport import aiohttp_client
+from gputopo_kube.program import load_settings
 
 _log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Run the extender. If a setting is invalid, print a message and exit with status 1."""
-    try:
-        settings = ExtenderSettings.load(sys.argv[1:], os.environ)
-    except SettingsError as error:
-        sys.exit(f"{ExtenderSettings.program}: {error}")
+    """Run the extender. An invalid setting ends the process with a message and exit status 1."""
+    settings = load_settings(ExtenderSettings)
     configure(settings.log_level, quiet=("aiohttp", "httpx2", "httpcore2"))
     uvloop.run(_run_until_signal(settings))
 

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +17,10 @@ from gputopo_extender.fencing.claim_lease import ClaimLease
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.handover.lease import LeaseCandidate, LeaseHandover
-from gputopo_extender.nomination.metrics import nominations_of
-from gputopo_extender.nomination.nominator import NominationConditions, Nominator
-from gputopo_extender.nomination.planner import Planner, PlanningParts
+from gputopo_extender.nomination.metrics import NominationMetrics
+from gputopo_extender.nomination.nominations import Nominations
+from gputopo_extender.nomination.nominator import Nominator
+from gputopo_extender.nomination.planner import Planner
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.state.cluster_queue import ClusterQueue
 from gputopo_extender.state.ledger import Ledger
@@ -37,7 +38,7 @@ from gputopo_extender.verbs.comparisons import NodeComparisons
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.handlers import Verbs
 from gputopo_extender.verbs.metrics import Metrics
-from gputopo_extender.verbs.postponement.assembly import assemble
+from gputopo_extender.verbs.postponement.assembly import Postponement, assemble
 from gputopo_extender.verbs.postponement.postponer import Postponer
 from gputopo_extender.verbs.warm_up import TableWarmUp
 from gputopo_kube.client import AsyncApi, AsyncClient
@@ -66,30 +67,110 @@ async def running(
     settings: ExtenderSettings, client: AsyncClient
 ) -> AsyncIterator[ExtenderAddresses]:
     """Run the extender during the ``async with`` block; a failure of any part ends the block."""
-    ledger = Ledger()
-    ledger.interference.set_sharing_policy(settings.sharing_policy)
     api = AsyncApi(client, timeout_seconds=settings.api_timeout_seconds)
+    cluster = _watched_cluster(settings, api)
+    metrics = Metrics(cluster.ledger, cluster.reflectors)
+    readiness = Readiness(cluster.required, settings.stale_after_seconds)
+    handover = _handover(settings, api, metrics)
+    leads = handover.leads if handover else lambda: True
+    parts = _decision_parts(settings, api, cluster, metrics, leads)
+    async with (
+        _background(
+            *cluster.background(),
+            *parts.background(metrics),
+            *([handover.run()] if handover else ()),
+            TableWarmUp(cluster.ledger, parts.cache, settings.default_policy).run(),
+        ),
+        _serving(
+            verbs_app(parts.verbs, readiness, metrics), settings.verbs_host, settings.verbs_port
+        ) as front,
+    ):
+        with closing(_probe_server(settings, readiness, metrics)) as probes:
+            back = f"http://{settings.probes_host}:{probes.port}"
+            _log.info("serving %s", fields(verbs=front, probes=back))
+            yield ExtenderAddresses(verbs=front, probes=back)
+
+
+@dataclass(frozen=True, slots=True)
+class _WatchedCluster:
+    """What the extender knows of the cluster, and the reflectors that keep it up to date.
+
+    Attributes:
+        queue: the pods and nodes as kube-scheduler counts them; empty without nominations.
+        required: the reflectors of GPUTopologies and pods, without which no pod is placed.
+        profiles: the reflector of GPUProfiles.
+        nodes: the reflector of Nodes; None without nominations.
+    """
+
+    ledger: Ledger
+    queue: ClusterQueue
+    required: Sequence[Reflector[Any]]
+    profiles: Reflector[Any]
+    nodes: Reflector[Any] | None
+
+    @property
+    def reflectors(self) -> list[Reflector[Any]]:
+        """All reflectors."""
+        return [*self.required, self.profiles, *([self.nodes] if self.nodes else ())]
+
+    def background(self) -> list[Coroutine[Any, Any, None]]:
+        """Return the coroutines that keep the cluster up to date."""
+        return [
+            *(reflector.run() for reflector in self.reflectors),
+            _relist_when_stale(self.ledger, self.reflectors),
+            _freeze_lists(self.required),
+        ]
+
+
+def _watched_cluster(settings: ExtenderSettings, api: AsyncApi) -> _WatchedCluster:
+    ledger, queue = Ledger(), ClusterQueue()
+    ledger.interference.set_sharing_policy(settings.sharing_policy)
     timing = ListWatchTiming(settings.relist_after_silence_seconds, settings.relist_every_seconds)
-    topologies = topology_reflector(api, ledger, timing)
-    feed = QueueFeed(ClusterQueue(), settings.scheduler_name) if settings.nominate_above else None
-    pods = pod_reflector(api, settings.resource, ledger, timing, feed)
-    required: list[Reflector[Any]] = [topologies, pods]
-    readiness = Readiness(required, settings.stale_after_seconds)
-    reflectors = [*required, profile_reflector(api, ledger, timing)]
-    if feed is not None:
-        reflectors.append(node_reflector(api, feed.queue, timing))
-    metrics = Metrics(ledger, reflectors)
+    nominates = settings.nominate_above > 0
+    feed = QueueFeed(queue, settings.scheduler_name) if nominates else None
+    return _WatchedCluster(
+        ledger,
+        queue,
+        required=(
+            topology_reflector(api, ledger, timing),
+            pod_reflector(api, settings.resource, ledger, timing, feed),
+        ),
+        profiles=profile_reflector(api, ledger, timing),
+        nodes=node_reflector(api, queue, timing) if nominates else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _DecisionParts:
+    """The parts of the extender that decide about pods."""
+
+    cache: EvaluationCache
+    binder: Binder
+    verbs: Verbs
+    postponement: Postponement
+    nominator: Nominator | None
+
+    def background(self, metrics: Metrics) -> list[Coroutine[Any, Any, None]]:
+        """Return the coroutines that must run while the verbs are served."""
+        return [
+            _resolve_forever(self.binder, metrics, self.postponement.postponer),
+            *self.postponement.background(),
+            *([self.nominator.run()] if self.nominator else ()),
+        ]
+
+
+def _decision_parts(
+    settings: ExtenderSettings,
+    api: AsyncApi,
+    cluster: _WatchedCluster,
+    metrics: Metrics,
+    leads: Callable[[], bool | None],
+) -> _DecisionParts:
+    ledger, pod_api = cluster.ledger, PodApi(api, settings.resource)
     cache = EvaluationCache(
         evaluate_states,
         metrics.build_seconds,
         timeout_seconds=settings.decision_timeout_seconds,
-    )
-    pod_api = PodApi(api, settings.resource)
-    fence = ClaimFence(
-        ledger,
-        ClaimLease(api, settings.namespace),
-        pod_api,
-        timeout_seconds=settings.api_timeout_seconds,
     )
     requests = PodRequests(
         ledger,
@@ -97,23 +178,25 @@ async def running(
         default_policy=settings.default_policy,
         weights=settings.weights,
     )
-    handover = _handover(settings, api, metrics)
-    leads = handover.leads if handover else lambda: True
     postponement = assemble(
-        *(ledger, cache, requests, pod_api, metrics.registry),
+        ledger,
+        cache,
+        requests,
+        pod_api,
+        metrics.registry,
         default_seconds=settings.max_wait_seconds,
         leads=leads,
     )
-    binder = Binder(
+    fence = ClaimFence(
         ledger,
-        cache,
+        ClaimLease(api, settings.namespace),
         pod_api,
-        fence,
-        NodeComparisons(),
-        postponement.pods,
-        requests,
-        resource=settings.resource,
+        timeout_seconds=settings.api_timeout_seconds,
     )
+    binder = Binder(
+        ledger, cache, pod_api, fence, NodeComparisons(), postponement.postponer.pods, requests
+    )
+    nominations = _nominations(cluster.queue, metrics)
     verbs = Verbs(
         ledger,
         cache,
@@ -121,39 +204,38 @@ async def running(
         postponement.postponer,
         metrics,
         requests,
-        resource=settings.resource,
+        nominations,
         offer_one_above=settings.offer_one_above,
     )
-    nominations = nominations_of(feed.queue if feed else ClusterQueue(), metrics.registry)
-    background = [] if handover is None else [handover.run()]
-    if feed is not None:
-        verbs.blocks_preemption = nominations.blocks_preemption
-        verbs.in_flight.nominated = nominations.gpus_beside
-        parts = PlanningParts(ledger, cache, requests, verbs.in_flight, binder.comparisons)
-        nominator = Nominator(
-            *(feed.queue, nominations, Planner(parts, feed.queue, nominations), pod_api),
-            NominationConditions(settings.nominate_above, leads, [*required, reflectors[-1]]),
-            postponement.writer.retry,
+    nominator = None
+    if cluster.nodes is not None:
+        planner = Planner(
+            ledger,
+            cache,
+            requests,
+            cluster.queue,
+            nominations,
+            in_flight=verbs.in_flight,
+            filtered=binder.comparisons,
         )
-        background.append(nominator.run())
-    async with (
-        _background(
-            *(reflector.run() for reflector in reflectors),
-            _relist_when_stale(ledger, reflectors),
-            _resolve_forever(binder, metrics, postponement.postponer),
-            _freeze_lists(required),
-            *postponement.background(),
-            *background,
-            TableWarmUp(ledger, cache, settings.default_policy).run(),
-        ),
-        _serving(
-            verbs_app(verbs, readiness, metrics), settings.verbs_host, settings.verbs_port
-        ) as front,
-    ):
-        with closing(_probe_server(settings, readiness, metrics)) as probes:
-            back = f"http://{settings.probes_host}:{probes.port}"
-            _log.info("serving %s", fields(verbs=front, probes=back))
-            yield ExtenderAddresses(verbs=front, probes=back)
+        nominator = Nominator(
+            cluster.queue,
+            nominations,
+            planner,
+            pod_api,
+            postponement.postponer.writer.retry,
+            above=settings.nominate_above,
+            leads=leads,
+            reflectors=[*cluster.required, cluster.nodes],
+        )
+    return _DecisionParts(cache, binder, verbs, postponement, nominator)
+
+
+def _nominations(queue: ClusterQueue, metrics: Metrics) -> Nominations:
+    shown = NominationMetrics(metrics.registry)
+    nominations = Nominations(queue, shown.count)
+    shown.show_open(nominations)
+    return nominations
 
 
 def _probe_server(

@@ -61,6 +61,7 @@ class GpuDriver:
         self._timeout_seconds = timeout_seconds
         self._turn = asyncio.Lock()
         self._last: asyncio.Future[Any] | None = None
+        self._began = 0.0
         self._is_open = False
 
     async def read(self, uuid: str) -> GpuFacts:
@@ -84,12 +85,16 @@ class GpuDriver:
             self._close()
 
     async def _call(self, function: Callable[[], Value]) -> Value:
+        loop = asyncio.get_running_loop()
         async with self._turn:
             if self._last is not None and not self._last.done():
-                raise GpuDriverError("NVML: an earlier call has not ended")
-            loop = asyncio.get_running_loop()
+                waited = loop.time() - self._began
+                raise GpuDriverError(
+                    f"NVML: a call has not ended for {waited:.0f} s; see the kernel log for NVRM "
+                    "messages, and reboot the node if NVML stays unavailable"
+                )
             future: asyncio.Future[Value] = loop.create_future()
-            self._last = future
+            self._last, self._began = future, loop.time()
             threading.Thread(
                 target=_run, args=(function, loop, future), name="nvml", daemon=True
             ).start()

@@ -59,5 +59,4 @@ def _whole_cpus(container: Container) -> int:
 def _kind(container: Container, *, is_init: bool) -> ContainerKind:
     if not is_init:
         return ContainerKind.APPLICATION
-    sidecar = container.restart_policy == "Always"
-    return ContainerKind.SIDECAR if sidecar else ContainerKind.INIT
+    return ContainerKind.SIDECAR if container.is_sidecar else ContainerKind.INIT

@@ -82,7 +82,7 @@ def _requesting(
     containers: Iterable[Container], resource: str, kind: ContainerKind
 ) -> Iterable[GpuContainer]:
     for each in containers:
-        sidecar = kind is ContainerKind.INIT and each.restart_policy == "Always"
+        sidecar = kind is ContainerKind.INIT and each.is_sidecar
         for name, shared in ((resource, False), (share_resource(resource), True)):
             quantity = (each.resources or ContainerResources()).quantity(name)
             if quantity is not None and (count := gpu_count(quantity)):

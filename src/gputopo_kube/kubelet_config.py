@@ -49,15 +49,21 @@ class KubeletCredentials:
     ca_file: Path | None
 
 
-def kubelet_endpoint(node: Document) -> str | None:
-    """Return ``HOST:PORT`` of the kubelet of a Node; None if the Node does not have it yet."""
+def kubelet_endpoint(node: Document) -> str:
+    """Return ``HOST:PORT`` of the kubelet of a Node.
+
+    Raises:
+        KubeletConfigError: the Node does not have it yet; the message names the missing field.
+    """
     status = node.get("status") or {}
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")
+    if not port:
+        raise KubeletConfigError("no status.daemonEndpoints.kubeletEndpoint.Port")
     for address in status.get("addresses") or ():
-        if address.get("type") == "InternalIP" and port:
+        if address.get("type") == "InternalIP":
             host = address["address"]
             return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return None
+    raise KubeletConfigError("no InternalIP in status.addresses")
 
 
 async def read_kubelet_config(

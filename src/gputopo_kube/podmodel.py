@@ -32,6 +32,11 @@ class Container(PodPart):
     restart_policy: str | None = None
     resize_policy: list[dict[str, Any]] | None = None
 
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether this init container runs until the pod ends; no meaning for other containers."""
+        return self.restart_policy == "Always"
+
 
 class _Metadata(PodPart):
     uid: Annotated[str, Field(min_length=1)]

@@ -36,10 +36,10 @@ def counted_requests(pod: PodObject, only: str = "", *, started: bool = False) -
     if only:
         return _sum(amounts(each) for each in pod.spec.containers if each.name == only)
     inits = pod.spec.init_containers or ()
-    sidecars = _sum(amounts(each) for each in inits if each.restart_policy == "Always")
+    sidecars = _sum(amounts(each) for each in inits if each.is_sidecar)
     total = _sum(map(amounts, pod.spec.containers)) + sidecars
     for each in () if started else inits:
-        if each.restart_policy != "Always":
+        if not each.is_sidecar:
             total |= amounts(each) + sidecars  # the larger value of each resource
     of_pod = (pod.spec.pod_resources and pod.spec.pod_resources.requests) or {}
     # Requests of the pod replace the sums of its containers.

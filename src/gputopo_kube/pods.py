@@ -122,6 +122,20 @@ class PodView:
         keepers = [each for each in self.containers if each.keeps_gpus]
         return tuple(sorted(keepers, key=lambda each: each.kind is ContainerKind.SIDECAR))
 
+    def keeper_of(self, container: GpuContainer) -> GpuContainer | None:
+        """Return the sidecar or application container that keeps the GPUs of ``container``.
+
+        An ordinary init container shares the GPUs of the next sidecar or application container. For
+        example, the init container A with 2 GPUs comes before the application container B with 4
+        GPUs. The result for A is B. The result for B is B. The result is None if no sidecar or
+        application container with GPUs follows an init container.
+
+        Raises:
+            ValueError: if the pod does not have ``container``.
+        """
+        following = self.containers[self.containers.index(container) :]
+        return next((each for each in following if each.keeps_gpus), None)
+
     @property
     def most_gpus(self) -> int:
         """The highest number of GPUs that the pod can use at one time; 64 if it is higher.

@@ -68,10 +68,10 @@ def _unusable_containers(pod: PodView, resource: str) -> str | None:
             return (
                 f"{resource} in container {each.name!r}: not a whole number below {UNKNOWN_COUNT}"
             )
-    for position, each in enumerate(pod.containers):
+    for each in pod.containers:
         # kubelet passes the init container's GPUs on to the next container that keeps its GPUs. If
         # that container requests fewer GPUs, kubelet chooses at random which GPUs to leave out.
-        keeper = next((later for later in pod.containers[position:] if later.keeps_gpus), None)
+        keeper = pod.keeper_of(each)
         most = keeper.gpus if keeper else 0
         if each.gpus > most:
             after = f"container {keeper.name!r} after it" if keeper else "each container after it"

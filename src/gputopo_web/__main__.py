@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gputopo.api.names import RESOURCE
 from gputopo.errors import GputopoError
+from gputopo.runtime.log import configure, fields
 from gputopo_web.server.run import WebOptions, serve
 
 _log = logging.getLogger("gputopo_web")
@@ -15,9 +16,9 @@ _log = logging.getLogger("gputopo_web")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve the page with the service account of the pod, until SIGTERM."""
     options = parse(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    configure("info", quiet=("kubernetes", "urllib3"))
     try:
-        serve(options, lambda served: _log.info("serving %s", served.url))
+        serve(options, lambda served: _log.info("serving %s", fields(url=served.url)))
     except GputopoError as error:
         sys.stderr.write(f"gputopo-web: {error}\n")
         return 1

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from gputopo.api.names import AVOID_ANNOTATION
 from gputopo.placement.model import Match
-from gputopo_extender.state.decision import Choice, Decision, decide
+from gputopo_extender.fencing.decide import decide
+from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.node_fits import match_on
-from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
 from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.usage import NodeState, NodeUsage
@@ -61,13 +61,7 @@ def place(ledger: Ledger, view: PodView, chance: Random) -> list[str] | None:
         assert state.key == restricted_state(usage, AvoidingPod.of(view)).key
         match = match_on(state, request_in(view))
         if isinstance(match, Match):
-            decision = decide(
-                *(view, request_in(view), Choice(match)),
-                node=node,
-                usage=usage,
-                origin=request_origin(view.annotations),
-                compared=None,
-            )
+            decision = decide(view, request_in(view), match, node=node, usage=usage, compared=None)
             ledger.reservations.reserve(decision)
             if chance.random() < 0.5:
                 ledger.put_pod(bound(view, decision))

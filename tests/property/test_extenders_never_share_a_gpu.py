@@ -202,7 +202,6 @@ class Extender:
                 default_policy=PolicyName.PRESERVE,
                 weights=INSTALLATION_WEIGHTS,
             ),
-            resource=RESOURCE,
         )
         self.tasks: list[asyncio.Task[Any]] = []
         list_topologies(self.ledger)

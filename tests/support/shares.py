@@ -8,11 +8,11 @@ from gputopo.api.names import PROFILE_ANNOTATION, RESOURCE
 from gputopo.api.shares import gpu_of, share_id, share_resource
 from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_explain.objects import ClusterObjects
-from gputopo_extender.state.decision import Choice, Decision, decide
+from gputopo_extender.fencing.decide import decide
+from gputopo_extender.state.decision import Decision
 from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, format_claims
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on
-from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.share_options import shared_gpu
 from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import NOTHING_RUNS
@@ -156,13 +156,7 @@ def decision_of(document: Document, objects: ClusterObjects, node: str = "n1") -
     match = match_on(sharing_state(usage, view, knowledge), request, NOTHING_RUNS)
     assert not isinstance(match, Misfit), match
     shared = shared_gpu(usage, view, match.gpus[0], knowledge)
-    return decide(
-        *(view, request, Choice(match, NOTHING_RUNS, shared)),
-        node=node,
-        usage=usage,
-        origin=request_origin(view.annotations),
-        compared=NODES,
-    )
+    return decide(view, request, match, node=node, usage=usage, compared=NODES, shared=shared)
 
 
 def placed(document: Document, objects: ClusterObjects, node: str = "n1") -> Document:

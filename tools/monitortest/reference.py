@@ -11,8 +11,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, Metric
 
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_extender.nomination.metrics import nominations_of
-from gputopo_extender.state.cluster_queue import ClusterQueue
+from gputopo_extender.nomination.metrics import NominationMetrics
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.postponement.metrics import PostponementMetrics
@@ -63,7 +62,7 @@ def families() -> list[Family]:
     extender = Metrics(Ledger(), [*map(_reflector, kinds)])
     extender.watch_leader(bool)
     PostponementMetrics(extender.registry, PostponedPods(Ledger(), float))
-    nominations_of(ClusterQueue(), extender.registry)
+    NominationMetrics(extender.registry)
     found: dict[str, Family] = {}
     for component, registry in (
         ("extender", extender.registry),

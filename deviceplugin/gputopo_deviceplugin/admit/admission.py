@@ -4,7 +4,6 @@ The agent reads kubelet's pod-resources list during GetPreferredAllocation, but 
 Allocate: after such a read, kubelet may treat the GPUs of an unfinished Allocate as free.
 """
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol
 
@@ -27,6 +26,7 @@ from gputopo_deviceplugin.admit.verify import (
     verify,
 )
 from gputopo_deviceplugin.apiserver.events import EventRecorder
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod, PodResourcesError
 from gputopo_deviceplugin.kubelet.state import KubeletState
@@ -178,17 +178,17 @@ class Admission:
             return AdmissionRejection(str(error))
         self._tracker.update_listed(listed)
         self._rejected &= {pod.uid for pod in self._pods.values()}
-        deadline = _now() + self._timeout_seconds
+        deadline = loop_time() + self._timeout_seconds
         requesting, others = unresolved_pods(listed, self._pods)
         # The watch may lag behind kubelet: it may show a former pod of the same name, or show an
         # ended pod as live. So the agent reads each pod that may be in admission again. Before a
         # rejection it also reads the pods that led to the rejection again.
-        unread = await self._pods.refresh(requesting, deadline - _now())
+        unread = await self._pods.refresh(requesting, deadline - loop_time())
         result = self._evaluate(request, listed)
         if isinstance(result, AdmissionRejection):
             users = self._tracker.listed_users()
             using = {users[gpu].key for gpu in excluded_by(request.available) & users.keys()}
-            await self._pods.refresh((others | using) - requesting, deadline - _now())
+            await self._pods.refresh((others | using) - requesting, deadline - loop_time())
             result = self._evaluate(request, listed)
         if isinstance(result, ContainerAllocation) and unread:
             names = ", ".join(sorted(map(str, unread)))
@@ -219,7 +219,3 @@ class Admission:
         if rejection.pod is not None:
             self._rejected.add(rejection.pod.uid)
         self._recorder.record_rejection(rejection.pod, rejection.reason)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

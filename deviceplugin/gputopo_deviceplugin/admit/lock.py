@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from gputopo_deviceplugin.clock import loop_time
+
 
 class AdmissionLock:
     """Serializes kubelet's calls, and delays reads of kubelet's pod-resources list.
@@ -25,18 +27,14 @@ class AdmissionLock:
 
     def set_in_flight(self, seconds: float) -> None:
         """Delay reads of kubelet's pod-resources list for ``seconds``; 0 ends the delay."""
-        self._in_flight_until = _now() + seconds
+        self._in_flight_until = loop_time() + seconds
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
         """Wait until kubelet admits no container. Its next call waits until the ``with`` ends."""
         while True:
-            await asyncio.sleep(max(0.0, self._in_flight_until - _now()))
+            await asyncio.sleep(max(0.0, self._in_flight_until - loop_time()))
             async with self._lock:
-                if self._in_flight_until <= _now():
+                if self._in_flight_until <= loop_time():
                     yield
                     return
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

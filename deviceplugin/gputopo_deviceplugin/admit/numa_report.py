@@ -12,11 +12,13 @@ policy, when all pods that were placed before have their GPUs.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.numa_rule import (
     UNREGISTERED,
@@ -25,13 +27,11 @@ from gputopo_deviceplugin.kubelet.numa_rule import (
     topology_policy,
 )
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
+from gputopo_deviceplugin.kubelet.repeated_read import ReadWithBackoff
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.document import Document
 from gputopo_kube.kubelet_config import KubeletConfigError, kubelet_endpoint, read_kubelet_config
-
-_MOST_PAUSES: Final = 64
-"""The pause between two failed reads doubles up to this factor: kubelet logs failed handshakes."""
 
 _RESPONSE_SECONDS: Final = 5.0
 
@@ -43,22 +43,42 @@ _log = logging.getLogger(__name__)
 ReadConfig = Callable[[], Awaitable[Mapping[str, Any]]]
 """Returns the fields of ``KubeletConfiguration``, or raises ``KubeletConfigError``."""
 
-ReadCpus = Callable[[], Awaitable[frozenset[int]]]
-"""Returns the CPUs that containers can get exclusively, or raises ``PodResourcesError``."""
+
+@dataclass(frozen=True, slots=True)
+class KubeletCpus:
+    """The CPUs of the node when kubelet started. Until it starts again, kubelet uses these.
+
+    Attributes:
+        allocatable: CPUs that containers can get exclusively.
+        online: online CPUs of each NUMA node.
+    """
+
+    allocatable: frozenset[int] = frozenset()
+    online: Mapping[int, frozenset[int]] = field(default_factory=dict)
+
+
+ReadCpus = Callable[[], Awaitable[KubeletCpus]]
+"""Returns the CPUs of the node, or raises ``PodResourcesError``."""
 
 
 def config_reader(node: Callable[[], Document], settings: AgentSettings) -> ReadConfig:
     """Return a function that reads the configuration of the kubelet of the Node ``node()``."""
 
     async def read() -> Mapping[str, Any]:
-        endpoint = kubelet_endpoint(node())
-        if endpoint is None:
-            raise KubeletConfigError("the Node has no InternalIP, or not the port of kubelet")
+        try:
+            endpoint = kubelet_endpoint(node())
+        except KubeletConfigError as error:
+            raise KubeletConfigError(f"Node {settings.node}: {error}") from None
         return await read_kubelet_config(
             endpoint, settings.kubelet_credentials, timeout_seconds=_RESPONSE_SECONDS
         )
 
     return read
+
+
+class _PolicyRead(NamedTuple):
+    policy: TopologyPolicy
+    cpus: KubeletCpus
 
 
 class NumaReporter:
@@ -67,7 +87,6 @@ class NumaReporter:
     Attributes:
         condition: whether kubelet gets the NUMA nodes, and why.
         aligned_by: kubelet's policy, if the choice of GPUs must follow it; else None.
-        allocatable_cpus: CPUs that containers can get exclusively, if there is such a policy.
     """
 
     def __init__(
@@ -88,7 +107,7 @@ class NumaReporter:
             kubelet: counts the registrations.
             changes: signals changes of both.
             read_config: reads kubelet's configuration.
-            read_cpus: reads the CPUs that containers can get exclusively.
+            read_cpus: reads the CPUs of the node.
             any_policy: whether kubelet gets the NUMA nodes also if it takes GPUs by them.
             retry_seconds: pause after the first failed read.
         """
@@ -98,18 +117,24 @@ class NumaReporter:
         self._read_config = read_config
         self._read_cpus = read_cpus
         self._any_policy = any_policy
-        self._retry_seconds = retry_seconds
-        self._registration = 0
-        self._policy = UNREGISTERED
-        self._failures = 0
-        self._retry_at = 0.0
+        self._reader = ReadWithBackoff(
+            kubelet,
+            self._read_policy,
+            lambda found: found.policy.name is not None,
+            initial=_PolicyRead(UNREGISTERED, KubeletCpus()),
+            retry_seconds=retry_seconds,
+        )
         self._published_at: float | None = None
         self._nodes: Mapping[GpuUuid, int] = {}
         self._aligned = False
         self._hidden: frozenset[GpuUuid] = frozenset()
         self.aligned_by: TopologyPolicy | None = None
-        self.allocatable_cpus: frozenset[int] = frozenset()
         self.condition = numa_to_report({}, UNREGISTERED)[1]
+
+    @property
+    def cpus(self) -> KubeletCpus:
+        """The CPUs of the node; empty if containers cannot get exclusive CPUs."""
+        return self._reader.value.cpus
 
     async def run(self) -> None:
         """Decide at every change, until cancelled."""
@@ -124,20 +149,19 @@ class NumaReporter:
 
     def _wake_at(self) -> float | None:
         """Return the time of the next decision without a change; None if there is none."""
+        retry_at = self._reader.retry_at if self._kubelet.registered else 0.0
         published_at = self._published_at or 0.0
-        times = (self._retry_at, published_at if published_at > _now() else 0.0)
+        times = (retry_at, published_at if published_at > loop_time() else 0.0)
         return min((at for at in times if at), default=None)
 
     async def update(self) -> None:
         """Read the policy if it is unknown, and decide."""
         if self._kubelet.registered:
-            await self._read_policy()
-        else:
-            self._retry_at = 0.0  # the next registration is a new attempt
+            await self._reader.update()
         current = self._is_current()
         hardware = self._state.hardware
         gpus = hardware.gpus if hardware else {}
-        policy = self._policy if current else UNREGISTERED
+        policy = self._reader.value.policy if current else UNREGISTERED
         topology = hardware.topology if hardware else None
         nodes, condition = numa_to_report(
             gpus,
@@ -148,7 +172,9 @@ class NumaReporter:
         aligned = bool(nodes) and policy.name != "none"
         if current:
             self._align(policy if aligned else None)
-        ready = not aligned or (self._published_at is not None and _now() >= self._published_at)
+        ready = not aligned or (
+            self._published_at is not None and loop_time() >= self._published_at
+        )
         self._nodes, self._aligned = nodes if ready else {}, aligned
         self._report()
         if condition != self.condition:
@@ -167,7 +193,7 @@ class NumaReporter:
 
     def _is_current(self) -> bool:
         """Whether the policy that was last read is that of the kubelet that knows the agent."""
-        return self._kubelet.registered and self._registration == self._kubelet.registrations
+        return self._kubelet.registered and self._reader.registration == self._kubelet.registrations
 
     def _report(self) -> None:
         hidden = self._hidden if self._aligned else ()
@@ -181,7 +207,7 @@ class NumaReporter:
             stable: whether all pods that are bound to the node have their GPUs.
         """
         if self.aligned_by is not None and self._published_at is None and stable:
-            self._published_at = _now() + _KNOWN_SECONDS
+            self._published_at = loop_time() + _KNOWN_SECONDS
             self._changes.notify()
 
     def _align(self, policy: TopologyPolicy | None) -> None:
@@ -189,29 +215,10 @@ class NumaReporter:
             self.aligned_by, self._published_at = policy, None
             self._changes.notify()
 
-    async def _read_policy(self) -> None:
-        """Read the policy once for each registration, and again later if it is unknown."""
-        registration = self._kubelet.registrations
-        if self._registration != registration:
-            self._failures, self._retry_at = 0, 0.0
-        elif self._policy.name is not None or _now() < self._retry_at:
-            return
+    async def _read_policy(self) -> _PolicyRead:
         try:
             policy = topology_policy(await self._read_config())
-            cpus = await self._read_cpus() if policy.exclusive_cpus else frozenset()
+            cpus = await self._read_cpus() if policy.exclusive_cpus else KubeletCpus()
         except (KubeletConfigError, PodResourcesError) as error:
-            policy, cpus = TopologyPolicy(None, str(error)), frozenset()
-        self.allocatable_cpus = cpus
-        self._registration, self._policy = registration, policy
-        self._plan_retry()
-
-    def _plan_retry(self) -> None:
-        self._retry_at = 0.0
-        if self._policy.name is None:
-            pause = self._retry_seconds * min(2**self._failures, _MOST_PAUSES)
-            self._retry_at = _now() + pause
-            self._failures += 1
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+            return _PolicyRead(TopologyPolicy(None, str(error)), KubeletCpus())
+        return _PolicyRead(policy, cpus)

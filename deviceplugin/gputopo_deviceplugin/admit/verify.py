@@ -14,7 +14,6 @@ from gputopo_deviceplugin.admit.placement import (
     PlacementError,
     candidate_gpus,
     intended_gpus,
-    lasting_container,
 )
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.gpus.health import Health
@@ -125,7 +124,8 @@ def _is_own(user: GpuUser, found: ContainerAllocation) -> bool:
     pod = found.pod
     if (user.key, user.uid) != (pod.key, pod.uid):
         return False
-    return lasting_container(pod, user.container) == lasting_container(pod, found.container)
+    keepers = {each.name: pod.keeper_of(each) for each in pod.containers}
+    return keepers.get(user.container) == keepers.get(found.container)
 
 
 def _find_reuse(

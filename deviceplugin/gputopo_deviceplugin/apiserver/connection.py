@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.clock import loop_time
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class ApiConnection:
 
     def record_response(self) -> None:
         """Record a successful response or a watch event."""
-        self.responded_at = asyncio.get_running_loop().time()
+        self.responded_at = loop_time()
         if not self.responding.is_set():
             self.lost.clear()
             self.responding.set()

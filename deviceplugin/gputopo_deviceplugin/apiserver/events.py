@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
@@ -12,10 +12,10 @@ from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError
+from gputopo_kube.events import EventKind, core_event, pod_reference
 from gputopo_kube.pods import PodView
 
 COMPONENT: Final = "gputopo-deviceplugin"
-_LONGEST_MESSAGE: Final = 1024
 
 _log = logging.getLogger(__name__)
 
@@ -55,12 +55,12 @@ class EventRecorder:
         _log.warning("rejected %s", fields(reason=reason))
         self._metrics.count_allocation(rejected=True)
         if pod is not None:
-            self._write(_reference(pod), "GPUsRefused", reason)
+            self._write(pod_reference(pod), "GPUsRefused", reason)
 
     def record_difference(self, pod: PodView, message: str) -> None:
         """Record that a container has other GPUs than the extender has chosen."""
         _log.error("GPUs differ %s", fields(reason=message))
-        self._write(_reference(pod), "GPUsDiffer", message)
+        self._write(pod_reference(pod), "GPUsDiffer", message)
 
     def record_sharing_fault(self, pod: PodView, cause: PodView | None, message: str) -> None:
         """Record that a fatal fault on a shared GPU ended a client; ``cause`` is its pod."""
@@ -71,12 +71,12 @@ class EventRecorder:
         else:
             reason = f"a fatal fault on the shared GPU, of unknown cause: {message}"
         _log.error("fault on a shared GPU %s", fields(pod=pod.key, reason=reason))
-        self._write(_reference(pod), "SharedGPUFault", reason)
+        self._write(pod_reference(pod), "SharedGPUFault", reason)
 
     def record_invalid_measuring(self, pod: PodView, reason: str) -> None:
         """Record why a pod gives no samples, for example because of an invalid annotation."""
         _log.warning("no samples %s", fields(pod=pod.key, reason=reason))
-        self._write(_reference(pod), "NotMeasured", reason)
+        self._write(pod_reference(pod), "NotMeasured", reason)
 
     def record_health(self, node: Document, gpu: GpuUuid, fault: str | None) -> None:
         """Record that a GPU became healthy, or unhealthy because of ``fault``."""
@@ -89,9 +89,17 @@ class EventRecorder:
             self._write(about, "GPUUnhealthy", f"{gpu}: {fault}")
 
     def _write(
-        self, about: dict[str, Any], reason: str, message: str, *, kind: str = "Warning"
+        self, about: Document, reason: str, message: str, *, kind: EventKind = "Warning"
     ) -> None:
-        event = _event(about, self._node, reason, message, utc_now(), kind=kind)
+        event = core_event(
+            about,
+            component=COMPONENT,
+            reason=reason,
+            message=message,
+            kind=kind,
+            now=utc_now(),
+            host=self._node,
+        )
         task = asyncio.create_task(self._create(event))
         self._in_flight.add(task)
         task.add_done_callback(self._in_flight.discard)
@@ -101,32 +109,3 @@ class EventRecorder:
             await self._sink.create_event(event)
         except ApiError as error:
             self._metrics.record_failure("event", error)
-
-
-def _reference(pod: PodView) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": pod.key.name,
-        "namespace": pod.key.namespace,
-        "uid": pod.uid,
-    }
-
-
-def _event(
-    about: dict[str, Any], node: str, reason: str, message: str, time: str, *, kind: str
-) -> dict[str, Any]:
-    namespace = about.get("namespace", "default")
-    return {
-        "metadata": {"generateName": f"{about['name']}.", "namespace": namespace},
-        "involvedObject": about,
-        "reason": reason,
-        "message": message[:_LONGEST_MESSAGE],
-        "type": kind,
-        "source": {"component": COMPONENT, "host": node},
-        "firstTimestamp": time,
-        "lastTimestamp": time,
-        "count": 1,
-        "reportingComponent": COMPONENT,
-        "reportingInstance": node,
-    }

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_kube.errors import ApiError
 
 QUIET_SECONDS: Final = 4.0
@@ -70,7 +71,7 @@ class ConnectionMonitor:
             await self._pause()
             pod_unread = self._connection.pod_unread.is_set()
             self._connection.pod_unread.clear()
-            started_at = _now()
+            started_at = loop_time()
             try:
                 async with asyncio.timeout(RESPONSE_SECONDS):
                     await self._api.heartbeat()
@@ -101,7 +102,7 @@ class ConnectionMonitor:
 
     async def _pause(self) -> None:
         unread = self._connection.pod_unread
-        while not unread.is_set() and (rest := self._next_at() - _now()) > 0:
+        while not unread.is_set() and (rest := self._next_at() - loop_time()) > 0:
             try:
                 async with asyncio.timeout(rest):
                     await unread.wait()
@@ -125,14 +126,14 @@ class ConnectionMonitor:
         responded_at = self._connection.responded_at
         if responded_at >= self._throttled_at:
             _log.warning("heartbeat throttled %s", fields(reason=str(error)))
-        self._throttled_at = _now()
+        self._throttled_at = loop_time()
         if pod_unread or self._throttled_at - responded_at >= THROTTLED_SECONDS:
             self._record_loss(self._throttled_at - responded_at)
 
     def _record_failure(self, error: Exception, *, pod_unread: bool) -> None:
         first = self._heard_at >= self._failed_at
         self._failures = 1 if first else self._failures + 1
-        self._failed_at = _now()
+        self._failed_at = loop_time()
         if first:
             reason = str(error) or "no response in time"
             _log.warning("no response from the API server %s", fields(reason=reason))
@@ -150,7 +151,3 @@ class ConnectionMonitor:
 
 def _is_throttled(error: Exception) -> bool:
     return isinstance(error, ApiError) and error.status == HTTPStatus.TOO_MANY_REQUESTS
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -13,6 +13,7 @@ from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.counters.figures import NvlinkIncrease
 from gputopo_deviceplugin.counters.gpu_reader import GpuReading
 from gputopo_deviceplugin.counters.scrape import ExporterScraper
@@ -72,7 +73,6 @@ class CounterPoller:
         changes: ChangeSignal,
         *,
         timeout_seconds: float,
-        wall_clock: Callable[[], str] = utc_now,
     ) -> None:
         """Read the GPUs of ``state``; after ``timeout_seconds``, a read hangs."""
         self._state = state
@@ -81,7 +81,6 @@ class CounterPoller:
         self._metrics = metrics
         self._changes = changes
         self._timeout_seconds = timeout_seconds
-        self._wall_clock = wall_clock
         self._increase: Final = NvlinkIncrease()
         self._readings: Final = deque[NodeReading](maxlen=_KEPT)
         self._in_flight: asyncio.Future[Any] | None = None
@@ -100,7 +99,7 @@ class CounterPoller:
         try:
             while True:
                 seen = self._state.changes.count
-                await self._poll(asyncio.get_running_loop().time())
+                await self._poll(loop_time())
                 await self._pause(seen)
         finally:
             await self._end()
@@ -171,7 +170,7 @@ class CounterPoller:
         """Wait for a call; return False if it took too long, so that its values are too old."""
         if await finished(call, self._timeout_seconds):
             return True
-        since = self._wall_clock()
+        since = utc_now()
         self._metrics.count_counter_read("hanging")
         self._forget()
         self._set_status(unavailable(f"NVML: no response to a read of counters since {since}"))

@@ -49,6 +49,12 @@ def read_local_cpus(system_dir: Path, numa_nodes: Collection[int]) -> frozenset[
     return online.intersection(frozenset().union(*known))
 
 
+def read_online_cpus(system_dir: Path) -> Mapping[int, frozenset[int]]:
+    """Return the online CPUs of every NUMA node; a NUMA node may have memory and no CPUs."""
+    nodes = read_numa_nodes(system_dir)
+    return {node.id: read_local_cpus(system_dir, [node.id]) for node in nodes}
+
+
 def read_cpus_of_nodes(system_dir: Path, allowed: Collection[int]) -> Mapping[int, frozenset[int]]:
     """Return the CPUs of each NUMA node that are online and in ``allowed``.
 

@@ -1,8 +1,7 @@
 """The state of the connection to kubelet, written by the registrar and the device plugin."""
 
-import asyncio
-
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.clock import loop_time
 
 
 class KubeletState:
@@ -29,12 +28,12 @@ class KubeletState:
     @property
     def watched_seconds(self) -> float:
         """Seconds since kubelet opened the ``ListAndWatch`` call; 0 if no call is open."""
-        return asyncio.get_running_loop().time() - self._watched_at if self.watchers else 0.0
+        return loop_time() - self._watched_at if self.watchers else 0.0
 
     def add_watcher(self) -> None:
         """Record the start of a call of ``ListAndWatch``."""
         self.watchers += 1
-        self._watched_at = asyncio.get_running_loop().time()
+        self._watched_at = loop_time()
         self._changes.notify()
 
     def remove_watcher(self) -> None:

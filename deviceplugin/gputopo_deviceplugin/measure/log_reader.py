@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.gpus.daemon_thread import call_in_daemon_thread
 from gputopo_deviceplugin.measure.counts import StepCounts
 from gputopo_deviceplugin.measure.pod_logs import PodLogs
@@ -33,7 +34,7 @@ class LogReader:
             read = partial(self._logs.read, containers)
             for found in await call_in_daemon_thread(read, "logs"):
                 self._counts.add(found.key, found.message)
-            now = asyncio.get_running_loop().time()
+            now = loop_time()
             self._unread.update(containers, self._logs.errors, now)
             if self._logs.errors:
                 self._metrics.count_dropped_steps("Unreadable", len(self._logs.errors))

@@ -11,6 +11,7 @@ from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.counters.poller import CounterPoller
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
@@ -59,11 +60,7 @@ class Measurer:
         metrics: AgentMetrics,
         changes: ChangeSignal,
     ) -> None:
-        self._state = sources.state
-        self._connection = sources.connection
-        self._tracker = sources.tracker
-        self._sockets = sources.sockets
-        self._counters = sources.counters
+        self._sources = sources
         self._recorder = recorder
         self._metrics = metrics
         self._changes = changes
@@ -82,13 +79,13 @@ class Measurer:
     async def run(self) -> None:
         """Measure until cancelled."""
         while True:
-            self.measure(asyncio.get_running_loop().time())
+            self.measure(loop_time())
             await asyncio.sleep(POLL_SECONDS)
 
     def measure(self, now: float) -> None:
         """Process the steps that have arrived; ``now`` is the time of the event loop in seconds."""
         self._update_containers(now)
-        for datagram in self._sockets.receive():
+        for datagram in self._sources.sockets.receive():
             self._add_datagram(datagram, now)
         self._add_counters()
         self._publish(now)
@@ -97,20 +94,21 @@ class Measurer:
     def add(self, key: ContainerKey, message: StepMessage) -> None:
         """Add a count from a metric or a log, if the container is still measured."""
         if key in self._meters.containers:
-            self._meters.add(key, message, asyncio.get_running_loop().time())
+            self._meters.add(key, message, loop_time())
 
     def record_unread(self, container: MeasuredContainer, reason: str) -> None:
         """Record an event: for some time, no steps of the container could be read."""
         self._recorder.record_invalid_measuring(container.pod, reason)
 
     def _update_containers(self, now: float) -> None:
-        pods, hardware = self._tracker.pods, self._state.hardware or _UNKNOWN
-        users = self._tracker.find_users([*hardware.gpus, *self._state.offered_shares])
+        state, tracker = self._sources.state, self._sources.tracker
+        pods, hardware = tracker.pods, state.hardware or _UNKNOWN
+        users = tracker.find_users([*hardware.gpus, *state.offered_shares])
         containers = measured_containers(users, pods, reads_logs=self._reads_logs)
         environments: dict[ContainerKey, Environment | None] = {
             # Without the API server, the agent does not know limits and neighbours.
             key: environment_of(container, users, pods, hardware)
-            if self._connection.connected
+            if self._sources.connection.connected
             else None
             for key, container in containers.items()
         }
@@ -142,11 +140,12 @@ class Measurer:
 
     def _add_counters(self) -> None:
         """Add the counters that were read since the last call."""
-        if self._counters is None:
+        counters = self._sources.counters
+        if counters is None:
             return
-        self._counters.active = bool(self.containers)
-        for reading in self._counters.take():
-            self._meters.add_counters(reading.gpus, self._state.hardware or _UNKNOWN)
+        counters.active = bool(self.containers)
+        for reading in counters.take():
+            self._meters.add_counters(reading.gpus, self._sources.state.hardware or _UNKNOWN)
 
     def _publish(self, now: float) -> None:
         """Set the metrics. Update ``published`` if enough time has passed since the last update."""
@@ -172,10 +171,10 @@ class Measurer:
 
     def _remove_sockets(self) -> None:
         """Remove the sockets of pods that have ended and of which no process runs any more."""
-        tracker = self._tracker
+        tracker = self._sources.tracker
         if tracker.listed is None or tracker.pods.version is None:
             return
         using = tracker.uids | {pod.uid for pod in tracker.pods.values() if pod.live}
-        for key in self._sockets.keys:
+        for key in self._sources.sockets.keys:
             if key.uid not in using:
-                self._sockets.remove(key)
+                self._sources.sockets.remove(key)

@@ -5,6 +5,7 @@ from typing import Final, Protocol
 
 from gputopo.throughput.exposition import StepMetricError, parse_metric
 from gputopo.throughput.message import StepMessage
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.measure.containers import MeasuredContainer
 from gputopo_deviceplugin.measure.counts import StepCounts
 from gputopo_deviceplugin.measure.unread import UnreadSteps
@@ -51,7 +52,7 @@ class MetricsScraper:
         errors = {
             each.key: error for each, error in zip(targets, found, strict=True) if error is not None
         }
-        self._unread.update(targets, errors, asyncio.get_running_loop().time())
+        self._unread.update(targets, errors, loop_time())
 
     async def _read(self, container: MeasuredContainer) -> str | None:
         """Read the steps of one container; return the error message, or None without an error."""
@@ -61,7 +62,7 @@ class MetricsScraper:
         try:
             async with self._requests:
                 text = await self._client.read(pod_url(ip, endpoint.port, endpoint.path))
-            seconds = asyncio.get_running_loop().time()
+            seconds = loop_time()
             steps = parse_metric(text, endpoint.metric)
         except (EndpointError, StepMetricError) as error:
             self._metrics.count_dropped_steps("Unreadable")

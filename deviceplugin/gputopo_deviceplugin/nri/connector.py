@@ -10,14 +10,15 @@ from typing import Final
 from gputopo.alignment.cpuset import MachineCpus
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.conditions import NodeCondition
 from gputopo_deviceplugin.gpus.numa import read_cpus_of_nodes
 from gputopo_deviceplugin.gpus.state import GpuState
+from gputopo_deviceplugin.kubelet.repeated_read import ReadWithBackoff
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.nri.frames import NriError
-from gputopo_deviceplugin.nri.manager import CpuManagerReader
 from gputopo_deviceplugin.nri.plugin import CpusetPlugin
-from gputopo_deviceplugin.nri.rule import connected, disconnected, obstacle
+from gputopo_deviceplugin.nri.rule import CpuManager, connected, disconnected, obstacle
 from gputopo_deviceplugin.nri.session import run_session
 
 _CHECK_SECONDS: Final = 1.0
@@ -44,7 +45,7 @@ class NriConnector:
     def __init__(
         self,
         state: GpuState,
-        reader: CpuManagerReader,
+        reader: ReadWithBackoff[CpuManager],
         changes: ChangeSignal,
         metrics: AgentMetrics,
         *,
@@ -110,10 +111,10 @@ class NriConnector:
         """Wait until the session ends, or until the plugin may not be connected any more."""
         hardware = self._state.hardware
         topology = hardware.topology if hardware else None
-        deadline = _now() + _HANDSHAKE_SECONDS
+        deadline = loop_time() + _HANDSHAKE_SECONDS
         while not session.done():
             await asyncio.wait({session}, timeout=_CHECK_SECONDS)
-            if not plugin.synchronized and _now() > deadline:
+            if not plugin.synchronized and loop_time() > deadline:
                 raise NriError(f"{self._socket}: no list of containers in {_HANDSHAKE_SECONDS:g} s")
             hardware = self._state.hardware
             other = hardware is None or hardware.topology != topology
@@ -126,11 +127,11 @@ class NriConnector:
         hardware = self._state.hardware
         gpus = hardware.gpus if hardware else {}
         cpus_of = read_cpus_of_nodes(self._system_dir, self._allowed())
-        return obstacle(self._reader.manager, gpus, cpus_of)
+        return obstacle(self._reader.value, gpus, cpus_of)
 
     def _read_machine(self) -> MachineCpus:
         cpus_of = read_cpus_of_nodes(self._system_dir, self._allowed())
-        return MachineCpus(cpus_of, self._reader.manager.policy)
+        return MachineCpus(cpus_of, self._reader.value.policy)
 
     def _show_connected(self, plugin: CpusetPlugin) -> None:
         self._failures = 0
@@ -145,7 +146,3 @@ class NriConnector:
             self.condition = condition
             self.unbound = self.unbound if condition.holds else 0
             self._changes.notify()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -1,13 +1,16 @@
-"""Describes how kubelet takes NUMA nodes, for ``GPUTopology.status.alignment``. Pure functions."""
+"""Describes how kubelet takes NUMA nodes, for ``GPUTopology.status.alignment``. No I/O."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from gputopo.alignment.model import ManagerPolicy, ManagerScope
 from gputopo.api.alignment import KubeletAlignment, NumaCpus
+from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.admit.numa_report import KubeletCpus
 from gputopo_deviceplugin.admit.placement import PlacementError, intended_gpus
 from gputopo_deviceplugin.kubelet.numa_rule import TopologyPolicy
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
+from gputopo_deviceplugin.report.released import ReleasedGpus
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
 
@@ -19,8 +22,7 @@ def kubelet_alignment(
     listed: Sequence[ListedPod],
     pods: Mapping[ObjectKey, PodView],
     *,
-    cpus_of: Mapping[int, frozenset[int]],
-    allocatable: frozenset[int],
+    cpus: KubeletCpus,
 ) -> KubeletAlignment:
     """Return what the extender needs to predict kubelet.
 
@@ -28,27 +30,62 @@ def kubelet_alignment(
         policy: policy and scope of kubelet.
         listed: kubelet's pod-resources list.
         pods: the pods of the node as the API server knows them.
-        cpus_of: online CPUs of each NUMA node.
-        allocatable: CPUs that containers can get exclusively.
+        cpus: the CPUs of the node.
     """
     taken = frozenset[int]().union(*(cpus for entry in listed for cpus in entry.cpus.values()))
-    cpus = None
+    of_nodes = None
     if policy.exclusive_cpus:
-        cpus = [
+        of_nodes = [
             NumaCpus(
                 numa_node=node,
                 total=len(online),
-                allocatable=len(online & allocatable),
-                free=len((online & allocatable) - taken),
+                allocatable=len(online & cpus.allocatable),
+                free=len((online & cpus.allocatable) - taken),
             )
-            for node, online in sorted(cpus_of.items())
+            for node, online in sorted(cpus.online.items())
         ]
     return KubeletAlignment(
         policy=ManagerPolicy(policy.name or "none"),
         scope=ManagerScope(policy.scope),
-        cpus=cpus,
+        cpus=of_nodes,
         admitted=sorted(_admitted(policy, listed, pods)),
     )
+
+
+class AlignmentReport(NamedTuple):
+    """What the agent reports about the NUMA nodes of GPUs to the extender and to kubelet.
+
+    Attributes:
+        alignment: for the status of the GPUTopology.
+        hidden: GPUs of which kubelet gets no NUMA node.
+        stable: whether kubelet has admitted all bound pods and released all others.
+    """
+
+    alignment: KubeletAlignment
+    hidden: frozenset[GpuUuid]
+    stable: bool
+
+
+def alignment_report(
+    found: KubeletAlignment,
+    released: ReleasedGpus,
+    *,
+    bound: frozenset[str],
+    used: frozenset[GpuUuid],
+    now: float,
+) -> AlignmentReport:
+    """Return the report for what kubelet's list shows now.
+
+    Args:
+        found: the alignment, with the pods that have GPUs in kubelet's list.
+        released: what was reported before; it is updated.
+        bound: UIDs of the live pods with GPUs that are bound to the node.
+        used: GPUs in use, and GPUs that no pod may get.
+        now: a monotonic time in seconds.
+    """
+    shown = released.update(frozenset(found.admitted), bound, used, now)
+    alignment = found.model_copy(update={"admitted": sorted(shown)})
+    return AlignmentReport(alignment, released.hidden, shown == bound)
 
 
 def bound_pods(pods: Iterable[PodView], node: str) -> frozenset[str]:

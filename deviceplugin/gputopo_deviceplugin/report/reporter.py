@@ -10,12 +10,12 @@ from gputopo.api.v1alpha1 import SharingCapacity
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.admit.offer import ADMITTED_SECONDS
 from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
-from gputopo_deviceplugin.gpus.numa import read_local_cpus
 from gputopo_deviceplugin.gpus.topology_file import TopologyFile
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.metrics import AgentMetrics
-from gputopo_deviceplugin.report.alignment import bound_pods, kubelet_alignment
+from gputopo_deviceplugin.report.alignment import alignment_report, bound_pods, kubelet_alignment
 from gputopo_deviceplugin.report.node_conditions import mps_condition, ready_condition
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.released import ReleasedGpus
@@ -72,17 +72,7 @@ class StatusReporter:
         changes: ChangeSignal,
     ) -> None:
         self._settings = settings
-        self._state = sources.state
-        self._kubelet = sources.kubelet
-        self._connection = sources.connection
-        self._node = sources.node
-        self._tracker = sources.tracker
-        self._observer = sources.observer
-        self._offer = sources.offer
-        self._measurer = sources.measurer
-        self._numa = sources.numa
-        self._nri = sources.nri
-        self._counters = sources.counters
+        self._sources = sources
         self._publisher = publisher
         self._file = file
         self._metrics = metrics
@@ -94,13 +84,13 @@ class StatusReporter:
         self._stable = True
         self._released = ReleasedGpus()
         # None until kubelet's list was read.
-        self._observed_version = self._tracker.pods.version
+        self._observed_version = self._sources.tracker.pods.version
 
     async def run(self) -> None:
         """Report at every change and periodically, until cancelled."""
         while True:
             seen = self._changes.count
-            hardware = self._state.hardware
+            hardware = self._sources.state.hardware
             if hardware is not None and await self._report(hardware):
                 await asyncio.sleep(_WRITE_SECONDS)
             try:
@@ -114,10 +104,10 @@ class StatusReporter:
 
         The other reports wait while kubelet admits a pod, and such an admission may wait for MPS.
         """
-        published = self._state.mps_faults
+        published = self._sources.state.mps_faults
         while True:
             seen = self._changes.count
-            hardware, faults = self._state.hardware, self._state.mps_faults
+            hardware, faults = self._sources.state.hardware, self._sources.state.mps_faults
             if hardware is not None and faults != published:
                 published = faults
                 await self._publish(hardware)
@@ -129,7 +119,7 @@ class StatusReporter:
             await asyncio.sleep(self._settings.resync_seconds)
             try:
                 async with self._publishing:
-                    if self._connection.connected:
+                    if self._sources.connection.connected:
                         await self._publisher.load()
             except ApiError as error:
                 self._metrics.record_failure("resync", error)
@@ -151,7 +141,7 @@ class StatusReporter:
         return published
 
     def _pause_seconds(self) -> float:
-        admitted = self._kubelet.watched_seconds >= ADMITTED_SECONDS
+        admitted = self._sources.kubelet.watched_seconds >= ADMITTED_SECONDS
         usual = self._settings.observe_seconds
         return pause_seconds(usual, stable=self._stable, admitted=admitted)
 
@@ -160,78 +150,88 @@ class StatusReporter:
         if hardware.topology is not None:
             self._file.save(hardware.topology)
             await self._observe()
-        self._offer.update()
+        self._sources.offer.update()
         idle = hardware.topology is None or not hardware.topology.gpus
-        self._pulse.ready = idle or self._kubelet.registered
+        self._pulse.ready = idle or self._sources.kubelet.registered
         return await self._publish(hardware)
 
     async def _observe(self) -> None:
         """Read kubelet's list; store which version of the pods the agent knew before the read."""
         # The list may not include changes of pods that arrive during the read.
-        version = self._tracker.pods.version
+        version = self._sources.tracker.pods.version
         try:
-            await self._observer.observe(connected=self._connection.connected)
+            await self._sources.observer.observe(connected=self._sources.connection.connected)
         except PodResourcesError as error:
             self._metrics.record_failure("observe", error)
         else:
             self._observed_version = version
-            self._offer.update_assigned()
+            self._sources.offer.update_assigned()
 
-    def _collect(self, hardware: NodeHardware) -> NodeObservation:
-        users, visible = self._tracker.all_users(), self._tracker.processes_visible
-        registered, watched = self._kubelet.registered, self._kubelet.watched
+    def _collect(
+        self, hardware: NodeHardware, alignment: KubeletAlignment | None
+    ) -> NodeObservation:
+        sources, tracker = self._sources, self._sources.tracker
+        users, visible = tracker.all_users(), tracker.processes_visible
+        registered, watched = sources.kubelet.registered, sources.kubelet.watched
         return NodeObservation(
             hardware=hardware,
             ready=ready_condition(
-                hardware, self._offer.withheld, registered=registered, watched=watched
+                hardware, sources.offer.withheld, registered=registered, watched=watched
             ),
-            gpus=observed_gpus(hardware.health, users, self._state.mps_faults),
-            differing=[each.message for each in self._observer.differing],
+            gpus=observed_gpus(hardware.health, users, sources.state.mps_faults),
+            differing=[each.message for each in sources.observer.differing],
             pods_version=self._observed_version,
             processes_visible=visible,
-            numa=self._numa.condition if self._numa else None,
-            cpus_bound=self._nri.condition if self._nri else None,
-            alignment=self._alignment(hardware),
-            measured=self._measurer.published,
-            counters=self._counters.status if self._counters else None,
+            numa=sources.numa.condition if sources.numa else None,
+            cpus_bound=sources.nri.condition if sources.nri else None,
+            alignment=alignment,
+            measured=sources.measurer.published,
+            counters=sources.counters.status if sources.counters else None,
             sharing=self._sharing_capacity(),
-            mps=mps_condition(self._state.mps_faults) if self._state.shares_per_gpu else None,
+            mps=mps_condition(sources.state.mps_faults) if sources.state.shares_per_gpu else None,
             sized_capacity=self._capacity.update(
                 sized_capacity(
-                    self._node.document, self._tracker.pods.values(), self._settings.resource
+                    sources.node.document,
+                    tracker.pods.values(),
+                    self._settings.resource,
                 )
             ),
         )
 
     def _sharing_capacity(self) -> SharingCapacity | None:
-        most = self._state.shares_per_gpu
+        most = self._sources.state.shares_per_gpu
         return SharingCapacity(most_pods=most) if most else None
 
-    def _alignment(self, hardware: NodeHardware) -> KubeletAlignment | None:
-        numa, topology = self._numa, hardware.topology
+    def _align(self, hardware: NodeHardware) -> KubeletAlignment | None:
+        """Return how kubelet takes NUMA nodes, and hide the NUMA nodes of GPUs in use from kubelet.
+
+        This must happen before the status is published, so that kubelet counts what the extender
+        then knows.
+        """
+        numa, topology = self._sources.numa, hardware.topology
+        tracker = self._sources.tracker
         if numa is None or numa.aligned_by is None or topology is None:
             self._stable = True
             return None
-        folder, ids = self._settings.system_dir, [each.id for each in topology.numa_nodes]
-        found = kubelet_alignment(
-            numa.aligned_by,
-            self._tracker.listed or (),
-            self._tracker.pods,
-            cpus_of={each: read_local_cpus(folder, [each]) for each in ids},
-            allocatable=numa.allocatable_cpus,
-        )
-        bound = bound_pods(self._tracker.pods.values(), self._settings.node)
         unhealthy = {gpu for gpu, fault in hardware.health.items() if fault is not None}
-        used = frozenset(map(gpu_of, self._tracker.assigned_gpus())) | unhealthy
-        now = asyncio.get_running_loop().time()
-        shown = self._released.update(frozenset(found.admitted), bound, used, now)
-        # Before the status is published, so that kubelet counts what the extender then knows.
-        numa.hide(self._released.hidden)
-        self._stable = shown == bound
-        return found.model_copy(update={"admitted": sorted(shown)})
+        report = alignment_report(
+            kubelet_alignment(
+                numa.aligned_by,
+                tracker.listed or (),
+                tracker.pods,
+                cpus=numa.cpus,
+            ),
+            self._released,
+            bound=bound_pods(tracker.pods.values(), self._settings.node),
+            used=frozenset(map(gpu_of, tracker.assigned_gpus())) | unhealthy,
+            now=loop_time(),
+        )
+        numa.hide(report.hidden)
+        self._stable = report.stable
+        return report.alignment
 
     def _set_metrics(self, observation: NodeObservation) -> None:
-        connected = self._connection.connected
+        connected = self._sources.connection.connected
         self._metrics.set_state(
             observation.hardware.health,
             serving=observation.ready.holds,
@@ -247,28 +247,29 @@ class StatusReporter:
             gpus=sum(map(bool, shares)),
             unshareable=sum(gpu.sharing_fault is not None for gpu in observation.gpus),
         )
-        if self._nri is not None:
-            self._metrics.set_nri(connected=self._nri.condition.holds, unbound=self._nri.unbound)
+        if (nri := self._sources.nri) is not None:
+            self._metrics.set_nri(connected=nri.condition.holds, unbound=nri.unbound)
 
     async def _publish(self, hardware: NodeHardware) -> bool:
         """Publish what the agent knows now. Return whether the status was written."""
         try:
             async with self._publishing:
-                observation = self._collect(hardware)
+                observation = self._collect(hardware, self._align(hardware))
                 self._set_metrics(observation)
                 if not self._may_write():
                     return False
-                written = await self._publisher.publish(self._node.document, observation)
+                written = await self._publisher.publish(self._sources.node.document, observation)
         except ApiError as error:
             self._metrics.record_failure("publish", error)
             return False
-        alignment = observation.alignment
-        if self._numa and alignment and self._publisher.stores("alignment"):
-            self._numa.confirm(stable=self._stable)
+        numa = self._sources.numa
+        if numa and observation.alignment and self._publisher.stores("alignment"):
+            numa.confirm(stable=self._stable)
         return written
 
     def _may_write(self) -> bool:
         """Return False while disconnected, because a failing write would delay the next report."""
         # Before the pods were listed, a running pod could be mistaken for a deleted one.
-        known = bool(self._node.document) and self._tracker.pods.version is not None
-        return known and self._connection.connected and not self._withdrawn
+        sources = self._sources
+        known = bool(sources.node.document) and sources.tracker.pods.version is not None
+        return known and sources.connection.connected and not self._withdrawn

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.sharing.client import (
     MpsConnection,
     MpsError,
@@ -105,12 +106,12 @@ class MpsDaemons:
         Raises:
             MpsError: the operation is not possible, or the component has not come back in time.
         """
-        deadline = _now() + _PATIENCE_SECONDS
+        deadline = loop_time() + _PATIENCE_SECONDS
         while True:
             try:
                 return await operation()
             except MpsUnavailableError:
-                if _now() >= deadline:
+                if loop_time() >= deadline:
                     raise
             await asyncio.sleep(_RETRY_SECONDS)
 
@@ -158,7 +159,3 @@ class MpsDaemons:
             raise
         self.outage = None
         return result
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

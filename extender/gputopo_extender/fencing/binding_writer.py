@@ -14,9 +14,10 @@ from enum import StrEnum
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo.topology.model import mask_of
+from gputopo_extender.fencing.decide import is_unchanged
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
-from gputopo_extender.state.decision import Decision, is_unchanged
+from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_kube.errors import ApiError, ConflictError, RejectedError, UnavailableError

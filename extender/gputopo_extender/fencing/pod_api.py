@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from gputopo.api.names import INVALIDATED_ANNOTATION
 from gputopo.runtime.times import utc_now
@@ -11,6 +11,7 @@ from gputopo_extender.state.queue_pod import NOMINATOR, QueuePod
 from gputopo_kube.client import AsyncApi
 from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError
+from gputopo_kube.events import core_event, pod_reference
 from gputopo_kube.pods import PodView, parse_gpu_pod, version_number
 from gputopo_kube.resources import (
     BindingDocument,
@@ -20,7 +21,6 @@ from gputopo_kube.resources import (
 )
 
 _COMPONENT: Final = "gputopo-extender"
-_LONGEST_MESSAGE: Final = 1024
 
 
 class PodApi:
@@ -90,7 +90,15 @@ class PodApi:
         Raises:
             ApiError: the Event may be missing.
         """
-        await self._api.create(EventDocument, _event(pod, reason, message), namespace=pod.namespace)
+        event = core_event(
+            pod_reference(pod),
+            component=_COMPONENT,
+            reason=reason,
+            message=message,
+            kind="Normal",
+            now=utc_now(),
+        )
+        await self._api.create(EventDocument, event, namespace=pod.namespace)
 
     async def bind(self, decision: Decision) -> None:
         """Send the Binding that writes the node and the GPUs of a decision to the pod.
@@ -115,26 +123,3 @@ class PodApi:
 
     def _parse(self, document: Document | None) -> PodView | None:
         return None if document is None else parse_gpu_pod(document, self._resource)
-
-
-def _event(pod: PodView, reason: str, message: str) -> dict[str, Any]:
-    now = utc_now()
-    return {
-        "metadata": {"generateName": f"{pod.name}.", "namespace": pod.namespace},
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": pod.name,
-            "namespace": pod.namespace,
-            "uid": pod.uid,
-        },
-        "reason": reason,
-        "message": message[:_LONGEST_MESSAGE],
-        "type": "Normal",
-        "source": {"component": _COMPONENT},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-        "reportingComponent": _COMPONENT,
-        "reportingInstance": "",
-    }

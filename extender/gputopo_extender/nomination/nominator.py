@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from gputopo.runtime.log import fields
 from gputopo_extender.fencing.pod_api import PodApi
@@ -35,20 +35,6 @@ _Item = TypeVar("_Item")
 _log = logging.getLogger(__name__)
 
 
-class NominationConditions(NamedTuple):
-    """When the nominator works.
-
-    Attributes:
-        above: of the pods that wait for their first try, so many first ones get no nominations.
-        leads: whether the kube-scheduler of this extender leads; None if no leader is known.
-        reflectors: it does nothing before all of them have listed their objects.
-    """
-
-    above: int
-    leads: Callable[[], bool | None]
-    reflectors: Sequence[Reflector[Any]]
-
-
 class Nominator:
     """Carries out the plans of :class:`Planner`."""
 
@@ -58,16 +44,32 @@ class Nominator:
         nominations: Nominations,
         planner: Planner,
         api: PodApi,
-        conditions: NominationConditions,
         retry: Callable[[str], None],
+        *,
+        above: int,
+        leads: Callable[[], bool | None],
+        reflectors: Sequence[Reflector[Any]],
     ) -> None:
-        """Write with ``api``; ``retry`` lets kube-scheduler try a pod again."""
+        """Write the plans of ``planner`` with ``api``.
+
+        Args:
+            queue: the pods that wait.
+            nominations: the open nominations.
+            planner: chooses pods and nodes.
+            api: writes to pods.
+            retry: lets kube-scheduler try a pod again.
+            above: of the pods that wait for their first try, so many first ones get no nominations.
+            leads: whether the kube-scheduler of this extender leads; None if no leader is known.
+            reflectors: nothing is nominated before all of them have listed their objects.
+        """
         self._queue = queue
         self._nominations = nominations
         self._planner = planner
         self._api = api
-        self._conditions = conditions
         self._retry = retry
+        self._above = above
+        self._leads = leads
+        self._reflectors = reflectors
         self._paused_until = 0.0
         self._next_plan = 0.0
 
@@ -75,8 +77,8 @@ class Nominator:
         """Nominate until cancelled."""
         while True:
             await asyncio.sleep(_ROUND_SECONDS)
-            leads = self._conditions.leads()
-            if leads and all(each.lists for each in self._conditions.reflectors):
+            leads = self._leads()
+            if leads and all(each.lists for each in self._reflectors):
                 await self.run_once(time.monotonic())
             elif leads is False:
                 self._nominations.clear()
@@ -91,11 +93,11 @@ class Nominator:
             if self._may_write():
                 await asyncio.gather(*map(self._withdraw, some))
         for begun in _parts(await self._planned(now)):
-            first_ones = {*self._untried()[: self._conditions.above]}
+            first_ones = {*self._untried()[: self._above]}
             await asyncio.gather(*(self._nominate(pod, node, first_ones) for pod, node in begun))
 
     def _may_write(self) -> bool:
-        return time.monotonic() >= self._paused_until and self._conditions.leads() is not False
+        return time.monotonic() >= self._paused_until and self._leads() is not False
 
     async def _planned(self, now: float) -> list[tuple[QueuePod, str]]:
         """Begin new nominations; return their pods and nodes."""
@@ -106,7 +108,7 @@ class Nominator:
             return begun
         if self._nominations.are_paused() or not self._may_write():
             return begun
-        untried, above = self._untried(), self._conditions.above
+        untried, above = self._untried(), self._above
         if len(untried) <= above:
             return begun
 

@@ -8,7 +8,7 @@ gets no more nominations than its CPUs, memory and other resources allow.
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from gputopo.placement.model import PlacementRequest
 from gputopo.placement.score import Candidate
@@ -32,30 +32,30 @@ from gputopo_scheduling.evaluation import Evaluation, evaluation
 _ALL_GPUS: Final = GpuMask(-1)
 
 
-class PlanningParts(NamedTuple):
-    """The parts of the extender that a plan uses.
-
-    Attributes:
-        filtered: the UIDs of the pods that kube-scheduler is trying now.
-    """
-
-    ledger: Ledger
-    cache: EvaluationCache
-    requests: PodRequests
-    in_flight: InFlightPods
-    filtered: Container[str]
-
-
 class Planner:
     """Plans nominations in the order of the queue."""
 
-    def __init__(self, parts: PlanningParts, queue: ClusterQueue, nominations: Nominations) -> None:
-        """Plan for the pods in ``queue`` beside the open ``nominations``."""
-        self._ledger = parts.ledger
-        self._cache = parts.cache
-        self._requests = parts.requests
-        self._in_flight = parts.in_flight
-        self._filtered = parts.filtered
+    def __init__(
+        self,
+        ledger: Ledger,
+        cache: EvaluationCache,
+        requests: PodRequests,
+        queue: ClusterQueue,
+        nominations: Nominations,
+        *,
+        in_flight: InFlightPods,
+        filtered: Container[str],
+    ) -> None:
+        """Plan for the pods in ``queue`` beside the open ``nominations``.
+
+        ``in_flight`` are the pods between filter and bind. ``filtered`` has the UIDs of the pods
+        that kube-scheduler is trying now.
+        """
+        self._ledger = ledger
+        self._cache = cache
+        self._requests = requests
+        self._in_flight = in_flight
+        self._filtered = filtered
         self._queue = queue
         self._nominations = nominations
         self._fits_since: dict[bytes, float] = {}
@@ -171,7 +171,10 @@ class Planner:
             return None
         found = await self._evaluate(view, request, self._queue.permitted(pod), planned)
         best, _ = best_by_share(
-            *(found, view, request.size, self._ledger.sized_capacity),
+            found,
+            view,
+            request.size,
+            self._ledger.sized_capacity,
             sensitive=request.sensitive,
         )
         node = self._first(pod, best, request, planned)

@@ -20,7 +20,11 @@ from gputopo_scheduling.usage import NodeState
 
 
 class PodRequests:
-    """Makes requests with the settings of the installation and the facts of the ledger."""
+    """Makes requests with the settings of the installation and the facts of the ledger.
+
+    Attributes:
+        resource: name of the GPU resource.
+    """
 
     def __init__(
         self,
@@ -30,9 +34,9 @@ class PodRequests:
         default_policy: PolicyName,
         weights: UtilityWeights,
     ) -> None:
-        """``resource`` counts the GPUs; ``weights`` are those of the policy Utility."""
+        """Make requests for ``resource``; ``weights`` are those of the policy Utility."""
         self._ledger = ledger
-        self._resource = resource
+        self.resource = resource
         self._default_policy = default_policy
         self._weights = weights
         self._kinds: tuple[int, list[NodeTopology]] = (-1, [])
@@ -40,7 +44,7 @@ class PodRequests:
     def of(self, pod: PodView) -> PlacementRequest | Misfit:
         """Return the request of a pod with the facts that are known now, or why it has none."""
         request = placement_request(
-            pod, resource=self._resource, default_policy=self._default_policy
+            pod, resource=self.resource, default_policy=self._default_policy
         )
         if isinstance(request, Misfit) or request.policy is not PolicyName.UTILITY:
             return request

@@ -112,7 +112,10 @@ def _waiting(pod: QueuePod, document: Document, view: PodView | None, scheduler:
     nominated = status.get("nominatedNodeName") or None
     kind = orjson.dumps([rules, pod.amounts], option=orjson.OPT_SORT_KEYS)
     return QueuePod(
-        *(pod.uid, pod.key, pod.version, pod.priority),
+        uid=pod.uid,
+        key=pod.key,
+        version=pod.version,
+        priority=pod.priority,
         amounts=pod.amounts,
         queued=spec.get("schedulerName") == scheduler
         and not metadata.get("deletionTimestamp")
@@ -160,8 +163,13 @@ def _is_simple(spec: Document, view: PodView) -> bool:
         for port in container.get("ports") or ()
     )
     obstacles = (
-        *(view.prefers_nodes, view.grouped, view.shares, known_avoid(view.annotations)),
-        *(affinity.get("podAffinity"), affinity.get("podAntiAffinity"), kinds & _NODE_OF_VOLUME),
+        view.prefers_nodes,
+        view.grouped,
+        view.shares,
+        known_avoid(view.annotations),
+        affinity.get("podAffinity"),
+        affinity.get("podAntiAffinity"),
+        kinds & _NODE_OF_VOLUME,
         *ports,
     )
     return not any(obstacles)

@@ -4,9 +4,10 @@ Such a state depends on the workloads of the pods that share the node's GPUs. It
 only if the node's usage or the facts about workloads have changed.
 """
 
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Final
+
+from cachetools import LRUCache
 
 from gputopo_extender.state.usages import UsageCache
 from gputopo_kube.pods import PodView
@@ -27,7 +28,7 @@ class SharingStates:
 
     def __init__(self) -> None:
         self._knowledge = SharingKnowledge()
-        self._kept: OrderedDict[Hashable, dict[str, _OfNode]] = OrderedDict()
+        self._kept = LRUCache[Hashable, dict[str, _OfNode]](_MOST_PODS)
 
     def states(
         self,
@@ -64,11 +65,10 @@ class SharingStates:
     def _kept_of(self, pod: PodView) -> dict[str, _OfNode]:
         avoiding = AvoidingPod.of(pod)
         key = (
-            *(workload_name(pod), sharing_limits(pod)),
-            *(avoiding.namespace, avoiding.labels, avoiding.rules),
+            workload_name(pod),
+            sharing_limits(pod),
+            avoiding.namespace,
+            avoiding.labels,
+            avoiding.rules,
         )
-        kept = self._kept.setdefault(key, {})
-        self._kept.move_to_end(key)
-        if len(self._kept) > _MOST_PODS:
-            self._kept.popitem(last=False)
-        return kept
+        return self._kept.setdefault(key, {})

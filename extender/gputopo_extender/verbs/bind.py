@@ -7,18 +7,17 @@ when the Binding cannot succeed any more.
 """
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
 from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender.fencing.binding_writer import BindingWriter, BindOutcome, BindResult
+from gputopo_extender.fencing.decide import decide
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.protocol import ExtenderBindingArgs
-from gputopo_extender.state.decision import Choice, decide
+from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.state.reservations import BindingProgress
@@ -31,7 +30,6 @@ from gputopo_kube.pods import PodView
 from gputopo_scheduling.claims import ClaimsError
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on, missing
-from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.usage import NodeUsage
 
 _MOST_TRIES: Final = 4
@@ -42,20 +40,6 @@ _WRITING_SECONDS: Final = 3.0
 
 _MOST_AT_ONCE: Final = 100
 """The annotation with all claims may have 256 KiB. A hundred claims of 8 GPUs have 60 KiB."""
-
-
-@dataclass(frozen=True, slots=True)
-class _PodRequest:
-    """The request of a pod, and what the placement annotation records beside it.
-
-    Attributes:
-        annotations: the pod's annotations, from which the request was made.
-        compared: how the node compared with the others in filter; None if this is unknown.
-    """
-
-    request: PlacementRequest | Misfit
-    annotations: Mapping[str, str]
-    compared: RecordedNodes | None
 
 
 class Binder:
@@ -74,8 +58,6 @@ class Binder:
         comparisons: NodeComparisons,
         postponed: PostponedPods,
         requests: PodRequests,
-        *,
-        resource: str,
     ) -> None:
         """Choose GPUs by ``ledger``, write claims with ``fence``, send Bindings with ``api``.
 
@@ -89,7 +71,6 @@ class Binder:
         self._postponed = postponed
         self._writer = BindingWriter(ledger, api, fence)
         self._requests = requests
-        self._resource = resource
         # A lock exists only while a bind uses it, so that locks of deleted pods do not stay.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._at_once = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -99,25 +80,14 @@ class Binder:
         pod = await self._find(args)
         if isinstance(pod, BindResult):
             return pod
-        request = self._requests.of(pod)
-        if isinstance(request, PlacementRequest):
-            try:
-                # Build the tables now, so that the decision does not wait for them.
-                await self._cache.evaluate(
-                    {*self._requests.states(pod, request, [args.node])}, request
-                )
-            except TablesNotReadyError as error:
-                return BindResult(BindOutcome.FAILED, str(error))
-        compared = self.comparisons.pop(pod.uid)
-        requested = _PodRequest(
-            request, pod.annotations, compared.of_node(args.node) if compared else None
-        )
+        comparison = self.comparisons.pop(pod.uid)
+        compared = comparison.of_node(args.node) if comparison else None
         async with self._locks.setdefault(pod.uid, asyncio.Lock()), self._at_once:
             # Meanwhile the watch may have shown that the pod was bound or changed.
             pod = self._ledger.get_pod(pod.uid) or pod
             until = asyncio.get_running_loop().time() + _WRITING_SECONDS
             for _ in range(_MOST_TRIES):
-                result = await self._try(pod, requested, args.node, until)
+                result = await self._try(pod, args.node, compared, until)
                 if isinstance(result, BindResult):
                     return result
                 pod = result
@@ -159,22 +129,45 @@ class Binder:
             return BindResult(
                 BindOutcome.REJECTED,
                 f"no pod {args.pod_namespace}/{args.pod_name} with UID {args.pod_uid} "
-                f"requests {self._resource}",
+                f"requests {self._requests.resource}",
             )
         return pod
 
     async def _try(
-        self, pod: PodView, requested: _PodRequest, node: str, until: float
+        self, pod: PodView, node: str, compared: RecordedNodes | None, until: float
     ) -> BindResult | PodView:
-        """Bind once; return the pod if a change of pod, node or claims requires a new try."""
+        """Bind once; return the pod if a change of pod, node or claims requires a new try.
+
+        ``compared`` is how the node compared with the others in filter; None if this is unknown.
+        """
         if result := await self._result_without_decision(pod, node):
             return result
-        shown = self._ledger.get_pod(pod.uid)
-        if shown is not None and shown.version >= pod.version:
-            pod = shown
+        pod = self._newest(pod)
         if pod.node is not None or not pod.live:
             return pod
-        request = requested.request
+        request = self._requests.of(pod)
+        if isinstance(request, PlacementRequest):
+            try:
+                # Build the tables now, so that the decision does not wait for them.
+                await self._cache.evaluate({*self._requests.states(pod, request, [node])}, request)
+            except TablesNotReadyError as error:
+                return BindResult(BindOutcome.FAILED, str(error))
+        if (newest := self._newest(pod)) is not pod:
+            return newest
+        decision = self._decide(pod, request, node, compared)
+        if isinstance(decision, BindResult):
+            return decision
+        # No other code runs between the decision and the reservation in ``write``.
+        return await self._writer.write(decision, pod, until=until)
+
+    def _decide(
+        self,
+        pod: PodView,
+        request: PlacementRequest | Misfit,
+        node: str,
+        compared: RecordedNodes | None,
+    ) -> Decision | BindResult:
+        """Choose GPUs of the node by its current usage; return a result if none fit."""
         if isinstance(request, Misfit):
             return BindResult(BindOutcome.REJECTED, request.reason)
         usage = self._ledger.usage(node)
@@ -188,15 +181,21 @@ class Binder:
         if isinstance(match, Misfit):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {match.reason}")
         decision = decide(
-            *(pod, request, Choice(match, running, self._ledger.shared_gpu(usage, pod, match))),
+            pod,
+            request,
+            match,
             node=node,
             usage=usage,
-            origin=request_origin(requested.annotations),
-            compared=requested.compared,
+            compared=compared,
+            running=running,
+            shared=self._ledger.shared_gpu(usage, pod, match),
         )
-        decision = self._postponed.with_end(decision, pod)
-        # No other code runs between the checks above and the reservation in ``write``.
-        return await self._writer.write(decision, pod, until=until)
+        return self._postponed.with_end(decision, pod)
+
+    def _newest(self, pod: PodView) -> PodView:
+        """Return the pod as the watch has shown it, or ``pod`` if that is newer."""
+        shown = self._ledger.get_pod(pod.uid)
+        return shown if shown is not None and shown.version >= pod.version else pod
 
     async def _result_without_decision(self, pod: PodView, node: str) -> BindResult | None:
         """Return a result if the pod has a Binding or has ended. Otherwise load the claims."""

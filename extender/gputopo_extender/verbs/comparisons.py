@@ -4,8 +4,9 @@ bind writes the comparison into the pod's annotation. If another process has ans
 instance after a change of leader, the comparison is unknown.
 """
 
-from collections import OrderedDict
 from typing import Final
+
+from cachetools import LRUCache
 
 from gputopo_scheduling.comparison import NodeComparison
 
@@ -18,25 +19,20 @@ class NodeComparisons:
 
     def __init__(self, most_nodes: int = _MOST_NODES) -> None:
         """Keep comparisons with at most ``most_nodes`` nodes together, and at least one."""
-        self._most_nodes = most_nodes
-        self._kept: OrderedDict[str, NodeComparison] = OrderedDict()
-        self._nodes = 0
+        # A value larger than the cache is an error, so such a comparison counts as the whole cache.
+        self._kept = LRUCache[str, NodeComparison](
+            most_nodes, getsizeof=lambda each: min(len(each.ranks), most_nodes)
+        )
 
     def put(self, uid: str, comparison: NodeComparison) -> None:
         """Keep the comparison of the pod's newest filter."""
+        # Otherwise the former comparison of the pod would count while others are dropped.
         self.pop(uid)
         self._kept[uid] = comparison
-        self._nodes += len(comparison.ranks)
-        while self._nodes > self._most_nodes and len(self._kept) > 1:
-            _, dropped = self._kept.popitem(last=False)
-            self._nodes -= len(dropped.ranks)
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._kept
 
     def pop(self, uid: str) -> NodeComparison | None:
         """Remove and return the comparison of a pod; None if it is unknown."""
-        found = self._kept.pop(uid, None)
-        if found is not None:
-            self._nodes -= len(found.ranks)
-        return found
+        return self._kept.pop(uid, None)

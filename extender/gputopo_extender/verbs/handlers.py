@@ -4,7 +4,7 @@ The HTTP application calls the verbs. Each verb parses the pod, decides and form
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gputopo.placement.model import PlacementRequest
@@ -24,7 +24,7 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.verbs.bind import Binder
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
-from gputopo_extender.verbs.in_flight import InFlightPods
+from gputopo_extender.verbs.in_flight import InFlightPods, NominatedPods
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_extender.verbs.postponement.postponer import Postponer
 from gputopo_extender.verbs.preempt import FreedNode, choose_nodes
@@ -43,7 +43,6 @@ class Verbs:
 
     Attributes:
         in_flight: the pods for which filter has returned one node.
-        blocks_preemption: while the result is true for a pod, preempt returns no node for the pod.
     """
 
     def __init__(
@@ -54,11 +53,11 @@ class Verbs:
         postponer: Postponer,
         metrics: Metrics,
         requests: PodRequests,
+        nominated: NominatedPods,
         *,
-        resource: str,
         offer_one_above: int,
     ) -> None:
-        """Evaluate the nodes in ``ledger`` with ``cache``.
+        """Evaluate the nodes in ``ledger`` with ``cache``, beside pods with ``nominated`` nodes.
 
         If more than ``offer_one_above`` nodes fit, filter returns only one node. If
         ``offer_one_above`` is 0, filter returns all nodes that fit.
@@ -69,10 +68,9 @@ class Verbs:
         self._postponer = postponer
         self._metrics = metrics
         self._requests = requests
-        self._resource = resource
         self._offer_one_above = offer_one_above
-        self.in_flight = InFlightPods(ledger)
-        self.blocks_preemption: Callable[[PodView], bool] = lambda _: False
+        self._nominated = nominated
+        self.in_flight = InFlightPods(ledger, nominated)
         self._retries = FilterRetries(ledger)
 
     async def filter(self, args: ExtenderArgs) -> dict[str, Any]:
@@ -81,10 +79,11 @@ class Verbs:
         Raises:
             PodError: if the body has no valid pod.
         """
-        pod = parse_gpu_pod(args.pod, self._resource)
+        resource = self._requests.resource
+        pod = parse_gpu_pod(args.pod, resource)
         if pod is None:
             return filter_error(
-                f"{self._resource}: the pod requests none: if a container has a request of 0, "
+                f"{resource}: the pod requests none: if a container has a request of 0, "
                 "remove this request; otherwise list the resource in managedResources of the "
                 "scheduler's extender configuration"
             )
@@ -111,7 +110,7 @@ class Verbs:
         Raises:
             PodError: if the body has no valid pod.
         """
-        pod = parse_gpu_pod(args.pod, self._resource)
+        pod = parse_gpu_pod(args.pod, self._requests.resource)
         nodes = args.candidates()
         request = None if pod is None else self._requests.of(pod)
         if pod is None or not isinstance(request, PlacementRequest):
@@ -150,13 +149,13 @@ class Verbs:
             PodError: if the body has no valid pod that requests GPUs.
             TablesNotReadyError: if the tables are not built within the time limit.
         """
-        pod = parse_gpu_pod(args.pod, self._resource)
+        pod = parse_gpu_pod(args.pod, self._requests.resource)
         if pod is None:
-            raise PodError(f"{self._resource}: no container requests it")
+            raise PodError(f"{self._requests.resource}: no container requests it")
         request = self._requests.of(pod)
         if isinstance(request, Misfit) or self._postponer.is_postponed(pod.uid):
             return preempt_result({})
-        if self.blocks_preemption(pod):
+        if self._nominated.blocks_preemption(pod):
             return preempt_result({})
         with self._metrics.decision_seconds.labels("preempt").time():
             offers = args.offers()
@@ -225,7 +224,10 @@ class Verbs:
             ranks = self._ranks_by_share(pod, request, found, offered)
         else:
             best, ranks = best_by_share(
-                *(found, pod, request.size, self._ledger.sized_capacity),
+                found,
+                pod,
+                request.size,
+                self._ledger.sized_capacity,
                 sensitive=request.sensitive,
             )
             offered = [self.in_flight.choose(pod, request, best)]

@@ -9,6 +9,7 @@ another empty node.
 import random
 from collections import Counter
 from collections.abc import Callable, Container
+from typing import Protocol
 
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender.state.ledger import Ledger
@@ -17,20 +18,28 @@ from gputopo_scheduling.best_nodes import best_nodes
 from gputopo_scheduling.evaluation import Evaluation
 
 
+class NominatedPods(Protocol):
+    """The pods with nominated nodes. ``Nominations`` implements this protocol."""
+
+    def gpus_beside(self, pod: PodView, is_placed: Callable[[str], bool]) -> Counter[str]:
+        """Return the number of GPUs by node of the nominated pods that count against a pod.
+
+        Skip the pods, by UID, for which ``is_placed`` returns True.
+        """
+        ...
+
+    def blocks_preemption(self, pod: PodView) -> bool:
+        """Return whether a pod must not preempt, because pods have nominations."""
+        ...
+
+
 class InFlightPods:
-    """Counts GPUs of pods between filter and bind, for the choice among nodes of equal score.
+    """Counts GPUs of pods between filter and bind, for the choice among nodes of equal score."""
 
-    Attributes:
-        nominated: returns the number of GPUs by node of the nominated pods that count against a
-            pod. Skips the pods, by UID, for which its second argument returns True.
-    """
-
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, nominated: NominatedPods) -> None:
         """A pod is in flight until ``ledger`` shows it as reserved, bound, ended or deleted."""
         self._ledger = ledger
-        self.nominated: Callable[[PodView, Callable[[str], bool]], Counter[str]] = (
-            lambda _pod, _is_placed: Counter()
-        )
+        self._nominated = nominated
         self._pods: dict[str, tuple[str, int]] = {}
 
     def choose(self, pod: PodView, request: PlacementRequest, found: Evaluation) -> str:
@@ -38,7 +47,7 @@ class InFlightPods:
         best = best_nodes(
             found,
             request.size,
-            self.gpus_by_node() + self.nominated(pod, self._is_placed),
+            self.gpus_by_node() + self._nominated.gpus_beside(pod, self._is_placed),
             sensitive=request.sensitive,
             shares=pod.shares,
         ) or best_nodes(found, request.size, {}, sensitive=request.sensitive)

@@ -10,10 +10,9 @@ from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedNodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.utility.surroundings import JobSurroundings
-from gputopo_extender.state.decision import Choice, decide
+from gputopo_extender.fencing.decide import decide
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on
-from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage, node_usage
@@ -50,14 +49,7 @@ def placed_pod(
     usage = usage_of(topology, busy)
     match = match_on(usage.state, request, running)
     assert not isinstance(match, Misfit)
-    origin = request_origin(view.annotations)
-    decision = decide(
-        *(view, request, Choice(match, running)),
-        node="n1",
-        usage=usage,
-        origin=origin,
-        compared=nodes,
-    )
+    decision = decide(view, request, match, node="n1", usage=usage, compared=nodes, running=running)
     document["spec"]["nodeName"] = "n1"
     document["metadata"]["annotations"] |= dict(decision.annotations)
     return document

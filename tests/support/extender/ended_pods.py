@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
-from gputopo_extender.state.decision import Choice, Decision, decide
+from gputopo_extender.fencing.decide import decide
+from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import Evaluation, Misfit, evaluation
 from gputopo_scheduling.node_fits import evaluate_states, match_on
-from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage
 from gputopo_topologies.catalogue import named
@@ -96,10 +96,9 @@ def reserve(world: World, document: Document) -> Decision:
     decision = decide(
         pod_view(document),
         request,
-        Choice(match),
+        match,
         node="n1",
         usage=world.usage,
-        origin=request_origin(pod_view(document).annotations),
         compared=None,
     )
     world.ledger.reservations.reserve(decision)

@@ -2,12 +2,12 @@
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
-from gputopo_extender.state.decision import Choice, Decision, decide
+from gputopo_extender.fencing.decide import decide
+from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import Evaluation, Misfit, evaluation
 from gputopo_scheduling.node_fits import evaluate_states, match_on
-from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage
 from gputopo_topologies.catalogue import named
@@ -42,10 +42,9 @@ def decision_for(document: Document, ledger: Ledger) -> Decision:
     return decide(
         pod_view(document),
         request,
-        Choice(match),
+        match,
         node="n1",
         usage=here,
-        origin=request_origin(pod_view(document).annotations),
         compared=None,
     )
 

@@ -10,7 +10,7 @@ from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.placement.model import PolicyName
 from gputopo.utility.utility import UtilityWeights
 from gputopo_extender.nomination.nominations import NominationResult, Nominations
-from gputopo_extender.nomination.planner import Planner, PlanningParts
+from gputopo_extender.nomination.planner import Planner
 from gputopo_extender.state.cluster_queue import ClusterQueue
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
@@ -97,10 +97,17 @@ class Cluster:
         )
         seconds = Histogram("seconds", "Time of a call.", registry=None)
         cache = EvaluationCache(evaluate_states, seconds, timeout_seconds=60)
-        self.in_flight = InFlightPods(self.ledger)
         self.nominations = Nominations(self.queue, self.results.append)
-        parts = PlanningParts(self.ledger, cache, requests, self.in_flight, self.filtered)
-        self.planner = Planner(parts, self.queue, self.nominations)
+        self.in_flight = InFlightPods(self.ledger, self.nominations)
+        self.planner = Planner(
+            self.ledger,
+            cache,
+            requests,
+            self.queue,
+            self.nominations,
+            in_flight=self.in_flight,
+            filtered=self.filtered,
+        )
 
     def put_node(self, name: str, topology: str = "dgx1-v100", **node: Any) -> None:
         """Add a node with its topology."""

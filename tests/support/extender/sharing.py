@@ -9,11 +9,11 @@ from typing import Any
 from gputopo.placement.model import Match
 from gputopo.sharing.policy import SharingPolicy
 from gputopo.topology.model import NodeTopology
-from gputopo_extender.state.decision import Choice, Decision, decide
+from gputopo_extender.fencing.decide import decide
+from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.node_fits import match_on
-from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.surroundings import parse_workload
 from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage
@@ -59,11 +59,13 @@ def decided(ledger: Ledger, view: PodView, node: str = "n1") -> Decision | None:
     if not isinstance(match, Match):
         return None
     return decide(
-        *(view, request, Choice(match, shared=ledger.shared_gpu(usage, view, match))),
+        view,
+        request,
+        match,
         node=node,
         usage=usage,
-        origin=request_origin(view.annotations),
         compared=None,
+        shared=ledger.shared_gpu(usage, view, match),
     )
 
 

@@ -46,3 +46,15 @@ def test_one_comparison_is_kept_however_many_nodes_it_has() -> None:
     kept = NodeComparisons(most_nodes=2)
     kept.put("uid-a", of("n1", "n2", "n3"))
     assert kept.pop("uid-a") is not None
+
+
+def test_large_comparison_drops_the_others_and_can_be_replaced() -> None:
+    kept = NodeComparisons(most_nodes=2)
+    kept.put("uid-a", of("n1"))
+    kept.put("uid-b", of("n1", "n2", "n3"))
+    kept.put("uid-b", of("n4", "n5", "n6"))
+    assert "uid-a" not in kept
+    assert kept.pop("uid-b") == of("n4", "n5", "n6")
+    kept.put("uid-c", of("n1"))
+    kept.put("uid-d", of("n2"))
+    assert kept.pop("uid-c") is not None

@@ -8,9 +8,8 @@ from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
 from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
-from gputopo_extender.state.decision import Choice, decide
+from gputopo_extender.fencing.decide import decide
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from gputopo_scheduling.record import request_origin
 from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.topologies import GpuNode
 from gputopo_scheduling.usage import node_usage
@@ -38,10 +37,7 @@ def placement_of(
     match: Match,
     compared: RecordedNodes | None = None,
 ) -> dict[str, object]:
-    origin = request_origin(record.annotations)
-    decision = decide(
-        record, request, Choice(match), node="n1", usage=IDLE, origin=origin, compared=compared
-    )
+    decision = decide(record, request, match, node="n1", usage=IDLE, compared=compared)
     assert parse_placement(decision.annotations) is not None
     figures: dict[str, object] = json.loads(decision.annotations[PLACEMENT_ANNOTATION])
     return figures

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from gputopo.topology.model import mask_of
+from gputopo_extender.nomination.nominations import Nominations
+from gputopo_extender.state.cluster_queue import ClusterQueue
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_kube.pods import PodView
@@ -16,6 +18,21 @@ from gputopo_topologies.catalogue import named
 from support.builders.objects import pod, topology_object
 from support.builders.requests import pod_view, request_of
 from support.extender.ledgers import DGX, UUIDS, bound, claim, decision_for, ledger_with, usage
+
+
+class Nominated(Nominations):
+    """Nominated pods that use these GPUs, by default none."""
+
+    def __init__(
+        self,
+        gpus: Callable[[PodView, Callable[[str], bool]], Counter[str]] = lambda *_: Counter(),
+    ) -> None:
+        super().__init__(ClusterQueue(), lambda _: None)
+        self._gpus = gpus
+
+    def gpus_beside(self, pod: PodView, is_placed: Callable[[str], bool]) -> Counter[str]:
+        """Return the GPUs."""
+        return self._gpus(pod, is_placed)
 
 
 def test_reservation_lasts_until_the_pod_shows_its_node_not_just_any_event() -> None:
@@ -138,7 +155,7 @@ def test_pod_is_in_flight_until_the_ledger_shows_its_node() -> None:
     document = pod("reserved", 2)
     names = ("reserved", "bound", "ended", "gone")
     ledger = ledger_with(document, pod("waits", 1), *(pod(name, 1) for name in names[1:]))
-    in_flight = InFlightPods(ledger)
+    in_flight = InFlightPods(ledger, Nominated())
     in_flight.add("uid-waits", "n2", 1)
     in_flight.add("uid-waits", "n1", 1)
     in_flight.add("uid-reserved", "n1", 2)
@@ -155,17 +172,16 @@ def test_pod_is_in_flight_until_the_ledger_shows_its_node() -> None:
 def test_node_that_nominated_pods_will_fill_is_not_chosen() -> None:
     ledger = ledger_with()
     ledger.put_topology(parse_gpu_node(topology_object("n2", named("dgx1-v100", node="n2"))))
-    in_flight = InFlightPods(ledger)
+    gpus = Counter({"n1": 8})
+    in_flight = InFlightPods(ledger, Nominated(lambda pod, _: gpus if pod == view else Counter()))
     request, view = request_of(1), pod_view(pod("next", 1))
     states = ledger.states_for(view, ["n1", "n2"])
     found = evaluation(["n1", "n2"], states, evaluate_states({*states}, request))
-    in_flight.nominated = lambda pod, _: Counter({"n1": 8 if pod.uid == "uid-next" else 0})
     assert {in_flight.choose(view, request, found) for _ in range(9)} == {"n2"}
 
 
 def test_nominated_pod_that_filter_or_bind_has_placed_counts_no_more() -> None:
     ledger = ledger_with()
-    in_flight = InFlightPods(ledger)
     request, view, other = request_of(1), pod_view(pod("next", 1)), pod_view(pod("other", 1))
     states = ledger.states_for(view, ["n1"])
     found = evaluation(["n1"], states, evaluate_states({*states}, request))
@@ -175,7 +191,7 @@ def test_nominated_pod_that_filter_or_bind_has_placed_counts_no_more() -> None:
         placed.append(is_placed("uid-other"))
         return Counter()
 
-    in_flight.nominated = nominated
+    in_flight = InFlightPods(ledger, Nominated(nominated))
     ledger.put_pod(other)
     in_flight.choose(view, request, found)
     in_flight.add("uid-other", "n1", 1)

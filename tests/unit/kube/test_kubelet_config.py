@@ -126,20 +126,35 @@ async def test_a_missing_token_is_an_error_that_names_the_file(tmp_path: Path) -
     [
         ([("Hostname", "n1"), ("InternalIP", "10.0.0.1")], 10250, "10.0.0.1:10250"),
         ([("InternalIP", "fd00::1"), ("InternalIP", "10.0.0.1")], 10250, "[fd00::1]:10250"),
-        ([("ExternalIP", "192.0.2.1")], 10250, None),
-        ([("InternalIP", "10.0.0.1")], None, None),
     ],
 )
 def test_the_endpoint_is_the_internal_address_of_the_node(
-    addresses: list[tuple[str, str]], port: int | None, endpoint: str | None
+    addresses: list[tuple[str, str]], port: int, endpoint: str
 ) -> None:
-    status: dict[str, Any] = {
-        "addresses": [{"type": kind, "address": address} for kind, address in addresses]
+    status = {
+        "addresses": [{"type": kind, "address": address} for kind, address in addresses],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
     }
-    if port is not None:
-        status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": port}}
     assert kubelet_endpoint({"status": status}) == endpoint
 
 
-def test_a_node_without_status_has_no_endpoint() -> None:
-    assert kubelet_endpoint({}) is None
+PORT = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
+
+
+@pytest.mark.parametrize(
+    ("node", "missing"),
+    [
+        ({}, "kubeletEndpoint.Port"),
+        ({"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}, "Port"),
+        ({"status": PORT}, "no InternalIP"),
+        (
+            {"status": {**PORT, "addresses": [{"type": "ExternalIP", "address": "192.0.2.1"}]}},
+            "no InternalIP",
+        ),
+    ],
+)
+def test_a_node_without_an_endpoint_is_an_error_that_names_the_field(
+    node: dict[str, Any], missing: str
+) -> None:
+    with pytest.raises(KubeletConfigError, match=missing):
+        kubelet_endpoint(node)

@@ -7,6 +7,7 @@ import pytest
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.api.shares import share_resource
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.gpu_containers import UNKNOWN_COUNT, ContainerKind, GpuContainer
 from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
@@ -66,6 +67,25 @@ def test_containers_have_the_order_in_which_kubelet_serves_them() -> None:
     )
     assert [each.keeps_gpus for each in found.containers] == [False, True, False, True]
     assert found.most_gpus == 1 + 4
+    keepers = [found.keeper_of(each) for each in found.containers]
+    assert [each and each.name for each in keepers] == ["side", "side", "main", "main"]
+
+
+def test_no_container_keeps_the_gpus_of_a_last_init_container() -> None:
+    init = parse_pod(pod("a", 0, init_containers=[container("init", 2)]))
+    assert [init.keeper_of(each) for each in init.containers] == [None]
+
+
+def test_keeper_of_a_container_of_another_pod_is_an_error() -> None:
+    with pytest.raises(ValueError, match="not in tuple"):
+        parse_pod(pod("a")).keeper_of(GpuContainer("other", 1))
+
+
+def test_container_with_whole_gpus_and_shares_keeps_both() -> None:
+    limits = {RESOURCE: 1, share_resource(RESOURCE): 2}
+    both = parse_pod(pod("a", containers=[{"name": "main", "resources": {"limits": limits}}]))
+    assert [both.keeper_of(each) for each in both.containers] == [*both.containers]
+    assert len(both.containers) == 2
 
 
 def test_a_view_has_names_node_phase_and_our_annotations() -> None:

@@ -1,6 +1,8 @@
 """The program of the page: options, addresses, and what happens when it cannot go on."""
 
 import asyncio
+import logging
+import re
 import runpy
 import socket
 import threading
@@ -29,11 +31,20 @@ def test_options_of_the_image_use_the_service_account() -> None:
     )
 
 
+@pytest.fixture
+def own_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restore the handlers and the level of the root logger after the test."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.root, "level", logging.root.level)
+
+
+@pytest.mark.usefixtures("own_log")
 def test_the_program_shows_why_it_cannot_start(capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["--host=127.0.0.1", "--port=0"]) == 1
     assert "gputopo-web: service account: " in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("own_log")
 def test_the_program_exits_with_status_1_if_it_cannot_start(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,13 +55,17 @@ def test_the_program_exits_with_status_1_if_it_cannot_start(
     assert "gputopo-web: service account: " in capsys.readouterr().err
 
 
-def test_the_program_serves_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("own_log")
+def test_the_program_serves_until_it_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     served = []
     monkeypatch.setattr(program, "serve", lambda options, ready: served.append((options, ready)))
     assert program.main([]) == 0
     [(options, ready)] = served
     ready(ServedPage("http://h/", lambda: None))
     assert options.port == 8080
+    assert re.fullmatch(r"\S+Z INFO serving url=http://h/\n", capsys.readouterr().err)
 
 
 def test_a_port_in_use_is_an_error_with_the_remedy() -> None:

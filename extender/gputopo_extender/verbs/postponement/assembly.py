@@ -12,7 +12,7 @@ from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.postponement.metrics import PostponementMetrics
 from gputopo_extender.verbs.postponement.pods import PostponedPods
-from gputopo_extender.verbs.postponement.postponer import PostponementParts, Postponer
+from gputopo_extender.verbs.postponement.postponer import Postponer
 from gputopo_extender.verbs.postponement.rounds import OfferRounds
 from gputopo_extender.verbs.postponement.watch import PostponementWatch
 from gputopo_extender.verbs.postponement.writer import PostponementWriter
@@ -21,14 +21,12 @@ from gputopo_extender.verbs.postponement.writer import PostponementWriter
 class Postponement(NamedTuple):
     """The parts of postponement that other parts of the extender use."""
 
-    pods: PostponedPods
     postponer: Postponer
-    writer: PostponementWriter
     watch: PostponementWatch
 
     def background(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """Return the coroutines that must run while the verbs are served."""
-        return (self.writer.run(), self.watch.run())
+        return (self.postponer.writer.run(), self.watch.run())
 
 
 def assemble(
@@ -54,14 +52,15 @@ def assemble(
     """
     clock = time.time
     pods = PostponedPods(ledger, clock)
-    writer = PostponementWriter(ledger, api)
-    parts = PostponementParts(pods, OfferRounds(ledger, cache, requests, pods, clock), writer)
     metrics = PostponementMetrics(registry, pods)
-    return Postponement(
-        pods,
-        Postponer(
-            *(ledger, cache, requests, parts, metrics, clock), default_seconds=default_seconds
-        ),
-        writer,
-        PostponementWatch(ledger, parts, metrics, leads, clock),
+    postponer = Postponer(
+        ledger,
+        cache,
+        requests,
+        OfferRounds(ledger, cache, requests, pods, clock),
+        PostponementWriter(ledger, api),
+        metrics,
+        clock,
+        default_seconds=default_seconds,
     )
+    return Postponement(postponer, PostponementWatch(ledger, postponer, metrics, leads, clock))

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 from itertools import compress
-from typing import NamedTuple
 
 from gputopo.api.waiting import PostponedAnnotation, parse_postponed
 from gputopo.placement.model import PlacementRequest
@@ -13,7 +12,7 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.postponement.metrics import PostponementMetrics
-from gputopo_extender.verbs.postponement.pods import PostponedPod, PostponedPods
+from gputopo_extender.verbs.postponement.pods import PostponedPod
 from gputopo_extender.verbs.postponement.rounds import OfferRounds
 from gputopo_extender.verbs.postponement.writer import PostponementWriter
 from gputopo_kube.pods import PodView
@@ -32,29 +31,28 @@ from gputopo_scheduling.waiting import (
 _log = logging.getLogger(__name__)
 
 
-class PostponementParts(NamedTuple):
-    """The parts of the extender that take part in postponement."""
-
-    pods: PostponedPods
-    rounds: OfferRounds
-    writer: PostponementWriter
-
-
 class Postponer:
-    """Postpones pods for the verb filter."""
+    """Postpones pods for the verb filter.
+
+    Attributes:
+        pods: the postponed pods.
+        rounds: makes offers to them.
+        writer: writes to them.
+    """
 
     def __init__(
         self,
         ledger: Ledger,
         cache: EvaluationCache,
         requests: PodRequests,
-        parts: PostponementParts,
+        rounds: OfferRounds,
+        writer: PostponementWriter,
         metrics: PostponementMetrics,
         clock: Callable[[], float],
         *,
         default_seconds: int,
     ) -> None:
-        """Keep the pods in ``parts``.
+        """Keep the pods in those of ``rounds``.
 
         ``default_seconds`` is the longest wait of pods that do not set it. ``clock`` returns Unix
         time.
@@ -62,7 +60,9 @@ class Postponer:
         self._ledger = ledger
         self._cache = cache
         self._requests = requests
-        self._parts = parts
+        self.pods = rounds.pods
+        self.rounds = rounds
+        self.writer = writer
         self._metrics = metrics
         self._clock = clock
         self._default_seconds = default_seconds
@@ -80,10 +80,10 @@ class Postponer:
             return found
         wait = await self._wait(pod, request, rule, found)
         if wait is None:
-            self._parts.pods.fits_nowhere(pod.uid)
+            self.pods.fits_nowhere(pod.uid)
             return found
-        for offered in await self._parts.rounds.run_once(begin=True):
-            self._parts.writer.retry(offered.uid)
+        for offered in await self.rounds.run_once(begin=True):
+            self.writer.retry(offered.uid)
         return self._decided(pod, request, wait, found)
 
     async def useful(self, pod: PodView, request: PlacementRequest, freed: Evaluation) -> set[str]:
@@ -107,7 +107,7 @@ class Postponer:
 
     def is_postponed(self, uid: str) -> bool:
         """Return whether the newest filter has postponed the pod."""
-        return self._parts.pods.is_postponed(uid)
+        return self.pods.is_postponed(uid)
 
     def bind_ended(self, result: BindResult) -> None:
         """Write the event and the metrics of a wait that ended with this Binding."""
@@ -116,7 +116,7 @@ class Postponer:
         uid, annotations = result.decision.claim.uid, result.decision.annotations
         record = parse_postponed(annotations, uid)
         if record is not None and record.end is not None:
-            self._parts.writer.end(uid, record.end_text())
+            self.writer.end(uid, record.end_text())
             self._metrics.placed(record, record.end)
 
     async def _wait(
@@ -132,7 +132,7 @@ class Postponer:
         self, pod: PodView, request: PlacementRequest, wait: PodWait, found: Evaluation
     ) -> Evaluation:
         """Reject the nodes of earlier pods too. If no node is left, the pod waits."""
-        pods, time, order = self._parts.pods, self._clock(), wait_order(pod)
+        pods, time, order = self.pods, self._clock(), wait_order(pod)
         pods.offers.considered(pod.uid, found.nodes)
         held = {} if wait.is_over(time) else pods.held(order, found.fitting(), time)
         result = postponed(found, wait, held)
@@ -152,6 +152,6 @@ class Postponer:
     def _begin(self, pod: PodView, wait: PodWait, now: float) -> PostponedAnnotation:
         """Record a wait that begins now, and write it to the pod."""
         record = begun(pod.uid, wait, now)
-        self._parts.writer.begin(pod.uid, record, wait.reason)
+        self.writer.begin(pod.uid, record, wait.reason)
         _log.info("postponed %s", fields(pod=pod.key, reason=wait.reason))
         return record

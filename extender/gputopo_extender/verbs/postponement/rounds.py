@@ -41,6 +41,9 @@ class OfferRounds:
     """Makes offers after changes of the ledger. filter and a background task call it.
 
     While no pod waits, it looks at nothing.
+
+    Attributes:
+        pods: the postponed pods.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class OfferRounds:
         self._ledger = ledger
         self._cache = cache
         self._requests = requests
-        self._pods = pods
+        self.pods = pods
         self._clock = clock
         self._seen: dict[str, _SeenNode] | None = None
         self._facts: InterferenceFacts | None = None
@@ -69,18 +72,18 @@ class OfferRounds:
         from now on.
         """
         async with self._lock:
-            if not len(self._pods) and not begin:
+            if not len(self.pods) and not begin:
                 self._seen = None
                 return []
-            changed = self._changed() | self._pods.outdated
-            changed.update(self._pods.offers.expired(self._clock()))
+            changed = self._changed() | self.pods.outdated
+            changed.update(self.pods.offers.expired(self._clock()))
             if not changed:
                 return []
-            self._pods.outdated = set()
+            self.pods.outdated = set()
             try:
                 evaluated = await self._evaluate(changed)
             except TablesNotReadyError:
-                self._pods.outdated |= changed
+                self.pods.outdated |= changed
                 return []
             return self._offer(changed, evaluated)
 
@@ -95,7 +98,7 @@ class OfferRounds:
         before, self._seen = self._seen, now
         if facts is not self._facts:
             self._facts = facts
-            self._pods.renew(self._requests.of)
+            self.pods.renew(self._requests.of)
             return {*now, *(before or ())}
         if before is None:
             return set()
@@ -105,7 +108,7 @@ class OfferRounds:
     async def _evaluate(self, nodes: set[str]) -> _Evaluations:
         names = [*nodes]
         evaluated: dict[Hashable, _Evaluated] = {}
-        for pod in self._pods.in_order():
+        for pod in self.pods.in_order():
             if pod.group in evaluated or (view := self._ledger.get_pod(pod.uid)) is None:
                 continue  # evaluated with an equal pod, or deleted a moment ago
             keys = self._requests.states(view, pod.request, names)
@@ -114,7 +117,7 @@ class OfferRounds:
         return evaluated
 
     def _offer(self, nodes: set[str], evaluated: _Evaluations) -> list[PostponedPod]:
-        offers, pods, now = self._pods.offers, self._pods.in_order(), self._clock()
+        offers, pods, now = self.pods.offers, self.pods.in_order(), self._clock()
         # Thousands of pods can wait, so leave out those to which no further node can be offered.
         having = offers.pods_of(nodes)
         suited = [

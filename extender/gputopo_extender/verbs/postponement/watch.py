@@ -12,7 +12,7 @@ from typing import Final
 from gputopo.api.names import MIN_UTILITY_ANNOTATION, POSTPONED_ANNOTATION
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.postponement.metrics import PostponementMetrics
-from gputopo_extender.verbs.postponement.postponer import PostponementParts
+from gputopo_extender.verbs.postponement.postponer import Postponer
 
 _LOOK_SECONDS: Final = 0.1
 
@@ -32,7 +32,7 @@ class PostponementWatch:
     def __init__(
         self,
         ledger: Ledger,
-        parts: PostponementParts,
+        postponer: Postponer,
         metrics: PostponementMetrics,
         leads: Callable[[], bool | None],
         clock: Callable[[], float],
@@ -43,7 +43,9 @@ class PostponementWatch:
         filter, so pods that filter has postponed meanwhile are kept. ``clock`` returns Unix time.
         """
         self._ledger = ledger
-        self._parts = parts
+        self._pods = postponer.pods
+        self._rounds = postponer.rounds
+        self._writer = postponer.writer
         self._metrics = metrics
         self._leads = leads
         self._clock = clock
@@ -59,17 +61,17 @@ class PostponementWatch:
             if leads:
                 await self.look()
             elif leads is False:
-                self._parts.pods.clear()
-                self._parts.writer.clear()
+                self._pods.clear()
+                self._writer.clear()
                 self._unknown.clear()
 
     async def look(self) -> None:
         """Ask kube-scheduler once to try the pods again that may be placed now."""
-        pods, writer = self._parts.pods, self._parts.writer
+        pods, writer = self._pods, self._writer
         for gone in pods.prune():
             if gone.waits and self._ledger.get_pod(gone.uid) is None:
                 self._metrics.deleted()
-        for pod in (*await self._parts.rounds.run_once(), *pods.due(self._clock())):
+        for pod in (*await self._rounds.run_once(), *pods.due(self._clock())):
             writer.retry(pod.uid)
         for uid in self._unknown_pods():
             writer.retry(uid)
@@ -89,7 +91,7 @@ class PostponementWatch:
             self._at_start = frozenset(with_least)
         marked = {pod.uid for pod in self._ledger.pending_with(POSTPONED_ANNOTATION)}
         marked |= with_least & (self._at_start or set())
-        marked = {uid for uid in marked if self._parts.pods.get(uid) is None}
+        marked = {uid for uid in marked if self._pods.get(uid) is None}
         self._unknown = {uid: self._unknown.get(uid, now) for uid in marked}
         found = [uid for uid, since in self._unknown.items() if now >= since + UNKNOWN_SECONDS]
         self._unknown.update(dict.fromkeys(found, float("inf")))

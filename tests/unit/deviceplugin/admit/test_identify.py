@@ -144,7 +144,7 @@ def test_a_gpu_given_twice_to_one_container_is_rejected() -> None:
     )
 
 
-def test_an_init_container_gets_the_first_ranks_of_the_lasting_container() -> None:
+def test_an_init_container_gets_the_first_ranks_of_the_container_that_keeps_them() -> None:
     a = pod("a", {"main": [5, 2, 0]}, init=(GpuContainer("warm", 2, ContainerKind.INIT),))
     entries = [listed("a", main=uuids())]
     assert run(2, entries, a) == ContainerAllocation(a, "warm", (ALL[5], ALL[2]))

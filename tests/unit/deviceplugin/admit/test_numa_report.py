@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputopo_deviceplugin.admit.numa_report import NumaReporter, config_reader
+from gputopo_deviceplugin.admit.numa_report import KubeletCpus, NumaReporter, config_reader
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
@@ -19,6 +19,8 @@ from support.virtual_time import runner
 
 TOPOLOGY = named("dgx1-v100")
 NODES = {gpu.uuid: gpu.numa_node for gpu in TOPOLOGY.gpus}
+
+CPUS = KubeletCpus(frozenset({1}), {0: frozenset({0, 1})})
 
 
 class Kubelet:
@@ -47,9 +49,9 @@ class Kubelet:
             raise KubeletConfigError("no response")
         return {"topologyManagerPolicy": policy, "cpuManagerPolicy": self.cpu_manager}
 
-    async def read_cpus(self) -> frozenset[int]:
-        """Return the CPUs that containers can get exclusively."""
-        return frozenset({1})
+    async def read_cpus(self) -> KubeletCpus:
+        """Return the CPUs of the node."""
+        return CPUS
 
 
 class Parts:
@@ -197,7 +199,7 @@ def test_kubelet_gets_numa_nodes_by_which_it_takes_gpus_after_the_schedulers_kno
         parts.register("restricted")
         await asyncio.sleep(100)
         assert parts.reporter.aligned_by is not None
-        assert parts.reporter.allocatable_cpus == {1}
+        assert parts.reporter.cpus == CPUS
         assert (parts.state.numa_nodes, parts.state.aligned) == ({}, False)
         parts.reporter.confirm(stable=False)
         await asyncio.sleep(100)
@@ -259,7 +261,7 @@ def test_restarted_kubelet_gets_no_numa_node_before_its_policy_is_known() -> Non
 async def test_if_the_cpus_cannot_be_read_the_policy_is_unknown() -> None:
     parts = aligned()
 
-    async def fail() -> frozenset[int]:
+    async def fail() -> KubeletCpus:
         raise PodResourcesError("kubelet's pod-resources list: no response")
 
     parts.reporter._read_cpus = fail
@@ -270,5 +272,5 @@ async def test_if_the_cpus_cannot_be_read_the_policy_is_unknown() -> None:
 
 async def test_a_node_without_an_address_cannot_be_read() -> None:
     read = config_reader(dict, AgentSettings(node="n1"))
-    with pytest.raises(KubeletConfigError, match="has no InternalIP"):
+    with pytest.raises(KubeletConfigError, match=r"Node n1: no status\.daemon"):
         await read()

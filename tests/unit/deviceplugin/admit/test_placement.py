@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION
-from gputopo_deviceplugin.admit.placement import PlacementError, intended_gpus, lasting_container
+from gputopo_deviceplugin.admit.placement import PlacementError, intended_gpus
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
 
@@ -27,10 +27,6 @@ def pod(**annotation: object) -> PodView:
 
 def test_a_pod_gets_the_gpus_of_its_own_annotation() -> None:
     assert intended_gpus(pod(), "n1") == {"main": ("GPU-1",)}
-
-
-def test_a_container_that_the_pod_does_not_have_has_no_lasting_container() -> None:
-    assert lasting_container(pod(), "gone") is None
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from gputopo_deviceplugin.gpus.numa import (
     read_cpus_of_nodes,
     read_local_cpus,
     read_numa_nodes,
+    read_online_cpus,
 )
 from gputopo_topologies.catalogue import named
 
@@ -62,6 +63,13 @@ def test_the_cpus_of_several_numa_nodes_are_joined_without_offline_cpus(tmp_path
     assert read_local_cpus(tmp_path, [0]) == {0, 1, 2, 8}
     assert read_local_cpus(tmp_path, [0, 1]) == {0, 1, 2, 4, 5, 6, 7, 8}
     assert read_local_cpus(tmp_path, [1, 2]) == {4, 5, 6, 7}, "node 2 has memory only"
+
+
+def test_every_numa_node_has_its_online_cpus(tmp_path: Path) -> None:
+    write(tmp_path, 0, "0-3,8\n", 1024)
+    write(tmp_path, 2, "\n", 1024)
+    write_online(tmp_path, "0-2,4-8\n")
+    assert read_online_cpus(tmp_path) == {0: {0, 1, 2, 8}, 2: frozenset()}
 
 
 def test_if_sysfs_does_not_describe_a_numa_node_no_cpus_are_local(tmp_path: Path) -> None:

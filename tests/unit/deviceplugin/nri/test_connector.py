@@ -17,7 +17,7 @@ from gputopo_deviceplugin.nri import connector as module
 from gputopo_deviceplugin.nri.calls import PluginCalls
 from gputopo_deviceplugin.nri.connector import NriConnector
 from gputopo_deviceplugin.nri.frames import NriError
-from gputopo_deviceplugin.nri.manager import CpuManagerReader
+from gputopo_deviceplugin.nri.manager import cpu_manager_reader
 from gputopo_deviceplugin.nri.v1alpha1 import api_pb2 as api
 from gputopo_topologies.catalogue import named
 from support.agent.nri import in_runtime, sandbox
@@ -54,7 +54,7 @@ class Node:
         self.metrics = AgentMetrics()
         self.connector = NriConnector(
             self.state,
-            CpuManagerReader(self.kubelet, self.read, retry_seconds=30),
+            cpu_manager_reader(self.kubelet, self.read, retry_seconds=30),
             changes,
             self.metrics,
             socket=Path("/nri.sock"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.kubelet.state import KubeletState
-from gputopo_deviceplugin.nri.manager import CpuManagerReader
+from gputopo_deviceplugin.nri.manager import cpu_manager_reader
 from gputopo_kube.kubelet_config import KubeletConfigError
 from support.virtual_time import runner
 
@@ -18,10 +18,10 @@ class Kubelet:
         self.policy: str | None = "none"
         self.reads: list[float] = []
         self.state = KubeletState(ChangeSignal())
-        self.reader = CpuManagerReader(self.state, self.read, retry_seconds=30)
+        self.reader = cpu_manager_reader(self.state, self.read, retry_seconds=30)
 
     def policy_read(self) -> str | None:
-        return self.reader.manager.policy
+        return self.reader.value.policy
 
     async def read(self) -> Mapping[str, Any]:
         self.reads.append(asyncio.get_running_loop().time())
@@ -51,12 +51,12 @@ def test_a_failed_read_is_repeated_more_and_more_rarely() -> None:
         for _ in range(250):
             await kubelet.reader.update()
             await asyncio.sleep(1)
-        assert kubelet.reader.manager.unknown == "no response"
+        assert kubelet.reader.value.unknown == "no response"
         assert [round(at) for at in kubelet.reads] == [0, 30, 90, 210]
         kubelet.policy = "none"
         kubelet.state.add_registration()
         await kubelet.reader.update()
-        assert kubelet.reader.manager.policy == "none"
+        assert kubelet.reader.value.policy == "none"
 
     with runner() as loop:
         loop.run(wait())

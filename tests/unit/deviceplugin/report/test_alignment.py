@@ -5,17 +5,22 @@ import json
 from gputopo.api.alignment import NumaCpus
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid
+from gputopo_deviceplugin.admit.numa_report import KubeletCpus
 from gputopo_deviceplugin.kubelet.numa_rule import TopologyPolicy
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
-from gputopo_deviceplugin.report.alignment import bound_pods, kubelet_alignment
+from gputopo_deviceplugin.report.alignment import alignment_report, bound_pods, kubelet_alignment
+from gputopo_deviceplugin.report.released import ReleasedGpus
 from gputopo_kube.aligned_containers import AlignedContainer
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.gpu_containers import GpuContainer
 from gputopo_kube.pods import PodView
 
 STATIC = TopologyPolicy("restricted", scope="pod", exclusive_cpus=True)
-CPUS_OF = {0: frozenset({0, 1}), 1: frozenset({2, 3})}
-ALLOCATABLE = frozenset({1, 2, 3})
+CPUS = KubeletCpus(
+    frozenset({1, 2, 3}), {0: frozenset({0, 1}), 1: frozenset({2, 3}), 2: frozenset()}
+)
+NO_CPUS = (0, 0, 0)
+GPU_1, GPU_2 = GpuUuid("GPU-1"), GpuUuid("GPU-2")
 
 
 def placed(name: str, *gpus: str, cpus: int = 0, phase: str = "Running") -> PodView:
@@ -44,8 +49,7 @@ def report(
         policy,
         entries,
         {pod.key: pod for pod in pods},
-        cpus_of=CPUS_OF,
-        allocatable=ALLOCATABLE,
+        cpus=CPUS,
     )
     assert (found.policy, found.scope) == (policy.name, policy.scope)
     return found.cpus, found.admitted
@@ -59,13 +63,13 @@ def test_exclusive_cpus_of_listed_containers_are_not_free() -> None:
     # A pod of another scheduler has CPU 3.
     entries = [listed("a", "GPU-1", cpus=(2,)), listed("other", cpus=(3,))]
     cpus, admitted = report(entries, placed("a", "GPU-1", cpus=1))
-    assert free(cpus) == [(2, 1, 1), (2, 2, 0)]
+    assert free(cpus) == [(2, 1, 1), (2, 2, 0), NO_CPUS]
     assert admitted == ["uid-a"]
 
 
 def test_gpus_and_cpus_of_an_ended_pod_are_in_use_until_kubelet_releases_them() -> None:
     cpus, admitted = report([listed("a", "GPU-1", cpus=(2,))], placed("a", "GPU-1", phase="Failed"))
-    assert free(cpus) == [(2, 1, 1), (2, 2, 1)]
+    assert free(cpus) == [(2, 1, 1), (2, 2, 1), NO_CPUS]
     assert admitted == ["uid-a"]
     assert report([listed("a", "GPU-1")])[1] == ["default/a"], "a deleted pod"
     assert report([listed("a")])[1] == []
@@ -103,3 +107,28 @@ def test_live_pods_of_the_node_with_gpus_are_bound() -> None:
     plain = PodView(uid="u", key=ObjectKey("default", "c"), node="n1")
     assert bound_pods([first, ended, plain], "n1") == {"uid-a"}
     assert bound_pods([first], "n2") == frozenset()
+
+
+def test_report_is_not_stable_until_kubelet_has_admitted_all_bound_pods() -> None:
+    pod, other = placed("a", "GPU-1"), placed("b", "GPU-2")
+    pods = {pod.key: pod, other.key: other}
+    released, bound, used = ReleasedGpus(), frozenset({"uid-a", "uid-b"}), frozenset({GPU_1})
+    first = kubelet_alignment(STATIC, [listed("a", "GPU-1")], pods, cpus=CPUS)
+    report = alignment_report(first, released, bound=bound, used=used, now=0)
+    assert (set(report.hidden), report.stable) == ({GPU_1}, False)
+    assert report.alignment == first
+    both = [listed("a", "GPU-1"), listed("b", "GPU-2")]
+    second = kubelet_alignment(STATIC, both, pods, cpus=CPUS)
+    report = alignment_report(second, released, bound=bound, used=used | {GPU_2}, now=1)
+    assert (set(report.hidden), report.stable) == ({GPU_1, GPU_2}, True)
+
+
+def test_pod_that_kubelet_has_just_released_is_still_reported() -> None:
+    released, bound = ReleasedGpus(), frozenset({"uid-a"})
+    pod = placed("a", "GPU-1")
+    before = kubelet_alignment(STATIC, [listed("a", "GPU-1")], {pod.key: pod}, cpus=CPUS)
+    alignment_report(before, released, bound=bound, used=frozenset({GPU_1}), now=0)
+    after = kubelet_alignment(STATIC, [], {}, cpus=CPUS)
+    report = alignment_report(after, released, bound=frozenset(), used=frozenset(), now=0.1)
+    assert (report.alignment.admitted, set(report.hidden)) == (["uid-a"], {GPU_1})
+    assert not report.stable

@@ -1,0 +1,87 @@
+"""A bind that tries again uses the annotations that the pod has then."""
+
+import copy
+import json
+from collections.abc import Hashable, Mapping
+from collections.abc import Set as AbstractSet
+
+import pytest
+
+from gputopo.api.names import PATTERN_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.placement.model import PlacementRequest
+from gputopo_extender.verbs.evaluation_cache import EvaluationCache
+from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
+from support.api.faults import Hook
+from support.api.server import ApiServer
+from support.api.store import PODS
+from support.builders.objects import pod
+from support.extender.service import Start, before_binding, until
+
+
+def change_pattern(api: ApiServer, pattern: str) -> None:
+    changed = copy.deepcopy(api.pod("a"))
+    changed["metadata"].setdefault("annotations", {})[PATTERN_ANNOTATION] = pattern
+    api.put(PODS, changed)
+
+
+def recorded_pattern(api: ApiServer) -> tuple[str, str]:
+    """Return the pattern of the pod's Binding, and where it came from."""
+    record = json.loads(api.pod("a")["metadata"]["annotations"][PLACEMENT_ANNOTATION])
+    return record["pattern"], record["replay"]["patternFrom"]
+
+
+async def test_pattern_that_changes_before_the_binding_is_used(
+    start: Start, api: ApiServer
+) -> None:
+    api.put(PODS, pod("a", 4))
+    async with start() as extender:
+        before_binding(api, lambda: change_pattern(api, "AllToAll"))
+        assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
+    assert recorded_pattern(api) == ("AllToAll", "Annotation")
+
+
+async def test_pattern_that_becomes_invalid_before_the_binding_is_rejected(
+    start: Start, api: ApiServer
+) -> None:
+    api.put(PODS, pod("a", 4))
+    async with start() as extender:
+        before_binding(api, lambda: change_pattern(api, "Spiral"))
+        assert "Spiral" in await extender.scheduler().bind(pod("a", 4), "n1")
+    assert api.bindings == []
+
+
+async def test_pattern_that_changes_while_claims_are_read_is_used(
+    start: Start, api: ApiServer
+) -> None:
+    api.put(PODS, pod("a", 4))
+    async with start() as extender:
+        api.hooks.append(Hook("GET", "/leases", lambda: change_pattern(api, "AllToAll")))
+        assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
+    assert recorded_pattern(api) == ("AllToAll", "Annotation")
+
+
+async def test_pattern_that_changes_while_tables_are_built_is_used(
+    start: Start, api: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.put(PODS, pod("a", 4))
+    evaluate = EvaluationCache.evaluate
+    patterns: list[str] = []
+    async with start() as extender:
+
+        async def change_meanwhile(
+            cache: EvaluationCache, states: AbstractSet[AnyNodeState], request: PlacementRequest
+        ) -> Mapping[Hashable, NodeFit]:
+            patterns.append(request.pattern.kind)
+            if len(patterns) == 1:
+                change_pattern(api, "AllToAll")
+                api.put(PODS, pod("later"))
+                await until(two_pods_wait)
+            return await evaluate(cache, states, request)
+
+        async def two_pods_wait() -> bool:
+            return await extender.metric("gputopo_ledger_waiting_pods") == 2
+
+        monkeypatch.setattr(EvaluationCache, "evaluate", change_meanwhile)
+        assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
+    assert patterns == ["Ring", "AllToAll"]
+    assert recorded_pattern(api) == ("AllToAll", "Annotation")
