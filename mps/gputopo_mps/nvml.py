@@ -61,7 +61,6 @@ class GpuDriver:
         self._timeout_seconds = timeout_seconds
         self._turn = asyncio.Lock()
         self._last: asyncio.Future[Any] | None = None
-        self._began = 0.0
         self._is_open = False
 
     async def read(self, uuid: str) -> GpuFacts:
@@ -88,13 +87,13 @@ class GpuDriver:
         loop = asyncio.get_running_loop()
         async with self._turn:
             if self._last is not None and not self._last.done():
-                waited = loop.time() - self._began
+                # The text is published. So it must not change with each check.
                 raise GpuDriverError(
-                    f"NVML: a call has not ended for {waited:.0f} s; see the kernel log for NVRM "
-                    "messages, and reboot the node if NVML stays unavailable"
+                    "NVML: an earlier call has not ended; see the kernel log for NVRM messages, "
+                    "and reboot the node if NVML stays unavailable"
                 )
             future: asyncio.Future[Value] = loop.create_future()
-            self._last, self._began = future, loop.time()
+            self._last = future
             threading.Thread(
                 target=_run, args=(function, loop, future), name="nvml", daemon=True
             ).start()

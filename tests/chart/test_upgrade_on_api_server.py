@@ -216,5 +216,6 @@ def test_installation_that_helm_does_not_own_is_found_by_its_label(
     assert installation.server.create(roles, role).accepted
     with pytest.raises(HelmError, match="release applied in namespace"):
         helm.install(installation.server.kubeconfig)
+    helm.install(installation.server.kubeconfig, {"checkInstalled": False})
     kubectl.run("delete", "clusterrole", "applied-operator")
     helm.install(installation.server.kubeconfig)

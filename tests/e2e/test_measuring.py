@@ -7,6 +7,7 @@ of the tests is the order in which facts become known. ``values.yaml`` makes sam
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 
 import pytest
 import yaml
@@ -34,7 +35,7 @@ PERCENT = {"resnet50": 60.0, "insensitive": 2.0}
 """How much longer each workload truly runs on the worst links; resnet50 is that of the example."""
 
 RATE_ERROR = 0.15
-"""Of the highest rate of a job, because other programs of the machine only lower its rate."""
+"""Other programs of the machine lower the rate of a job."""
 
 MILLI_CPU = 200
 PROFILING_SECONDS = 150
@@ -198,7 +199,7 @@ def test_steps_are_counted_from_a_metric_and_from_a_log(learning: Learning, prof
 def _assert_plain_rate(samples: list[Sample]) -> None:
     truth = laws.steps_per_second(laws.plain_law(0))
     rates = [each.steps_per_second for each in samples]
-    assert max(rates) == pytest.approx(truth, rel=RATE_ERROR), rates
+    assert median(rates) == pytest.approx(truth, rel=RATE_ERROR), rates
 
 
 def test_garbage_of_one_container_changes_nothing_for_its_neighbour(learning: Learning) -> None:

@@ -148,5 +148,5 @@ def test_the_image_serves_the_page_with_the_service_account(
         assert "Uid:\t65532\t65532" in (of_process / "status").read_text()
         mounts = [line.split() for line in (of_process / "mountinfo").read_text().splitlines()]
     assert [words[5].split(",")[0] for words in mounts if words[4] == "/"] == ["ro"]
-    assert f"serving http://127.0.0.1:{port}/" in log.read_text()
+    assert f"serving url=http://127.0.0.1:{port}/" in log.read_text()
     assert "ERROR" not in log.read_text()

@@ -1,5 +1,7 @@
 """Properties of predictions and decisions, for any facts, workloads, loads and limits."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,6 +91,9 @@ def test_shared_jobs_gain_and_keep_their_limits(
     if found.shares:
         assert not any(each.exceeds_limit for each in found.slowdowns)
         assert all(each.source.value != "Unknown" for each in found.slowdowns)
+        strict = replace(settings, margin=100.0)  # no pair of jobs gains as much
+        other = decide_sharing(jobs[-1], jobs[:-1], predictor, strict, mps_available=True)
+        assert len(jobs) == 1 or other.reason is SharingReason.NO_GAIN
     else:
         assert found.reason not in {SharingReason.GAIN, SharingReason.EMPTY_GPU}
 

@@ -3,6 +3,7 @@ values.yaml by the values of the installed chart, which may lack them. Not here:
 whose templates reject values without them. A test compares this text with values.yaml. */ -}}
 {{- define "gputopo.addedValues" -}}
 allowDefaultNamespace: false
+checkInstalled: true
 sharing:
   enabled: false
   maxPodsPerGPU: 3

@@ -134,7 +134,7 @@ class StatusReporter:
             async with asyncio.timeout(_WITHDRAW_SECONDS), self._publishing:
                 published = await self._publisher.withdraw()
         except (ApiError, TimeoutError) as error:
-            reason = error or "no response in time"
+            reason = str(error) or "no response in time"
             _log.warning("could not publish that the agent ends %s", fields(reason=reason))
             return False
         _log.info("agent ends %s", fields(published=published))

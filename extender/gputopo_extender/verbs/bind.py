@@ -7,6 +7,7 @@ when the Binding cannot succeed any more.
 """
 
 import asyncio
+from dataclasses import replace
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -80,6 +81,15 @@ class Binder:
         pod = await self._find(args)
         if isinstance(pod, BindResult):
             return pod
+        request = self._requests.of(pod)
+        if isinstance(request, PlacementRequest):
+            try:
+                # Build the tables now, so that neither the decision nor other binds wait for them.
+                await self._cache.evaluate(
+                    {*self._requests.states(pod, request, [args.node])}, request
+                )
+            except TablesNotReadyError as error:
+                return BindResult(BindOutcome.FAILED, str(error))
         comparison = self.comparisons.pop(pod.uid)
         compared = comparison.of_node(args.node) if comparison else None
         async with self._locks.setdefault(pod.uid, asyncio.Lock()), self._at_once:
@@ -87,14 +97,11 @@ class Binder:
             pod = self._ledger.get_pod(pod.uid) or pod
             until = asyncio.get_running_loop().time() + _WRITING_SECONDS
             for _ in range(_MOST_TRIES):
-                result = await self._try(pod, args.node, compared, until)
+                result = await self._try(pod, request, args.node, compared, until)
                 if isinstance(result, BindResult):
                     return result
                 pod = result
-        return BindResult(
-            BindOutcome.FAILED,
-            f"other clients keep changing the pod, node {args.node} or the claims: try again",
-        )
+        return _changed(args.node)
 
     async def resolve_open(self) -> list[BindResult]:
         """Read the pod of each Binding in flight. If the pod is not bound, invalidate the Binding.
@@ -134,9 +141,17 @@ class Binder:
         return pod
 
     async def _try(
-        self, pod: PodView, node: str, compared: RecordedNodes | None, until: float
+        self,
+        pod: PodView,
+        request: PlacementRequest | Misfit,
+        node: str,
+        compared: RecordedNodes | None,
+        until: float,
     ) -> BindResult | PodView:
         """Bind once; return the pod if a change of pod, node or claims requires a new try.
+
+        If the pod's request is not ``request`` any more, the bind fails: kube-scheduler then
+        chooses a node again, and filter builds the tables for the new request.
 
         ``compared`` is how the node compared with the others in filter; None if this is unknown.
         """
@@ -145,15 +160,11 @@ class Binder:
         pod = self._newest(pod)
         if pod.node is not None or not pod.live:
             return pod
-        request = self._requests.of(pod)
-        if isinstance(request, PlacementRequest):
-            try:
-                # Build the tables now, so that the decision does not wait for them.
-                await self._cache.evaluate({*self._requests.states(pod, request, [node])}, request)
-            except TablesNotReadyError as error:
-                return BindResult(BindOutcome.FAILED, str(error))
-        if (newest := self._newest(pod)) is not pod:
-            return newest
+        now = self._requests.of(pod)
+        if isinstance(now, Misfit):
+            return BindResult(BindOutcome.REJECTED, now.reason)
+        if isinstance(request, Misfit) or not _is_same(now, request):
+            return _changed(node)
         decision = self._decide(pod, request, node, compared)
         if isinstance(decision, BindResult):
             return decision
@@ -163,13 +174,11 @@ class Binder:
     def _decide(
         self,
         pod: PodView,
-        request: PlacementRequest | Misfit,
+        request: PlacementRequest,
         node: str,
         compared: RecordedNodes | None,
     ) -> Decision | BindResult:
         """Choose GPUs of the node by its current usage; return a result if none fit."""
-        if isinstance(request, Misfit):
-            return BindResult(BindOutcome.REJECTED, request.reason)
         usage = self._ledger.usage(node)
         if not isinstance(usage, NodeUsage):
             return BindResult(BindOutcome.NO_FIT, f"{node}: {missing(usage).reason}")
@@ -236,6 +245,18 @@ class Binder:
             BindOutcome.FAILED,
             "the API server has lost the Binding: waiting for a new list of pods",
         )
+
+
+def _is_same(now: PlacementRequest, before: PlacementRequest) -> bool:
+    """Return whether a pod still requests the same. What runs beside it may have changed."""
+    return replace(now, surroundings=None) == replace(before, surroundings=None)
+
+
+def _changed(node: str) -> BindResult:
+    return BindResult(
+        BindOutcome.FAILED,
+        f"other clients keep changing the pod, node {node} or the claims: try again",
+    )
 
 
 def _not_read(error: Exception) -> BindResult:

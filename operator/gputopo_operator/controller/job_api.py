@@ -138,7 +138,8 @@ class JobApi:
         """Create an empty GPUProfile. Do nothing if a GPUProfile with this name exists.
 
         Raises:
-            ProfileLimitError: the namespace has too many GPUProfiles already.
+            ProfileLimitError: the namespace has too many GPUProfiles already, also if this one
+                was created meanwhile.
         """
         count = self._count_profiles(key)
         if count >= self._most_profiles:

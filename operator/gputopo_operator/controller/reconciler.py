@@ -189,7 +189,8 @@ class Reconciler:
             self._api.create_profile(ObjectKey(key.namespace, name))
         except (ApiError, ProfileLimitError) as error:
             _log.warning("profile not created %s", fields(gpujob=key, profile=name, reason=error))
-            self._metrics.count_rejected_profile()
+            if isinstance(error, DeniedError | ProfileLimitError):
+                self._metrics.count_rejected_profile()
             return str(error)
         _log.info("profile created %s", fields(gpujob=key, profile=name))
         return ""

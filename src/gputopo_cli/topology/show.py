@@ -54,8 +54,13 @@ def show_topology(
 
 
 def _server_document(name: str, server: ServerModel) -> dict[str, object]:
-    aliases = list(server.aliases)
-    return {"name": name, "gpus": server.gpus, "links": server.description, "aliases": aliases}
+    return {
+        "name": name,
+        "gpus": server.gpus,
+        "links": server.description,
+        "aliases": list(server.aliases),
+        "aliasGpus": {alias: gpu.name for alias, gpu in server.alias_gpus.items()},
+    }
 
 
 def _aliases(server: ServerModel) -> Iterator[str]:

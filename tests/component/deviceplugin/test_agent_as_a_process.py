@@ -82,7 +82,8 @@ async def test_it_serves_responds_to_probes_and_stops_at_sigterm(
 def assert_published_end(world: AgentWorld, errors: bytes) -> None:
     """Assert that the agent published its end, or logged that it had too little time for it."""
     published = world.condition("Ready")["reason"] == "Stopping"
-    assert published or b"could not publish that the agent ends" in errors
+    late = b'could not publish that the agent ends reason="no response in time"' in errors
+    assert published or late
 
 
 async def test_it_lives_but_is_not_ready_while_the_api_server_is_unavailable(
@@ -133,7 +134,7 @@ async def liveness_fails(client: httpx2.AsyncClient) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_hang_of_nvml_fails_liveness_within_15_seconds_and_recovers(
+async def test_a_hang_of_nvml_fails_liveness_and_recovers(
     world: AgentWorld, short_directory: Path
 ) -> None:
     default = AgentSettings.model_fields["nvml_timeout_seconds"].default

@@ -1,4 +1,4 @@
-"""A bind that tries again uses the annotations that the pod has then."""
+"""A bind uses no annotations that have changed: it fails, and the next one uses the new ones."""
 
 import copy
 import json
@@ -16,6 +16,8 @@ from support.api.server import ApiServer
 from support.api.store import PODS
 from support.builders.objects import pod
 from support.extender.service import Start, before_binding, until
+
+CHANGED = "other clients keep changing the pod, node n1 or the claims: try again"
 
 
 def change_pattern(api: ApiServer, pattern: str) -> None:
@@ -36,6 +38,7 @@ async def test_pattern_that_changes_before_the_binding_is_used(
     api.put(PODS, pod("a", 4))
     async with start() as extender:
         before_binding(api, lambda: change_pattern(api, "AllToAll"))
+        assert CHANGED in await extender.scheduler().bind(pod("a", 4), "n1")
         assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
     assert recorded_pattern(api) == ("AllToAll", "Annotation")
 
@@ -56,6 +59,7 @@ async def test_pattern_that_changes_while_claims_are_read_is_used(
     api.put(PODS, pod("a", 4))
     async with start() as extender:
         api.hooks.append(Hook("GET", "/leases", lambda: change_pattern(api, "AllToAll")))
+        assert CHANGED in await extender.scheduler().bind(pod("a", 4), "n1")
         assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
     assert recorded_pattern(api) == ("AllToAll", "Annotation")
 
@@ -82,6 +86,7 @@ async def test_pattern_that_changes_while_tables_are_built_is_used(
             return await extender.metric("gputopo_ledger_waiting_pods") == 2
 
         monkeypatch.setattr(EvaluationCache, "evaluate", change_meanwhile)
+        assert CHANGED in await extender.scheduler().bind(pod("a", 4), "n1")
         assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
     assert patterns == ["Ring", "AllToAll"]
     assert recorded_pattern(api) == ("AllToAll", "Annotation")

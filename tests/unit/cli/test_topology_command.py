@@ -30,6 +30,7 @@ def test_list_names_every_server_of_the_catalogue(gputopo: Command) -> None:
         "gpus": 8,
         "links": catalogue.SERVERS["dgx1-v100"].description,
         "aliases": list(catalogue.SERVERS["dgx1-v100"].aliases),
+        "aliasGpus": {"p3.16xlarge": "Tesla V100-SXM2-16GB"},
     }
     table = gputopo("topology list").out
     assert all(name in table for name in catalogue.names())

@@ -116,8 +116,8 @@ BINDS = (
     Sink(f"{EXTENDER}.verbs.bind", "Misfit", 1),
 )
 BINDS_PASSED = {
-    "bind._decide": "Misfit",
-    "bind._try": "TablesNotReadyError",
+    "bind._try": "Misfit",
+    "bind.bind": "TablesNotReadyError",
     "binding_writer._after_conflict": "the API server's message",
     "binding_writer._bind_once": "the API server's message",
 }

@@ -134,7 +134,7 @@ async def test_container_starts_when_kubelet_tries_again(
 ) -> None:
     sent = count_starts(case, monkeypatch)
     monkeypatch.setattr(daemons, "_PATIENCE_SECONDS", 1.5)
-    monkeypatch.setattr(daemons, "_now", lambda: float(len(sent)))
+    monkeypatch.setattr(daemons, "loop_time", lambda: float(len(sent)))
     await case.mps.end()
     assert "does not respond" in await case.start(0)
     assert len(sent) == 2
