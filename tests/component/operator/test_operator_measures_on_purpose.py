@@ -69,6 +69,8 @@ def test_pod_of_a_killed_operator_gets_its_cpus_back_without_agent_and_profile(
 
 def test_two_operators_measure_a_pod_once(api: ApiServer, tmp_path: Path) -> None:
     operators = [started(api, tmp_path, name) for name in ("first", "second")]
+    for operator in operators:
+        operator.wait_ready()
     cluster = measured(api)
     run_to_end(cluster)
     assert [operator.stop() for operator in operators] == [0, 0]

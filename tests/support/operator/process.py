@@ -5,8 +5,10 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +16,7 @@ from support.api.kubeconfig import write_kubeconfig
 from support.api.server import ApiServer
 from support.api.store import Document
 from support.ports import free_port
+from support.web.fetch import fetch
 
 T = TypeVar("T")
 
@@ -64,6 +67,17 @@ class Operator:
             self._process = subprocess.Popen(
                 self._argv, env=self._environment, stdout=log, stderr=log
             )
+
+    def wait_ready(self) -> None:
+        """Wait until it responds to probes. Before, SIGTERM ends it without its exit status."""
+
+        def responds() -> bool:
+            try:
+                return fetch(self.health_url)[0] == HTTPStatus.OK
+            except (urllib.error.URLError, ConnectionError):
+                return False
+
+        eventually("the operator is ready", responds)
 
     def kill(self) -> None:
         """Send SIGKILL, as in a power failure."""

@@ -190,6 +190,22 @@ def test_profile_is_created_or_its_rejection_is_reported(
     assert reconciler.reconcile(KEY) is None
 
 
+def rejected_profiles(metrics: OperatorMetrics) -> float | None:
+    return metrics.registry.get_sample_value("gputopo_operator_rejected_profiles_total")
+
+
+def test_only_rejections_of_profiles_are_counted_as_such(
+    api: ApiServer, reconciler: Reconciler, metrics: OperatorMetrics
+) -> None:
+    api.create("gpujobs", gpu_job("train", workload={"profile": "resnet50"}))
+    api.faults.append(Fault("POST", "/gpuprofiles", 500))
+    reconciler.reconcile(KEY)
+    assert (reasons(api)[-1], rejected_profiles(metrics)) == ("ProfileNotCreated", 0)
+    api.faults.append(Fault("POST", "/gpuprofiles", 403, DENIED))
+    reconciler.reconcile(KEY)
+    assert rejected_profiles(metrics) == 1
+
+
 def test_job_in_a_namespace_with_too_many_profiles_runs_without_one(
     api: ApiServer, connection: SyncApi, metrics: OperatorMetrics
 ) -> None:
