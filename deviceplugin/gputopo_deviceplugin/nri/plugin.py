@@ -59,8 +59,8 @@ class CpusetPlugin:
         self._on_change = on_change
         self._pods: dict[str, api.PodSandbox] = {}
         self._containers: list[api.Container] = []
-        self._unstarted = set[str]()
-        self._uncertain = dict[str, api.ContainerUpdate]()
+        # The containers that have not started, each with its last update, if there was one.
+        self._starting: dict[str, api.ContainerUpdate | None] = {}
         self._repeated: list[api.ContainerUpdate] = []
         self._methods: dict[str, Callable[[bytes], bytes]] = {
             "Configure": _configure,
@@ -109,7 +109,8 @@ class CpusetPlugin:
         ]
         self._pods, self._containers = {}, []
         self.known = KnownContainers(each for each in found if each is not None)
-        self._unstarted = {each.id for each in running if each.state == api.CONTAINER_CREATED}
+        created = (each.id for each in running if each.state == api.CONTAINER_CREATED)
+        self._starting = dict.fromkeys(created)
         self.synchronized = True
         updates = self._updates(self._repair())
         updates += [self._update_of(*each) for each in self.known.bound.items()]
@@ -121,7 +122,7 @@ class CpusetPlugin:
         if container is None:
             return b""
         self.known.add(container)
-        self._unstarted.add(container.instance)
+        self._starting[container.instance] = None
         decisions = self._repair()
         own = decisions.pop(container.instance, None)
         response = api.CreateContainerResponse(update=self._updates(decisions))
@@ -172,14 +173,12 @@ class CpusetPlugin:
         it creates the process from the specification before it says that the container starts. An
         update in between has no effect on the process.
         """
-        self._unstarted.discard(instance)
-        if (update := self._uncertain.pop(instance, None)) is not None:
+        if (update := self._starting.pop(instance, None)) is not None:
             self._repeated.append(update)
 
     def _forget(self, instance: str) -> None:
         self.known.remove(instance)
-        self._unstarted.discard(instance)
-        self._uncertain.pop(instance, None)
+        self._starting.pop(instance, None)
 
     def _repair(self) -> dict[str, CpusetDecision]:
         decisions = self.known.repair(self._read_machine())
@@ -196,8 +195,8 @@ class CpusetPlugin:
         """Return the update of a container, which the runtime ignores if the container ends."""
         update = api.ContainerUpdate(container_id=instance, ignore_failure=True)
         update.linux.resources.cpu.cpus = format_cpu_list(cpus)
-        if instance in self._unstarted:
-            self._uncertain[instance] = update
+        if instance in self._starting:
+            self._starting[instance] = update
         return update
 
     def _count(self, instance: str, result: str, decision: CpusetDecision) -> None:
