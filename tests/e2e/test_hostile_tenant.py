@@ -92,24 +92,21 @@ def admin(installed: Installed) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def queue(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def queued(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     """The operator with a queue in the order FIFO."""
     values = tmp_path_factory.mktemp("values") / "queue.yaml"
     values.write_text(yaml.safe_dump({"operator": {"queue": {"order": "FIFO"}}}))
     try:
-        install.install_chart(*installed.values, values)
-        yield
+        yield install.install_chart(*installed.values, values)
     finally:
         install.install_chart(*installed.values)
 
 
 @pytest.fixture(scope="module")
-def stage(
-    admin: Client, installed: Installed, queue: None, dgx1: str, pcie: str
-) -> Iterator[Stage]:
+def stage(admin: Client, queued: Installed, dgx1: str, pcie: str) -> Iterator[Stage]:
     paths = current_paths()
     with (
-        learning_in(installed, "victims") as victims,
+        learning_in(queued, "victims") as victims,
         tenant_in(admin, paths, "gputopo-hostile") as hostile,
         tenant_in(admin, paths, "gputopo-hostile-quota", most_pods=0) as without_pods,
     ):
@@ -119,13 +116,13 @@ def stage(
         victims.box.create(_sized_job(victims.box, pcie))
         victims.start(measured)
         victims.box.wait_running(2)
-        made = manifests.measured_pod("changing", installed.workload_image, dgx1)
+        made = manifests.measured_pod("changing", queued.workload_image, dgx1)
         hostile.client.create(hostile.pods, made)
         wait_for("the attacker's pod runs", partial(_runs, hostile, "changing"))
         changing = ChangingProfile(hostile, "changing", every_seconds=5)
         changing.start()
         try:
-            yield Stage(admin, installed, hostile, without_pods, victims, changing, time.time())
+            yield Stage(admin, queued, hostile, without_pods, victims, changing, time.time())
         finally:
             changing.stop()
 
@@ -168,6 +165,18 @@ def _limit(box: Sandbox) -> int:
     return amounts.read(pod).limits.milli_cpu
 
 
+def _settled_limit(box: Sandbox) -> int:
+    """Return the limit of the sized pod once it is above the floor and has not changed for 5 s."""
+    limits: list[int] = []
+
+    def is_settled() -> bool:
+        limits.append(_limit(box))
+        return min(limits[-5:]) > FLOOR_MILLI_CPU and len(limits) > 4 and len({*limits[-5:]}) == 1
+
+    wait_for("the sized pod has its share", is_settled, interval_s=1)
+    return limits[-1]
+
+
 def _seconds_to_run(box: Sandbox, pod: Object, timeout_s: float = START_SECONDS) -> float:
     began = time.monotonic()
     box.create(pod)
@@ -179,11 +188,10 @@ def test_forged_record_of_a_measurement_takes_no_cpus_of_another_tenant(
     stage: Stage, pcie: str
 ) -> None:
     box, hostile, replies = stage.box, stage.hostile, Replies()
-    wait_for("the sized pod has its share", lambda: _limit(box) > FLOOR_MILLI_CPU)
-    before = _limit(box)
     made = manifests.sized_pod("forging", stage.installed.workload_image, pcie)
     hostile.client.create(hostile.pods, made)
     wait_for("the attacker's pod runs", partial(_runs, hostile, "forging"))
+    before = _settled_limit(box)
     began, seen = time.monotonic(), {before}
     while time.monotonic() < began + CUT_SECONDS:
         attacks.forge_profiling_state(hostile, "forging", replies)

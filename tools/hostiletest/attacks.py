@@ -22,6 +22,7 @@ from soaktest.manifests import job
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _PROFILES: Final = ("second", "first")
 _START_SECONDS: Final = 60.0
+_BIND_SECONDS: Final = 4.0
 _JOB_SECONDS: Final = 3600.0
 
 
@@ -141,9 +142,9 @@ def race(tenant: Tenant, image: str, nodes: Sequence[str], tries: int, race: Rac
 def _change_bound(tenant: Tenant, names: set[str], version: str, replies: Replies) -> None:
     """Change the memory of each pod at the first event that shows its node."""
     change = {SHARING_MEMORY_ANNOTATION: manifests.TOO_MUCH_MEMORY}
-    left, deadline = set(names), time.monotonic() + _START_SECONDS / 4
+    left, deadline = set(names), time.monotonic() + _BIND_SECONDS
     while left and time.monotonic() < deadline:
-        for _, pod in tenant.client.watch(tenant.pods, version):
+        for _, pod in tenant.client.watch(tenant.pods, version):  # it lasts 5 s at most
             version, name = pod["metadata"]["resourceVersion"], pod["metadata"]["name"]
             if name in left and pod["spec"].get("nodeName"):
                 left.remove(name)

@@ -151,7 +151,7 @@ def attack(child: "subprocess.Popen[str]", pid: int) -> bool:
     deadline, written = time.monotonic() + FORGED_SECONDS, 0
     while time.monotonic() < deadline and child.poll() is None:
         written += write(f"{pid}\n")
-        if select.select([child.stdout], [], [], 0.002)[0]:
+        if child.stdout and select.select([child.stdout], [], [], 0.002)[0]:
             print(read(child), end="", flush=True)
     say(written=written)
     return child.poll() is None
