@@ -165,15 +165,15 @@ def _limit(box: Sandbox) -> int:
     return amounts.read(pod).limits.milli_cpu
 
 
-def _settled_limit(box: Sandbox) -> int:
+def _constant_limit(box: Sandbox) -> int:
     """Return the limit of the sized pod once it is above the floor and has not changed for 5 s."""
     limits: list[int] = []
 
-    def is_settled() -> bool:
+    def is_constant() -> bool:
         limits.append(_limit(box))
         return min(limits[-5:]) > FLOOR_MILLI_CPU and len(limits) > 4 and len({*limits[-5:]}) == 1
 
-    wait_for("the sized pod has its share", is_settled, interval_s=1)
+    wait_for("the sized pod has its share", is_constant, interval_s=1)
     return limits[-1]
 
 
@@ -191,7 +191,7 @@ def test_forged_record_of_a_measurement_takes_no_cpus_of_another_tenant(
     made = manifests.sized_pod("forging", stage.installed.workload_image, pcie)
     hostile.client.create(hostile.pods, made)
     wait_for("the attacker's pod runs", partial(_runs, hostile, "forging"))
-    before = _settled_limit(box)
+    before = _constant_limit(box)
     began, seen = time.monotonic(), {before}
     while time.monotonic() < began + CUT_SECONDS:
         attacks.forge_profiling_state(hostile, "forging", replies)

@@ -120,14 +120,14 @@ class Race:
 
 
 def race(tenant: Tenant, image: str, nodes: Sequence[str], tries: int, race: Race) -> None:
-    """Create sharing pods, change each as soon as it is bound, and add the result to ``race``."""
+    """Create sharing pods, change each one at its Binding, and add the result to ``race``."""
     names = {f"race-{time.monotonic_ns()}-{number}" for number in range(tries)}
     version = tenant.client.get(tenant.pods)["metadata"]["resourceVersion"]
-    follower = threading.Thread(target=_change_bound, args=(tenant, names, version, race.replies))
-    follower.start()
+    watcher = threading.Thread(target=_change_bound, args=(tenant, names, version, race.replies))
+    watcher.start()
     for name, node in zip(sorted(names), cycle(nodes), strict=False):
         tenant.client.create(tenant.pods, manifests.sharing_pod(name, image, node, ""))
-    follower.join()
+    watcher.join()
     for pod in _ended_or_running(tenant, names):
         bound = bool(pod["spec"].get("nodeName"))
         won = bound and pod["status"].get("phase") in _ENDED

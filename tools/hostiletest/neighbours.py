@@ -95,11 +95,16 @@ class Neighbours:
 
     def _run(self) -> None:
         while not self._ended.wait(_EVERY_SECONDS):
-            for step in (self._reserve, self._count_sizes, self._count_samples, self._share):
+            for step in (self._reserve, self.count, self._share):
                 try:
                     step()
                 except (UnavailableError, RejectedError) as error:
                     self._journal.note(f"neighbours: {error}")
+
+    def count(self) -> None:
+        """Count the sizes and the new samples now."""
+        self._count_sizes()
+        self._count_samples()
 
     def _reserve(self) -> None:
         """Set the taint, also after the Node was deleted and registered again."""

@@ -20,18 +20,19 @@ from soaktest.trial import trial, write
 
 def main(arguments: Sequence[str]) -> int:
     """Run the soak; return 1 if an error was found."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     files = [NEIGHBOURS_VALUES] if options.neighbours or options.adversary else []
     with trial(), install.nominations(options.nominate_above) as values:
         installed = install.on_local_cluster(
             lambda text: print(f"==> {text}", file=sys.stderr), values, *files
         )
-        result = carry_out(installed, Cluster(current_paths(), Progress()), _wanted(options))
+        result = carry_out(installed, Cluster(current_paths(), Progress()), wanted(options))
     write(options.output, report.document(result), report.table(result))
     return 0 if result.is_clean else 1
 
 
-def _wanted(options: argparse.Namespace) -> Options:
+def wanted(options: argparse.Namespace) -> Options:
+    """Return the options of the run."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     log = options.log or Path(tempfile.gettempdir()) / f"gputopo-soak-{stamp}.log"
     return Options(
@@ -48,7 +49,8 @@ def _wanted(options: argparse.Namespace) -> Options:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30, help="how long (30)")
     parser.add_argument(
