@@ -34,6 +34,7 @@ from learntest import laws
 from learntest.manifests import Run
 from localcluster import containers
 from localcluster.settings import current_paths
+from longruns import LONG
 from resizetest import amounts
 from sandbox import Sandbox
 from showcase import install
@@ -44,13 +45,16 @@ from soaktest.client import Client
 pytestmark = pytest.mark.e2e
 
 TRIES = 200 if "GPUTOPO_LONG" in os.environ else 12
-TRIES_AT_ONCE = 12
+TRIES_AT_ONCE = 12 if TRIES == 12 else 24
 FLOOR_MILLI_CPU = 100
 CUT_SECONDS = 15
 """The operator sizes pods at every change, and at least every few seconds."""
 
 HELD_SECONDS = 110
 """A job without a pod holds its GPUs for one minute."""
+
+SHORT = ("fifo", "zero")
+"""Replacements of files that every run tries."""
 
 CHECKS = 4
 """Replacements that were in place for so many seconds outlast a check of the component."""
@@ -218,7 +222,10 @@ def _restarts(stage: Stage) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("held")
-@pytest.mark.parametrize("kind", manifests.HELD_FILES)
+@pytest.mark.parametrize(
+    "kind",
+    [kind if kind in SHORT else pytest.param(kind, marks=LONG) for kind in manifests.HELD_FILES],
+)
 def test_file_that_a_container_replaces_stops_sharing_on_no_other_gpu(
     stage: Stage, nvswitch: str, local_nodes: LocalNodes, kind: str
 ) -> None:
