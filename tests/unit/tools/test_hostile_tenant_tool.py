@@ -4,6 +4,7 @@ import importlib
 import stat
 import types
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,7 +43,7 @@ def test_attack_without_a_reply_about_its_field_was_not_attempted(
 ) -> None:
     found = Replies()
     for status, message in replies:
-        assert not found.send(lambda status=status, message=message: reject(status, message))
+        assert not found.send(partial(reject, status, message))
     assert found.is_attempted(FIELD) is expected
 
 
