@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 import pytest
@@ -21,6 +22,7 @@ import workloads
 from faults import LocalNodes
 from gputopo.api.measuring import MeasuringRequest
 from gputopo.api.names import (
+    ENSEMBLE_LABEL,
     JOB_LABEL,
     PROFILE_ANNOTATION,
     PROFILING_STATE_ANNOTATION,
@@ -47,6 +49,7 @@ pytestmark = pytest.mark.e2e
 TRIES = 200 if "GPUTOPO_LONG" in os.environ else 12
 TRIES_AT_ONCE = 12 if TRIES == 12 else 24
 FLOOR_MILLI_CPU = 100
+GPUS_OF_NODE = 8
 CUT_SECONDS = 15
 """The operator sizes pods at every change, and at least every few seconds."""
 
@@ -133,25 +136,36 @@ def stage(admin: Client, queued: Installed, dgx1: str, pcie: str) -> Iterator[St
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """GPUs that jobs without pods hold, and since when."""
+    """GPUs that jobs without pods hold on two nodes.
+
+    Attributes:
+        since: wall clock time of the first of the neighbours' jobs.
+        jobs: number of jobs that hold GPUs.
+    """
 
     since: float
-    gpus: int
+    jobs: int
 
 
 @pytest.fixture(scope="module")
-def held(stage: Stage, pcie: str) -> Held:
+def held(stage: Stage, dgx1: str, pcie: str) -> Held:
     """Jobs and an ensemble whose pods a quota forbids, and then those of the neighbours."""
-    image, box = stage.installed.trainer_image, stage.box
-    gpus = sum(len(each["spec"]["gpus"]) for each in box.kubectl.list("gputopologies"))
-    attacks.hold_queue(stage.without_pods, image, gpus)
-    attacks.hold_ensemble(stage.without_pods, image, gpus)
-    wait_for("the quota forbids a pod", lambda: attacks.forbidden(stage.without_pods) > 0)
+    image, box, tenant = stage.installed.trainer_image, stage.box, stage.without_pods
+    attacks.hold_queue(tenant, image, GPUS_OF_NODE, node=pcie)
+    attacks.hold_ensemble(tenant, image, GPUS_OF_NODE, node=dgx1)
+    wait_for("the quota forbids a pod", lambda: attacks.forbidden(tenant) > 0)
+    ensemble = f"{tenant.custom('gpuensembles')}/held"
+    wait_for("the ensemble starts", lambda: "Starting" in _phases(tenant.client.get(ensemble)))
+    since = time.time()
     box.create(
         workloads.gpu_job("queued", 1, image=box.image, node=pcie),
-        manifests.ensemble("models", image, 1, pcie),
+        manifests.ensemble("models", image, 1, dgx1),
     )
-    return Held(time.monotonic(), gpus)
+    return Held(since, GPUS_OF_NODE)
+
+
+def _phases(ensemble: Object) -> list[str]:
+    return [each["phase"] for each in ensemble.get("status", {}).get("members", [])]
 
 
 def _sized_job(box: Sandbox, node: str) -> Object:
@@ -332,48 +346,46 @@ def _forget_pauses(stage: Stage) -> None:
     )
 
 
-def _held_seconds(held: Held, what: str, started: partial[bool]) -> float:
-    left = held.since + HELD_SECONDS - time.monotonic()
-    wait_for(what, started, timeout_s=max(0.0, left))
-    return time.monotonic() - held.since
+def _waited_seconds(held: Held, box: Sandbox, what: str, label: str, value: str) -> float:
+    """Wait until the pod with a label has started, and return the seconds since the attack."""
+
+    def started() -> str:
+        pods = box.kubectl.list("pods", box.namespace, selector=f"{label}={value}")
+        return next((str(pod["status"].get("startTime", "")) for pod in pods), "")
+
+    left = held.since + HELD_SECONDS - time.time()
+    found = wait_for(what, started, timeout_s=max(0.0, left))
+    seconds = datetime.fromisoformat(found).timestamp() - held.since
+    print(f"{what}: {seconds:.0f} s after the attack")
+    return seconds
 
 
 def test_jobs_whose_pods_a_quota_forbids_hold_no_gpus_in_the_queue(
     stage: Stage, held: Held
 ) -> None:
     box, tenant = stage.box, stage.without_pods
-
-    def runs() -> bool:
-        return workloads.phase(box.kubectl.get("gpujob", "queued", box.namespace)) == "Running"
-
     jobs = tenant.client.get(f"/apis/batch/v1/namespaces/{tenant.namespace}/jobs")["items"]
-    print(f"{len(jobs)} Jobs of {held.gpus} exist; {attacks.forbidden(tenant)} pods forbidden")
-    assert len(jobs) >= held.gpus
+    print(f"{len(jobs)} Jobs exist; {attacks.forbidden(tenant)} pods were forbidden")
+    assert len(jobs) >= held.jobs
     try:
-        took = _held_seconds(held, "the job of another tenant runs", partial(runs))
+        took = _waited_seconds(held, box, "the job of another tenant runs", JOB_LABEL, "queued")
     except TimeoutError:
         print(box.kubectl.get("gpujob", "queued", box.namespace)["status"])
         raise
-    print(f"it ran {took:.0f} s after the attack")
+    assert took < HELD_SECONDS
 
 
 def test_ensemble_whose_pods_a_quota_forbids_holds_no_gpus(stage: Stage, held: Held) -> None:
     box, tenant = stage.box, stage.without_pods
-
-    def phase() -> str:
-        status = box.kubectl.get("gpuensemble", "models", box.namespace).get("status", {})
-        return ",".join(each["phase"] for each in status.get("members", []))
-
     planned = tenant.client.get(f"{tenant.custom('gpuensembles')}/held")["status"]
     print([(each["name"], each["phase"], each.get("gpus")) for each in planned["members"]])
+    what = "the ensemble of another tenant runs"
     try:
-        took = _held_seconds(
-            held, "the ensemble of another tenant runs", partial(lambda: phase() == "Running")
-        )
+        took = _waited_seconds(held, box, what, ENSEMBLE_LABEL, "models")
     except TimeoutError:
         print(box.kubectl.get("gpuensemble", "models", box.namespace)["status"])
         raise
-    print(f"it ran {took:.0f} s after the attack")
+    assert took < HELD_SECONDS
 
 
 def test_changes_of_a_profile_end_no_sample_of_another_tenant(stage: Stage) -> None:

@@ -109,7 +109,7 @@ class Adversary:
         path, first = self._without_pods.custom("gpujobs"), self._number
         self._number += _JOBS_AT_ONCE
         replies.send(
-            lambda: attacks.hold_queue(self._without_pods, self._image, _JOBS_AT_ONCE, first)
+            lambda: attacks.hold_queue(self._without_pods, self._image, _JOBS_AT_ONCE, first=first)
         )
         for number in range(first, self._number):
             self._expires[f"{path}/held-{number}"] = time.monotonic() + 4 * _POD_SECONDS
@@ -117,7 +117,9 @@ class Adversary:
     def _hold_ensemble(self, replies: Replies) -> None:
         self._number += 1
         name, gpus = f"held-{self._number}", 8 * len(self._nodes)
-        replies.send(lambda: attacks.hold_ensemble(self._without_pods, self._python, gpus, name))
+        replies.send(
+            lambda: attacks.hold_ensemble(self._without_pods, self._python, gpus, name=name)
+        )
         path = f"{self._without_pods.custom('gpuensembles')}/{name}"
         self._expires[path] = time.monotonic() + 4 * _POD_SECONDS
 

@@ -33,16 +33,31 @@ def forge_profiling_state(tenant: Tenant, pod: str, replies: Replies) -> None:
     replies.send(lambda: tenant.annotate(pod, {PROFILING_STATE_ANNOTATION: text}))
 
 
-def hold_queue(tenant: Tenant, image: str, gpus: int, first: int = 0) -> None:
-    """Create GPUJobs of one GPU each in a namespace whose quota forbids their pods."""
+def hold_queue(
+    tenant: Tenant, image: str, gpus: int, *, first: int = 0, node: str | None = None
+) -> None:
+    """Create GPUJobs of one GPU each in a namespace whose quota forbids their pods.
+
+    Args:
+        tenant: who creates them.
+        image: of their pods.
+        gpus: number of GPUJobs.
+        first: number of the first one.
+        node: their node; None for any.
+    """
     for number in range(first, first + gpus):
         made = job(f"held-{number}", 1, image, _JOB_SECONDS, "Ring")
+        selector = {"kubernetes.io/hostname": node} if node else {}
+        made["spec"]["template"]["spec"]["nodeSelector"] = selector
         tenant.client.create(tenant.custom("gpujobs"), made)
 
 
-def hold_ensemble(tenant: Tenant, image: str, gpus: int, name: str = "held") -> None:
+def hold_ensemble(
+    tenant: Tenant, image: str, gpus: int, *, name: str = "held", node: str = ""
+) -> None:
     """Create a GPUEnsemble in a namespace whose quota forbids its pods."""
-    tenant.client.create(tenant.custom("gpuensembles"), manifests.ensemble(name, image, gpus))
+    made = manifests.ensemble(name, image, gpus, node)
+    tenant.client.create(tenant.custom("gpuensembles"), made)
 
 
 def forbidden(tenant: Tenant) -> int:
