@@ -323,7 +323,7 @@ def test_memory_changed_after_the_binding_makes_kubelet_reject_no_pod(
     image, found = stage.installed.workload_image, Race()
     nodes = [nvswitch] if TRIES <= TRIES_AT_ONCE else [nvswitch, pcie]
     while found.bound < TRIES:
-        attacks.race(stage.hostile, image, nodes, TRIES_AT_ONCE, found)
+        attacks.race(stage.hostile, image, nodes, attacks.race_names(TRIES_AT_ONCE), found)
         if found.won and found.bound < TRIES:
             _forget_pauses(stage)
     print(found, *sorted(found.messages)[:3], sep="\n")

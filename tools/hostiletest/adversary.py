@@ -125,8 +125,10 @@ class Adversary:
 
     def _race(self, replies: Replies) -> None:
         found = Race(replies=replies)
-        nodes = self._nodes[:-1]
-        attacks.race(self._tenant, self._image, nodes, _RACES_AT_ONCE, found)
+        nodes, names = self._nodes[:-1], attacks.race_names(_RACES_AT_ONCE)
+        for name in names:
+            self._expires[f"{self._tenant.pods}/{name}"] = time.monotonic() + _POD_SECONDS
+        attacks.race(self._tenant, self._image, nodes, names, found)
         self._journal.count("attacks: pods changed after Binding", found.bound)
         self._journal.count("attacks: pods changed and rejected by kubelet", found.won)
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -134,38 +135,52 @@ class Race:
         return f"{self.won} of {self.bound} pods rejected by kubelet; {self.replies}"
 
 
-def race(tenant: Tenant, image: str, nodes: Sequence[str], tries: int, race: Race) -> None:
-    """Create sharing pods, change each one at its Binding, and add the result to ``race``."""
-    names = {f"race-{time.monotonic_ns()}-{number}" for number in range(tries)}
+def race_names(tries: int) -> list[str]:
+    """Return names of pods for one call of :func:`race`."""
+    return [f"race-{time.monotonic_ns()}-{number}" for number in range(tries)]
+
+
+def race(
+    tenant: Tenant, image: str, nodes: Sequence[str], names: Sequence[str], result: Race
+) -> None:
+    """Create sharing pods, change each one at its Binding, and add the result to ``result``."""
     version = tenant.client.get(tenant.pods)["metadata"]["resourceVersion"]
-    watcher = threading.Thread(target=_change_bound, args=(tenant, names, version, race.replies))
+    watcher = threading.Thread(
+        target=_change_bound, args=(tenant, {*names}, version, result.replies)
+    )
     watcher.start()
-    for name, node in zip(sorted(names), cycle(nodes), strict=False):
+    for name, node in zip(names, cycle(nodes), strict=False):
         tenant.client.create(tenant.pods, manifests.sharing_pod(name, image, node, ""))
     watcher.join()
-    for pod in _ended_or_running(tenant, names):
+    for pod in _ended_or_running(tenant, {*names}):
         bound = bool(pod["spec"].get("nodeName"))
         won = bound and pod["status"].get("phase") in _ENDED
-        race.bound += bound
-        race.won += won
+        result.bound += bound
+        result.won += won
         if won:
-            race.messages.add(f"{pod['status'].get('reason')}: {pod['status'].get('message')}")
+            result.messages.add(f"{pod['status'].get('reason')}: {pod['status'].get('message')}")
     for name in names:
         tenant.client.delete(f"{tenant.pods}/{name}", gracePeriodSeconds="0")
 
 
 def _change_bound(tenant: Tenant, names: set[str], version: str, replies: Replies) -> None:
     """Change the memory of each pod at the first event that shows its node."""
-    change = {SHARING_MEMORY_ANNOTATION: manifests.TOO_MUCH_MEMORY}
-    left, deadline = set(names), time.monotonic() + _BIND_SECONDS
-    while left and time.monotonic() < deadline:
-        for _, pod in tenant.client.watch(tenant.pods, version):  # it lasts 5 s at most
-            version, name = pod["metadata"]["resourceVersion"], pod["metadata"]["name"]
-            if name in left and pod["spec"].get("nodeName"):
-                left.remove(name)
-                replies.send(partial(tenant.annotate, name, change))
-            if not left:
-                break
+    deadline = time.monotonic() + _BIND_SECONDS
+    with suppress(UnavailableError, RejectedError):  # a part of the cluster was killed
+        while names and time.monotonic() < deadline:
+            for _, pod in tenant.client.watch(tenant.pods, version):  # it lasts 5 s at most
+                version = pod["metadata"]["resourceVersion"]
+                _change_if_bound(tenant, pod, names, replies)
+                if not names:
+                    break
+
+
+def _change_if_bound(tenant: Tenant, pod: Object, names: set[str], replies: Replies) -> None:
+    name = pod["metadata"]["name"]
+    if name in names and pod["spec"].get("nodeName"):
+        names.remove(name)
+        change = {SHARING_MEMORY_ANNOTATION: manifests.TOO_MUCH_MEMORY}
+        replies.send(partial(tenant.annotate, name, change))
 
 
 def _ended_or_running(tenant: Tenant, names: set[str]) -> list[Object]:
