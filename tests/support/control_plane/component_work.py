@@ -2,10 +2,8 @@
 
 import asyncio
 import re
-import ssl
 import tempfile
 import urllib.error
-import urllib.request
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from gputopo_kube.client import AsyncApi
 from support.agent.world import NODE, agent_world, annotation_of
 from support.builders.gpujobs import exited, gpu_job, job_pod
 from support.control_plane.api_server import JOBS, PODS, TOPOLOGIES, ApiServer, service_account
-from support.control_plane.scheduler_pairs import Pair, put_pod, wait_until
+from support.control_plane.scheduler_pairs import Pair, put_pod, read_url, wait_until
 from support.helm_chart import CHART
 
 NODE_COUNT = 2
@@ -127,31 +125,16 @@ def put_device(server: ApiServer) -> None:
 
 def read_metrics(server: ApiServer, pair: Pair, work: Path) -> None:
     """Request kube-scheduler's metrics: the account of the page may read them, others may not."""
+    metrics = f"https://127.0.0.1:{pair.scheduler_port}/metrics"
     with pytest.raises(urllib.error.HTTPError, match="403"):
-        _metrics(pair, server.kubeconfig_of(OPERATOR, work / "reader"))
+        read_url(metrics, server.kubeconfig_of(OPERATOR, work / "reader"))
     page = (CHART.parents[1] / "docs/operate/monitoring.md").read_text()
     (text,) = re.findall(r"(?ms)^```yaml\n(apiVersion: v1\nkind: ServiceAccount.*?)^```", page)
     for each in yaml.safe_load_all(text):
         response = server.create(_COLLECTIONS[each["kind"]], each)
         assert response.accepted, response.message
     access = server.kubeconfig_of("kube-scheduler-metrics", work / "metrics")
-    assert "scheduler_pending_pods" in _metrics(pair, access)
-
-
-def _metrics(pair: Pair, kubeconfig: Path) -> str:
-    access = KubeConfig.from_file(kubeconfig).get()
-    assert access is not None
-    assert access.user is not None
-    trusting = ssl.create_default_context()
-    trusting.check_hostname = False
-    trusting.verify_mode = ssl.CERT_NONE
-    handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting))
-    request = urllib.request.Request(
-        f"https://127.0.0.1:{pair.scheduler_port}/metrics",
-        headers={"Authorization": f"Bearer {access.user.token}"},
-    )
-    with urllib.request.build_opener(*handlers).open(request, timeout=10) as response:
-        return str(response.read().decode())
+    assert "scheduler_pending_pods" in read_url(metrics, access)
 
 
 def run_gpu_job(server: ApiServer) -> None:
