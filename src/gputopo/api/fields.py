@@ -61,7 +61,7 @@ def _pod(name: str, writer: Writer, until: Until = Until.ENDED) -> Field:
 
 
 def _labels(name: str, *kinds: str) -> tuple[Field, ...]:
-    """Return the rows of a label with which the operator finds its objects, by namespace and owner."""
+    """Return rows of a label with which the operator finds objects of a namespace and owner."""
     return tuple(Field(kind, Place.LABEL, name, Writer.USER) for kind in kinds)
 
 
