@@ -37,7 +37,7 @@ class SyncApi:
     def find(self, *path: str) -> Document | None:
         """Return the object at a path, or None if the object does not exist.
 
-        Its name may come from a label of a tenant. An empty one would return the list.
+        Its name may come from a label of a user. An empty one would return the list.
         """
         if path[-1] in _NO_NAMES:
             return None

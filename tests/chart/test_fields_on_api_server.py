@@ -22,7 +22,7 @@ from support.control_plane.api_server import (
     service_account,
 )
 from support.control_plane.ensemble_work import ENSEMBLES
-from support.control_plane.tenants import POD_SUBRESOURCES, add_rights, put_tenant
+from support.control_plane.namespace_users import POD_SUBRESOURCES, add_rights, put_user
 from support.operator.ensembles import ensemble, member
 
 MALLORY = User("mallory")
@@ -30,7 +30,7 @@ OPERATOR = service_account("gputopo-operator")
 EXTENDER = service_account("gputopo-extender")
 AGENT = service_account("gputopo-deviceplugin", node="n1")
 WRITERS = {
-    "tenant": MALLORY,
+    "user": MALLORY,
     "administrator": ADMIN,
     "operator": OPERATOR,
     "extender": EXTENDER,
@@ -39,7 +39,7 @@ WRITERS = {
 ACCOUNTS = {"operator": Writer.OPERATOR, "extender": Writer.EXTENDER}
 MOMENTS = ("create", "waiting", "waiting/status", "bound", "bound/status", "binding")
 RIGHTS = {
-    "tenant": MOMENTS,
+    "user": MOMENTS,
     "administrator": MOMENTS,
     "operator": ("waiting/status", "bound/status"),
     "extender": ("waiting/status", "bound/status", "binding"),
@@ -53,9 +53,9 @@ _number = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def tenants(server: ApiServer) -> ApiServer:
-    """The server with a tenant who has all rights to the pods of the namespace."""
-    put_tenant(server, "mallory", "default")
+def users(server: ApiServer) -> ApiServer:
+    """The server with a user who has all rights to the pods of the namespace."""
+    put_user(server, "mallory", "default")
     pods = [f"pods/{subresource}" for subresource in POD_SUBRESOURCES]
     add_rights(server, "mallory", "default", "", "pods", "bindings", *pods)
     return server
@@ -116,18 +116,18 @@ def is_allowed(field: Field, who: str, moment: str) -> bool:
 
 
 @pytest.mark.parametrize("field", POD_FIELDS, ids=lambda each: each.name.partition("/")[2])
-def test_field_of_a_pod_has_the_writers_of_the_table(tenants: ApiServer, field: Field) -> None:
+def test_field_of_a_pod_has_the_writers_of_the_table(users: ApiServer, field: Field) -> None:
     moments = MOMENTS[:-1] if field.place is Place.LABEL else MOMENTS
     cases = [(who, moment) for who in WRITERS for moment in moments]
     value = VALUES.get(field.name, "x")
-    responses = {case: write(tenants, field, value, *case) for case in cases}
+    responses = {case: write(users, field, value, *case) for case in cases}
     outcomes = {case: response.accepted for case, response in responses.items()}
     assert outcomes == {case: is_allowed(field, *case) for case in cases}
     for (who, moment), response in responses.items():
         if response.accepted:
             continue
         assert response.status == FORBIDDEN, response.message
-        if who == "tenant":
+        if who == "user":
             assert f"metadata.{field.place}s[{field.name}]: {value} may not replace (nothing)" in (
                 response.message
             ), moment
@@ -139,12 +139,12 @@ def test_field_of_a_pod_has_the_writers_of_the_table(tenants: ApiServer, field: 
     ids=lambda each: each.name.partition("/")[2],
 )
 def test_longest_values_are_accepted_or_rejected_with_the_name_of_the_field(
-    tenants: ApiServer, field: Field
+    users: ApiServer, field: Field
 ) -> None:
     """The policies stay within the limits of the API server for expressions."""
     for moment in ("create", "bound", "waiting"):
-        response = write(tenants, field, "x" * 250_000, "tenant", moment)
-        if is_allowed(field, "tenant", moment) and field.name not in VALUES:
+        response = write(users, field, "x" * 250_000, "user", moment)
+        if is_allowed(field, "user", moment) and field.name not in VALUES:
             assert response.accepted, response.message
         else:
             assert response.status in {FORBIDDEN, 422}
@@ -152,54 +152,54 @@ def test_longest_values_are_accepted_or_rejected_with_the_name_of_the_field(
             assert "budget" not in response.message
 
 
-def test_a_pod_with_thousands_of_annotations_can_be_changed(tenants: ApiServer) -> None:
+def test_a_pod_with_thousands_of_annotations_can_be_changed(users: ApiServer) -> None:
     many = {f"a-{number}": "x" * 20 for number in range(8000)}
     body = pod()
     body["metadata"]["annotations"] |= many
-    made = tenants.create(PODS, body, MALLORY)
+    made = users.create(PODS, body, MALLORY)
     assert made.accepted, made.message
     path = f"{PODS}/{body['metadata']['name']}"
     change = {"metadata": {"annotations": {"a-1": "y"}}}
     for subresource in ("", "/status"):
-        assert tenants.merge(path + subresource, change, MALLORY).accepted
-    assert tenants.create(f"{path}/binding", binding(path, {}), MALLORY).accepted
+        assert users.merge(path + subresource, change, MALLORY).accepted
+    assert users.create(f"{path}/binding", binding(path, {}), MALLORY).accepted
     record = {"metadata": {"annotations": {names.RESOURCES_ANNOTATION: "{}"}}}
-    response = tenants.merge(f"{path}/status", record, OPERATOR)
+    response = users.merge(f"{path}/status", record, OPERATOR)
     assert response.accepted, response.message
-    assert tenants.merge(path, record | {"spec": {}}, MALLORY).accepted  # no change
+    assert users.merge(path, record | {"spec": {}}, MALLORY).accepted  # no change
     late = {"metadata": {"annotations": {names.PROFILE_ANNOTATION: "other"}}}
-    assert tenants.merge(path, late, MALLORY).status == FORBIDDEN
+    assert users.merge(path, late, MALLORY).status == FORBIDDEN
 
 
-def test_a_value_with_line_breaks_is_rejected_with_a_message(tenants: ApiServer) -> None:
+def test_a_value_with_line_breaks_is_rejected_with_a_message(users: ApiServer) -> None:
     field = next(each for each in POD_FIELDS if each.name == names.PROFILE_ANNOTATION)
-    response = write(tenants, field, "a\r\nb", "tenant", "bound")
+    response = write(users, field, "a\r\nb", "user", "bound")
     assert response.status == FORBIDDEN
     assert f"{field.name}]: a  b may not replace (nothing)" in response.message
 
 
-def test_a_pod_of_a_node_keeps_its_request_in_all_ways(tenants: ApiServer) -> None:
+def test_a_pod_of_a_node_keeps_its_request_in_all_ways(users: ApiServer) -> None:
     body = pod()
     body["metadata"]["annotations"][names.PROFILE_ANNOTATION] = "resnet50"
-    assert tenants.create(PODS, body, MALLORY).accepted
+    assert users.create(PODS, body, MALLORY).accepted
     path = f"{PODS}/{body['metadata']['name']}"
-    assert tenants.create(f"{path}/binding", binding(path, {}), MALLORY).accepted
+    assert users.create(f"{path}/binding", binding(path, {}), MALLORY).accepted
     for value in ("bert", "", None):
         change = {"metadata": {"annotations": {names.PROFILE_ANNOTATION: value}}}
         for subresource in ("", "/status"):
-            response = tenants.merge(path + subresource, change, MALLORY)
+            response = users.merge(path + subresource, change, MALLORY)
             assert response.status == FORBIDDEN, response.body
             assert "a pod keeps this annotation once it has a node" in response.message
-    whole = tenants.get(path).body
+    whole = users.get(path).body
     whole["metadata"]["annotations"] = {}
     for subresource in ("", "/resize", "/ephemeralcontainers"):
-        response = tenants.request("PUT", path + subresource, whole, user=MALLORY)
+        response = users.request("PUT", path + subresource, whole, user=MALLORY)
         assert response.accepted == bool(subresource), response.body
         whole["metadata"].pop("resourceVersion", None)
-    annotations = tenants.get(path).body["metadata"]["annotations"]
+    annotations = users.get(path).body["metadata"]["annotations"]
     assert annotations[names.PROFILE_ANNOTATION] == "resnet50"
     eviction = {"metadata": {"name": body["metadata"]["name"]}}
-    evicted = tenants.create(f"{path}/eviction", {**EVICTION, **eviction})
+    evicted = users.create(f"{path}/eviction", {**EVICTION, **eviction})
     assert evicted.accepted, evicted.message
 
 
@@ -226,13 +226,13 @@ def put_object(server: ApiServer, kind: str) -> str:
 
 @pytest.mark.parametrize("kind", STATUSES)
 def test_status_of_gputopos_kinds_is_written_by_the_operator_only(
-    tenants: ApiServer, kind: str
+    users: ApiServer, kind: str
 ) -> None:
-    add_rights(tenants, "mallory", "default", "gputopo.io", f"{kind}/status")
-    path = put_object(tenants, kind)
+    add_rights(users, "mallory", "default", "gputopo.io", f"{kind}/status")
+    path = put_object(users, kind)
     change = {"status": STATUSES[kind][1]}
     for user in (MALLORY, ADMIN, EXTENDER, AGENT):
-        response = tenants.merge(f"{path}/status", change, user)
+        response = users.merge(f"{path}/status", change, user)
         assert response.status == FORBIDDEN, response.body
         if user in (MALLORY, ADMIN):
             assert (
@@ -240,10 +240,10 @@ def test_status_of_gputopos_kinds_is_written_by_the_operator_only(
                 f" status of {kind}; change the spec of" in response.message
             )
             assert "ValidatingAdmissionPolicyBinding gputopo-operator-fields" in response.message
-    assert not tenants.get(path).body.get("status")
-    response = tenants.merge(f"{path}/status", change, OPERATOR)
+    assert not users.get(path).body.get("status")
+    response = users.merge(f"{path}/status", change, OPERATOR)
     assert response.accepted, response.message
-    assert tenants.merge(path, {"metadata": {"labels": {"a": "b"}}}, MALLORY).accepted
+    assert users.merge(path, {"metadata": {"labels": {"a": "b"}}}, MALLORY).accepted
 
 
 def test_all_kinds_with_a_status_of_the_operator_were_tried() -> None:
@@ -255,31 +255,31 @@ def test_all_kinds_with_a_status_of_the_operator_were_tried() -> None:
     assert of_operator == STATUSES.keys()
 
 
-def test_node_of_a_member_is_written_by_the_operator_only(tenants: ApiServer) -> None:
+def test_node_of_a_member_is_written_by_the_operator_only(users: ApiServer) -> None:
     planned = gpu_job(f"row-{next(_number)}")
     planned["metadata"]["annotations"] = {names.ENSEMBLE_NODE_ANNOTATION: "n1"}
     for user in (MALLORY, ADMIN):
-        response = tenants.create(JOBS, planned, user)
+        response = users.create(JOBS, planned, user)
         assert response.status == FORBIDDEN, response.body
         assert f"metadata.annotations[{names.ENSEMBLE_NODE_ANNOTATION}]: only" in response.message
-    assert tenants.create(JOBS, planned, OPERATOR).accepted
+    assert users.create(JOBS, planned, OPERATOR).accepted
     path = f"{JOBS}/{planned['metadata']['name']}"
     change = {"metadata": {"annotations": {names.ENSEMBLE_NODE_ANNOTATION: "n2"}}}
-    assert tenants.merge(path, change, MALLORY).status == FORBIDDEN
-    assert tenants.merge(path, {"spec": {"suspend": True}}, MALLORY).accepted
+    assert users.merge(path, change, MALLORY).status == FORBIDDEN
+    assert users.merge(path, {"spec": {"suspend": True}}, MALLORY).accepted
 
 
-def test_tenant_writes_no_object_that_rights_alone_protect(tenants: ApiServer) -> None:
+def test_user_writes_no_object_that_rights_alone_protect(users: ApiServer) -> None:
     topology = {"apiVersion": names.API_VERSION, "kind": "GPUTopology", "spec": {}}
     named = {"metadata": {"name": "n1"}}
     claims = {"metadata": {"annotations": {names.CLAIMS_ANNOTATION: "{}"}}}
     reset = {"metadata": {"annotations": {names.GPUS_RESET_ANNOTATION: EPOCH}}}
     for response in (
-        tenants.create(TOPOLOGIES, {**topology, **named}, MALLORY),
-        tenants.merge(f"{TOPOLOGIES}/n1", {"spec": {}}, MALLORY),
-        tenants.merge(f"{TOPOLOGIES}/n1/status", {"status": {}}, MALLORY),
-        tenants.merge(f"{LEASES}/gputopo-claims", claims, MALLORY),
-        tenants.merge("/api/v1/nodes/n1", reset, MALLORY),
-        tenants.merge("/api/v1/nodes/n1/status", {"status": {}}, MALLORY),
+        users.create(TOPOLOGIES, {**topology, **named}, MALLORY),
+        users.merge(f"{TOPOLOGIES}/n1", {"spec": {}}, MALLORY),
+        users.merge(f"{TOPOLOGIES}/n1/status", {"status": {}}, MALLORY),
+        users.merge(f"{LEASES}/gputopo-claims", claims, MALLORY),
+        users.merge("/api/v1/nodes/n1", reset, MALLORY),
+        users.merge("/api/v1/nodes/n1/status", {"status": {}}, MALLORY),
     ):
         assert response.status == FORBIDDEN, response.body

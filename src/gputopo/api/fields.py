@@ -1,7 +1,7 @@
 """Who may write each field of a Kubernetes object that gputopo reads, and when.
 
 The admission policies of the chart enforce this table, the page on security shows it, and the
-tests of a hostile tenant write the worst values into each of its fields. A field of a component is
+tests of a hostile user write the worst values into each of its fields. A field of a component is
 trusted only because of it: a part that reads a new annotation or label needs a row here.
 """
 

@@ -58,7 +58,7 @@ def test_an_object_that_does_not_exist_is_none_or_an_error() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_an_object_whose_name_is_a_path_does_not_exist(name: str) -> None:
-    """A tenant writes names into labels; such a path is one of the list or of another kind."""
+    """A user writes names into labels; such a path is one of the list or of another kind."""
     api, requests = api_of((200, {"kind": "NodeList", "items": []}))
     assert api.find("api", "v1", "nodes", name) is None
     assert requests == []

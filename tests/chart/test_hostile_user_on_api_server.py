@@ -1,4 +1,4 @@
-"""Nothing of another tenant changes while a tenant writes the worst values into every field.
+"""Nothing of another user changes while a user writes the worst values into every field.
 
 The operator, kube-scheduler and the extender run with the rights of the chart on a real API server.
 ``GPUTOPO_HOSTILE_TABLE`` names a file that gets the table of fields, values and outcomes.
@@ -26,10 +26,10 @@ from gputopo.api.names import (
 from gputopo.api.profiling import ProfilingState
 from gputopo.api.tuning import TunedRecord
 from support.builders.gpujobs import gpu_job
-from support.control_plane import api_server, hostile_tenant
+from support.control_plane import api_server, hostile_user
 from support.control_plane.api_server import JOBS, ONE_GPU, PODS, PROFILES, TOPOLOGIES, ApiServer
 from support.control_plane.components import running_operator
-from support.control_plane.hostile_tenant import OWN_PODS, HostileTenant, Write
+from support.control_plane.hostile_user import OWN_PODS, HostileUser, Write
 from support.control_plane.measured_pods import (
     NODE,
     limit_of,
@@ -46,6 +46,7 @@ from support.profiling.cluster import ANNOTATIONS, PROFILE, measured_container
 
 PLACED, SIZED = "node-1", "node-2"
 ALL = dict.fromkeys(range(500, 8500, 500), 10.0)
+LABEL = {TUNED_LABEL: "true"}
 FEW = 300
 
 
@@ -78,7 +79,7 @@ def put_on(
     **metadata: Any,
 ) -> str:
     """Create a pod for a node, and wait for its Binding; no kubelet starts it. Return its UID."""
-    body = hostile_tenant.waiting_pod(name)
+    body = hostile_user.waiting_pod(name)
     body["metadata"] |= metadata
     body["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
     body["spec"]["containers"][0]["resources"] = resources
@@ -115,14 +116,17 @@ def is_done(server: ApiServer, name: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def tenants(cluster: ApiServer) -> HostileTenant:
-    """Pods and GPUJobs of two tenants, each in a state that the other one could want to change."""
-    user = hostile_tenant.prepare(cluster)
-    assert cluster.create(OWN_PODS, hostile_tenant.waiting_pod("waiting"), user).accepted
+def users(cluster: ApiServer) -> HostileUser:
+    """Pods and GPUJobs of two users, each in a state that the other one could want to change."""
+    user = hostile_user.prepare(cluster)
+    assert cluster.create(OWN_PODS, hostile_user.waiting_pod("waiting"), user).accepted
     put_on(cluster, OWN_PODS, "bound", PLACED)
     asks = {PROFILE_ANNOTATION: "own", PROFILING_ANNOTATION: "CPUs"}
-    small = amounts(cpu="1m")
-    uid = put_on(cluster, OWN_PODS, "running", SIZED, resources=small, annotations=asks)
+    asks |= {RESOURCES_MODE_ANNOTATION: "Auto"}
+    small = amounts(cpu="1m", memory="64Mi")
+    uid = put_on(
+        cluster, OWN_PODS, "running", SIZED, resources=small, annotations=asks, labels=LABEL
+    )
     start(cluster, OWN_PODS, "running")
     for name, node in (("placed", PLACED), ("near", SIZED)):
         put_on(cluster, PODS, name, node)
@@ -133,7 +137,9 @@ def tenants(cluster: ApiServer) -> HostileTenant:
         assert cluster.create(JOBS, gpu_job(name, gpusPerReplica=8)).accepted
         wait_until(lambda name=name: position(cluster, name) > 0, seconds=60)
     pods = {"waiting": "waiting", "bound": "bound", "running": "running", "uid": uid}
-    return HostileTenant(cluster, annotations(cluster, "placed"), pods)
+    return HostileUser(
+        cluster, annotations(cluster, "sized") | annotations(cluster, "placed"), pods
+    )
 
 
 def amounts(**limits: str) -> dict[str, Any]:
@@ -141,11 +147,10 @@ def amounts(**limits: str) -> dict[str, Any]:
 
 
 def put_sized_pod(server: ApiServer) -> None:
-    """Create a pod of the other tenant, and wait until the operator has sized it."""
+    """Create a pod of the other user, and wait until the operator has sized it."""
     resources = amounts(cpu="2", memory="4Gi", **{RESOURCE: "2"})
     request = {RESOURCES_MODE_ANNOTATION: "Proportional"}
-    label = {TUNED_LABEL: "true"}
-    put_on(server, PODS, "sized", SIZED, resources=resources, annotations=request, labels=label)
+    put_on(server, PODS, "sized", SIZED, resources=resources, annotations=request, labels=LABEL)
     start(server, PODS, "sized")
     wait_until(lambda: limit_of(server, "sized") != "2", seconds=20)
     start(server, PODS, "sized")
@@ -153,7 +158,7 @@ def put_sized_pod(server: ApiServer) -> None:
 
 
 def put_measured_pod(server: ApiServer) -> None:
-    """Create a pod of the other tenant, and wait until the operator measures it."""
+    """Create a pod of the other user, and wait until the operator measures it."""
     profile = {"apiVersion": API_VERSION, "kind": "GPUProfile", "metadata": {"name": PROFILE}}
     assert server.create(PROFILES, {**profile, "spec": {}}).accepted
     resources = measured_container()["resources"]
@@ -168,7 +173,7 @@ def record_of(server: ApiServer, name: str) -> TunedRecord:
 
 
 def state_of_others(server: ApiServer) -> dict[str, Any]:
-    """Return what the other tenant has: placements, sizes, records, facts and its queue."""
+    """Return what the other user has: placements, sizes, records, facts and its queue."""
     pods = {each["metadata"]["name"]: each for each in server.get(PODS).body["items"]}
     del pods["measured"]  # its measurement goes on
     jobs = {each["metadata"]["name"]: each for each in server.get(JOBS).body["items"]}
@@ -190,19 +195,19 @@ def state_of_others(server: ApiServer) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def attacked(tenants: HostileTenant) -> tuple[dict[str, Any], list[Write]]:
-    """The state of the other tenant before the attack, and all writes of the attack."""
-    before = state_of_others(tenants.server)
-    writes = list(tenants.attack())
+def attacked(users: HostileUser) -> tuple[dict[str, Any], list[Write]]:
+    """The state of the other user before the attack, and all writes of the attack."""
+    before = state_of_others(users.server)
+    writes = list(users.attack())
     if file := os.environ.get("GPUTOPO_HOSTILE_TABLE"):
-        Path(file).write_text(hostile_tenant.outcome_table(writes))
+        Path(file).write_text(hostile_user.outcome_table(writes))
     return before, writes
 
 
-def test_nothing_of_another_tenant_changes(
-    tenants: HostileTenant, attacked: tuple[dict[str, Any], list[Write]]
+def test_nothing_of_another_user_changes(
+    users: HostileUser, attacked: tuple[dict[str, Any], list[Write]]
 ) -> None:
-    server, (before, writes) = tenants.server, attacked
+    server, (before, writes) = users.server, attacked
     assert len(writes) > FEW
     # The parts work on after the attack: so they have seen all of it when these are done.
     take_samples(server, "measured", ALL)
@@ -218,16 +223,16 @@ def test_nothing_of_another_tenant_changes(
 
 
 def test_all_free_gpus_are_offered_after_the_attack(
-    tenants: HostileTenant, attacked: tuple[dict[str, Any], list[Write]]
+    users: HostileUser, attacked: tuple[dict[str, Any], list[Write]]
 ) -> None:
     assert attacked
-    server = tenants.server
+    server = users.server
     used = sum(
         each["spec"].get("nodeName") == PLACED
         for path in (PODS, OWN_PODS)
         for each in server.get(path).body["items"]
     )
-    body = hostile_tenant.waiting_pod("rest")
+    body = hostile_user.waiting_pod("rest")
     body["spec"]["nodeSelector"] = {"kubernetes.io/hostname": PLACED}
     body["spec"]["containers"][0]["resources"] = {"limits": {RESOURCE: str(8 - used)}}
     assert server.create(PODS, body).accepted
@@ -235,10 +240,10 @@ def test_all_free_gpus_are_offered_after_the_attack(
 
 
 def test_queue_of_others_goes_on_after_the_attack(
-    tenants: HostileTenant, attacked: tuple[dict[str, Any], list[Write]]
+    users: HostileUser, attacked: tuple[dict[str, Any], list[Write]]
 ) -> None:
     assert attacked
-    server = tenants.server
+    server = users.server
     assert server.create(JOBS, gpu_job("later", gpusPerReplica=8)).accepted
     wait_until(lambda: position(server, "later") == 3, seconds=60)
     assert [position(server, f"large-{number}") for number in (1, 2)] == [1, 2]

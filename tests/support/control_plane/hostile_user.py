@@ -1,17 +1,18 @@
-"""A tenant who writes the worst values into every field that a part of gputopo reads."""
+"""A user who writes the worst values into every field that a part of gputopo reads."""
 
 import itertools
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from gputopo.api import names
 from gputopo.api.fields import FIELDS, Field, Place
+from gputopo.api.profiling import CpuAmounts, ProfilingState
 from support.builders.gpujobs import gpu_job
 from support.control_plane.api_server import PODS, ApiResponse, ApiServer, User
-from support.control_plane.tenants import add_rights, put_tenant
+from support.control_plane.namespace_users import add_rights, put_user
 from support.operator.ensembles import ensemble, member
 
 NAMESPACE = "mallory"
@@ -47,11 +48,11 @@ class Write:
 
 
 @dataclass(slots=True)
-class HostileTenant:
-    """The tenant, with its own pods of which each is at another moment of its life.
+class HostileUser:
+    """The user, with its own pods of which each is at another moment of its life.
 
     Attributes:
-        copied: annotations of a pod of another tenant.
+        copied: annotations of a pod of another user.
         pods: names of its pods, by moment.
     """
 
@@ -73,8 +74,8 @@ class HostileTenant:
         if of.place is Place.LABEL:
             yield from {"empty": "", "other's": "large-1", "long": "x" * 63, "none": None}.items()
             return
-        huge = {"v": 1, "uid": self.pods["uid"], "request": 10**9, "limits": {"main": 10**9}}
-        yield "huge", json.dumps(huge)
+        # This is a valid record of a measurement, of a pod that had all CPUs of the node before.
+        yield "huge", self._huge_measurement().dump()
         yield "huge number", "9" * 400
         yield "negative", "-1"
         yield "empty", ""
@@ -82,6 +83,13 @@ class HostileTenant:
         yield LONG, "x" * 250_000
         yield "wrong type", '[null, 1e999, {"v": []}]'
         yield "none", None
+
+    def _huge_measurement(self) -> ProfilingState:
+        most = CpuAmounts(request=1_000_000_000, limit=1_000_000_000)
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        times = {"started": now, "since": now}
+        cpus = {"original": most, "last": most, "target": most, "most_milli_cpu": most.limit}
+        return ProfilingState(uid=self.pods["uid"], container="main", **cpus, **times)
 
     def _pod_writes(self, of: Field, title: str, value: str | None) -> Iterator[Write]:
         key = "labels" if of.place is Place.LABEL else "annotations"
@@ -125,8 +133,8 @@ def _write(name: str, value: str, moment: str, response: ApiResponse) -> Write:
 
 
 def prepare(server: ApiServer) -> User:
-    """Create the tenant, who also has rights that the role ``edit`` lacks, and its objects."""
-    user = put_tenant(server, "mallory", NAMESPACE)
+    """Create the user, who also has rights that the role ``edit`` lacks, and its objects."""
+    user = put_user(server, "mallory", NAMESPACE)
     add_rights(server, "mallory", NAMESPACE, "", "pods/status")
     for kind, body in STATUSES.items():
         add_rights(server, "mallory", NAMESPACE, "gputopo.io", f"{kind}/status")

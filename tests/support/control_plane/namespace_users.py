@@ -1,4 +1,4 @@
-"""Tenants of a real API server: users with the rights of the role ``edit`` in one namespace."""
+"""Users of a real API server: users with the rights of the role ``edit`` in one namespace."""
 
 from support.control_plane.api_server import ApiServer, User
 
@@ -8,7 +8,7 @@ EDIT = ("system:aggregate-to-view", "system:aggregate-to-edit", "gputopo-view", 
 POD_SUBRESOURCES = ("status", "binding", "resize", "ephemeralcontainers")
 
 
-def put_tenant(server: ApiServer, name: str, namespace: str) -> User:
+def put_user(server: ApiServer, name: str, namespace: str) -> User:
     """Create a namespace, if it is missing, and a user who may edit it."""
     made = server.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     assert made.status in {201, 409}, made.message
@@ -18,7 +18,7 @@ def put_tenant(server: ApiServer, name: str, namespace: str) -> User:
 
 
 def add_rights(server: ApiServer, name: str, namespace: str, group: str, *resources: str) -> None:
-    """Give a tenant all verbs on more resources of a group in a namespace."""
+    """Give a user all verbs on more resources of a group in a namespace."""
     role = f"{name}-{resources[0].replace('/', '-')}"
     rule = {"apiGroups": [group], "resources": [*resources], "verbs": ["*"]}
     body = {"metadata": {"name": role}, "rules": [rule]}
