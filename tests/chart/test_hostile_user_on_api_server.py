@@ -7,6 +7,8 @@ The operator, kube-scheduler and the extender run with the rights of the chart o
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from gputopo.api.names import (
 )
 from gputopo.api.profiling import ProfilingState
 from gputopo.api.tuning import TunedRecord
+from gputopo.tuning.waits import RESIZE_INTERVAL_SECONDS
 from support.builders.gpujobs import gpu_job
 from support.control_plane import api_server, hostile_user
 from support.control_plane.api_server import JOBS, ONE_GPU, PODS, PROFILES, TOPOLOGIES, ApiServer
@@ -34,6 +37,7 @@ from support.control_plane.measured_pods import (
     NODE,
     limit_of,
     take_samples,
+    uid_of,
     wait_for_limit,
 )
 from support.control_plane.scheduler_pairs import (
@@ -109,6 +113,10 @@ def position(server: ApiServer, name: str) -> int:
     return int(status.get("queue", {}).get("position", 0))
 
 
+def is_queued(server: ApiServer, name: str) -> bool:
+    return position(server, name) > 0
+
+
 def is_done(server: ApiServer, name: str) -> bool:
     text = annotations(server, name).get(PROFILING_STATE_ANNOTATION)
     state = None if text is None else ProfilingState.model_validate_json(text)
@@ -130,12 +138,12 @@ def users(cluster: ApiServer) -> HostileUser:
     start(cluster, OWN_PODS, "running")
     for name, node in (("placed", PLACED), ("near", SIZED)):
         put_on(cluster, PODS, name, node)
-    put_sized_pod(cluster)
+    put_sized_pod(cluster, "sized", SIZED)
     put_measured_pod(cluster)
     for number in (1, 2):
         name = f"large-{number}"
         assert cluster.create(JOBS, gpu_job(name, gpusPerReplica=8)).accepted
-        wait_until(lambda name=name: position(cluster, name) > 0, seconds=60)
+        wait_until(partial(is_queued, cluster, name), seconds=60)
     pods = {"waiting": "waiting", "bound": "bound", "running": "running", "uid": uid}
     return HostileUser(
         cluster, annotations(cluster, "sized") | annotations(cluster, "placed"), pods
@@ -146,15 +154,15 @@ def amounts(**limits: str) -> dict[str, Any]:
     return {"requests": limits, "limits": limits}
 
 
-def put_sized_pod(server: ApiServer) -> None:
+def put_sized_pod(server: ApiServer, name: str, node: str) -> None:
     """Create a pod of the other user, and wait until the operator has sized it."""
     resources = amounts(cpu="2", memory="4Gi", **{RESOURCE: "2"})
     request = {RESOURCES_MODE_ANNOTATION: "Proportional"}
-    put_on(server, PODS, "sized", SIZED, resources=resources, annotations=request, labels=LABEL)
-    start(server, PODS, "sized")
-    wait_until(lambda: limit_of(server, "sized") != "2", seconds=20)
-    start(server, PODS, "sized")
-    wait_until(lambda: record_of(server, "sized").done, seconds=120)
+    put_on(server, PODS, name, node, resources=resources, annotations=request, labels=LABEL)
+    start(server, PODS, name)
+    wait_until(lambda: limit_of(server, name) != "2", seconds=20)
+    start(server, PODS, name)
+    wait_until(lambda: record_of(server, name).done, seconds=120)
 
 
 def put_measured_pod(server: ApiServer) -> None:
@@ -176,6 +184,7 @@ def state_of_others(server: ApiServer) -> dict[str, Any]:
     """Return what the other user has: placements, sizes, records, facts and its queue."""
     pods = {each["metadata"]["name"]: each for each in server.get(PODS).body["items"]}
     del pods["measured"]  # its measurement goes on
+    pods.pop("later", None)
     jobs = {each["metadata"]["name"]: each for each in server.get(JOBS).body["items"]}
     return {
         "pods": {
@@ -186,11 +195,8 @@ def state_of_others(server: ApiServer) -> dict[str, Any]:
             name: (job["status"]["queue"]["position"], job["status"]["queue"]["waitingSince"])
             for name, job in jobs.items()
         },
-        "profiles": {
-            each["metadata"]["name"]: (each["spec"], (each.get("status") or {}).get("facts"))
-            for each in server.get(PROFILES).body["items"]
-        },
-        "nodes": [(each["spec"], each["status"]) for each in server.get(TOPOLOGIES).body["items"]],
+        "profiles": [each["spec"] for each in server.get(PROFILES).body["items"]],
+        "nodes": [each["spec"] for each in server.get(TOPOLOGIES).body["items"]],
     }
 
 
@@ -204,22 +210,30 @@ def attacked(users: HostileUser) -> tuple[dict[str, Any], list[Write]]:
     return before, writes
 
 
+def wait_for_next_resize(server: ApiServer) -> None:
+    """Wait until the operator may resize the sized pod again, and let it decide about its node."""
+    resized = datetime.fromisoformat(record_of(server, "sized").since)
+    allowed = resized + timedelta(seconds=RESIZE_INTERVAL_SECONDS + 2)
+    wait_until(lambda: datetime.now(UTC) > allowed, seconds=RESIZE_INTERVAL_SECONDS)
+    for value in ("once", None):
+        touched = {"metadata": {"labels": {"touched": value}}}
+        assert server.merge(f"{PODS}/sized", touched).accepted
+
+
 def test_nothing_of_another_user_changes(
     users: HostileUser, attacked: tuple[dict[str, Any], list[Write]]
 ) -> None:
     server, (before, writes) = users.server, attacked
     assert len(writes) > FEW
+    wait_for_next_resize(server)
     # The parts work on after the attack: so they have seen all of it when these are done.
+    put_sized_pod(server, "later", PLACED)
     take_samples(server, "measured", ALL)
     wait_until(lambda: is_done(server, "measured"), seconds=120)
     assert limit_of(server, "measured") == "4"
-    after = state_of_others(server)
-    samples = after.pop("nodes")[0][1].pop("samples"), before["nodes"][0][1].pop("samples")
-    assert all(samples)
-    before = {**before}
-    before.pop("nodes")
-    assert after.pop("profiles").keys() == before.pop("profiles").keys()
-    assert after == before
+    assert state_of_others(server) == before
+    (profile,) = server.get(PROFILES).body["items"]
+    assert {each["podUID"] for each in profile["status"]["samples"]} == {uid_of(server, "measured")}
 
 
 def test_all_free_gpus_are_offered_after_the_attack(
@@ -227,10 +241,11 @@ def test_all_free_gpus_are_offered_after_the_attack(
 ) -> None:
     assert attacked
     server = users.server
+    pods = [each for path in (PODS, OWN_PODS) for each in server.get(path).body["items"]]
     used = sum(
-        each["spec"].get("nodeName") == PLACED
-        for path in (PODS, OWN_PODS)
-        for each in server.get(path).body["items"]
+        int(each["spec"]["containers"][0]["resources"]["limits"].get(RESOURCE, 0))
+        for each in pods
+        if each["spec"].get("nodeName") == PLACED
     )
     body = hostile_user.waiting_pod("rest")
     body["spec"]["nodeSelector"] = {"kubernetes.io/hostname": PLACED}

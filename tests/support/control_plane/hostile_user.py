@@ -69,20 +69,21 @@ class HostileUser:
         for kind in STATUSES:
             yield from self._status_writes(kind)
         yield from self._other_writes()
+        yield from self._last_measurement()
 
     def _values(self, of: Field) -> Iterator[tuple[str, str | None]]:
         if of.place is Place.LABEL:
             yield from {"empty": "", "other's": "large-1", "long": "x" * 63, "none": None}.items()
             return
-        # This is a valid record of a measurement, of a pod that had all CPUs of the node before.
-        yield "huge", self._huge_measurement().dump()
+        yield "none", None
         yield "huge number", "9" * 400
         yield "negative", "-1"
         yield "empty", ""
         yield "other's", self.copied.get(of.name, self.copied[names.GPUS_ANNOTATION])
         yield LONG, "x" * 250_000
         yield "wrong type", '[null, 1e999, {"v": []}]'
-        yield "none", None
+        # It stays. This is a valid record of a measurement, of a pod with a million CPUs before.
+        yield "huge", self._huge_measurement().dump()
 
     def _huge_measurement(self) -> ProfilingState:
         most = CpuAmounts(request=1_000_000_000, limit=1_000_000_000)
@@ -114,6 +115,16 @@ class HostileUser:
         for title, status in _STATUS_VALUES.items():
             response = self.server.merge(path, {"status": status}, self.user)
             yield _write(f"{kind}/status", title, "any", response)
+
+    def _last_measurement(self) -> Iterator[Write]:
+        """Request a measurement of the running pod, with a record in which it had all CPUs."""
+        asks = {names.PROFILING_ANNOTATION: "CPUs", names.PROFILING_SECONDS_ANNOTATION: "3600"}
+        asks |= {names.PROFILE_ANNOTATION: "own"}
+        path = f"{OWN_PODS}/running"
+        assert self.server.merge(path, {"metadata": {"annotations": asks}}, self.user).accepted
+        forged = {names.PROFILING_STATE_ANNOTATION: self._huge_measurement().dump()}
+        response = self.server.merge(path, {"metadata": {"annotations": forged}}, self.user)
+        yield _write(names.PROFILING_STATE_ANNOTATION, "huge", "running", response)
 
     def _other_writes(self) -> Iterator[Write]:
         node = {"metadata": {"annotations": {names.ENSEMBLE_NODE_ANNOTATION: "node-0"}}}
