@@ -129,11 +129,11 @@ def users(cluster: ApiServer) -> HostileUser:
     user = hostile_user.prepare(cluster)
     assert cluster.create(OWN_PODS, hostile_user.waiting_pod("waiting"), user).accepted
     put_on(cluster, OWN_PODS, "bound", PLACED)
-    asks = {PROFILE_ANNOTATION: "own", PROFILING_ANNOTATION: "CPUs"}
-    asks |= {RESOURCES_MODE_ANNOTATION: "Auto"}
+    requested = {PROFILE_ANNOTATION: "own", PROFILING_ANNOTATION: "CPUs"}
+    requested |= {RESOURCES_MODE_ANNOTATION: "Auto"}
     small = amounts(cpu="1m", memory="64Mi")
     uid = put_on(
-        cluster, OWN_PODS, "running", SIZED, resources=small, annotations=asks, labels=LABEL
+        cluster, OWN_PODS, "running", SIZED, resources=small, annotations=requested, labels=LABEL
     )
     start(cluster, OWN_PODS, "running")
     for name, node in (("placed", PLACED), ("near", SIZED)):

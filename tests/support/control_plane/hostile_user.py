@@ -118,10 +118,10 @@ class HostileUser:
 
     def _last_measurement(self) -> Iterator[Write]:
         """Request a measurement of the running pod, with a record in which it had all CPUs."""
-        asks = {names.PROFILING_ANNOTATION: "CPUs", names.PROFILING_SECONDS_ANNOTATION: "3600"}
-        asks |= {names.PROFILE_ANNOTATION: "own"}
+        measured = {names.PROFILING_ANNOTATION: "CPUs", names.PROFILING_SECONDS_ANNOTATION: "3600"}
+        measured |= {names.PROFILE_ANNOTATION: "own"}
         path = f"{OWN_PODS}/running"
-        assert self.server.merge(path, {"metadata": {"annotations": asks}}, self.user).accepted
+        assert self.server.merge(path, {"metadata": {"annotations": measured}}, self.user).accepted
         forged = {names.PROFILING_STATE_ANNOTATION: self._huge_measurement().dump()}
         response = self.server.merge(path, {"metadata": {"annotations": forged}}, self.user)
         yield _write(names.PROFILING_STATE_ANNOTATION, "huge", "running", response)
