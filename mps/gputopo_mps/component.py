@@ -71,7 +71,7 @@ class MpsComponent:
             try:
                 await self._gpus.recover()
                 settings = self._settings
-                async with serving(settings.socket, self._gpus, self._faults, settings.shm_dir):
+                async with serving(settings.socket, self._gpus, self._faults):
                     loops.create_task(self._pods.run())
                     loops.create_task(self._terminator.run())
                     await self._check()

@@ -6,7 +6,6 @@ alive, and has a time limit.
 
 import asyncio
 import ctypes
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any, Final, TypeVar
 import pynvml
 
 from gputopo.errors import GputopoError
+from gputopo_mps.threads import start_thread
 
 _SONAME: Final = "libnvidia-ml.so.1"
 _MODES: Final = {
@@ -84,7 +84,6 @@ class GpuDriver:
             self._close()
 
     async def _call(self, function: Callable[[], Value]) -> Value:
-        loop = asyncio.get_running_loop()
         async with self._turn:
             if self._last is not None and not self._last.done():
                 # The text is published. So it must not change with each check.
@@ -92,11 +91,7 @@ class GpuDriver:
                     "NVML: an earlier call has not ended; see the kernel log for NVRM messages, "
                     "and reboot the node if NVML stays unavailable"
                 )
-            future: asyncio.Future[Value] = loop.create_future()
-            self._last = future
-            threading.Thread(
-                target=_run, args=(function, loop, future), name="nvml", daemon=True
-            ).start()
+            self._last = future = start_thread(function, "nvml")
             try:
                 async with asyncio.timeout(self._timeout_seconds):
                     return await asyncio.shield(future)
@@ -133,17 +128,6 @@ class GpuDriver:
             with suppress(pynvml.NVMLError):
                 pynvml.nvmlShutdown()
         self._is_open = False
-
-
-def _run(
-    function: Callable[[], Value], loop: asyncio.AbstractEventLoop, future: asyncio.Future[Value]
-) -> None:
-    try:
-        complete = partial(future.set_result, function())
-    except Exception as error:  # noqa: BLE001 - passed on to the caller
-        complete = partial(future.set_exception, error)
-    with suppress(RuntimeError):  # the loop was closed meanwhile
-        loop.call_soon_threadsafe(complete)
 
 
 def _find(uuid: str) -> Any:  # noqa: ANN401 - a ctypes pointer

@@ -2,24 +2,21 @@
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from gputopo.api.shares import SharingLimits
 from gputopo.errors import GputopoError
 from gputopo.runtime.log import fields
 from gputopo_mps.client_termination import ClientTermination
 from gputopo_mps.clients import Clients, StoredState, load_state, save_state
-from gputopo_mps.control import (
-    ControlError,
-    ControlProgram,
-    GpuFolders,
-    NoResponseError,
-)
+from gputopo_mps.control import ControlError, ControlProgram, NoResponseError
 from gputopo_mps.daemon import MpsDaemon
 from gputopo_mps.exclusive import ExclusiveMode, NotPossibleError
 from gputopo_mps.faultwatch import FaultWatch
+from gputopo_mps.folders import GpuFolders
 from gputopo_mps.parts import NodeParts, SharedGpuState
+from gputopo_mps.threads import in_thread
 
 _MOST_ERRORS: Final = 3
 """A daemon that responds with so many errors, one after another, is replaced."""
@@ -50,6 +47,7 @@ class SharedGpu:
         self._faults = FaultWatch(folders, parts.faults, parts.metrics, self.clients, settings)
         self._termination = ClientTermination(self.control, self.clients, parts.metrics)
         self._metrics = parts.metrics
+        self._settings = settings
         self._lock = asyncio.Lock()
         self._errors = 0
 
@@ -133,6 +131,7 @@ class SharedGpu:
             raise NotPossibleError(reason) from error
 
     async def _recover(self) -> None:
+        self._daemon.processes.restore()
         state = load_state(self.folders.state)
         if state is None:
             await self._clean_up()
@@ -157,9 +156,10 @@ class SharedGpu:
             await self._replace("no-response", str(error))
             return
         self._errors = 0
+        self._daemon.processes.update()
         await self.mode.keep([*servers, *(each.pid for each in clients)])
         if self.server is not None and self.server not in servers:
-            self._faults.record("ended", f"the MPS server {self.server} has ended")
+            await self._faults.record("ended", f"the MPS server {self.server} has ended")
         self.server = servers[0] if servers else None
         self.clients.update(clients)
         await self._follow_status(status)
@@ -178,7 +178,7 @@ class SharedGpu:
 
     async def _replace(self, kind: str, reason: str) -> None:
         """Kill daemon and server, which ends the clients, and start them again."""
-        self._faults.record(kind, reason)
+        await self._faults.record(kind, reason)
         self._set(SharedGpuState.STARTING, reason)
         try:
             await self._daemon.kill()
@@ -191,13 +191,19 @@ class SharedGpu:
             await self._abandon(f"{reason}; not started again: {error}")
 
     async def _serve(self) -> None:
-        await self._daemon.start()
+        await self._daemon.start(self._default_limit)
         self._errors = 0
         self._faults.reset()
         self._save()
         servers = await self.control.servers()
         self.server = servers[0] if servers else None
         self._set(SharedGpuState.READY)
+
+    @property
+    def _default_limit(self) -> int:
+        """GPU memory of a process that sets no limit: an equal part of the GPU."""
+        most = self._settings.max_pods_per_gpu
+        return SharingLimits().memory_on(self.mode.memory_bytes, most)
 
     def _save(self) -> None:
         state = StoredState(
@@ -229,7 +235,7 @@ class SharedGpu:
         await self._daemon.kill()
         if self.folders.root.exists():
             await self.mode.leave()
-            shutil.rmtree(self.folders.root)
+            await in_thread(self.folders.remove, self._settings.stop_seconds)
         self.clients.update([])
         self.server = None
         self._faults.reset(new_log=True)

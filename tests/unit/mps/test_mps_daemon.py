@@ -12,7 +12,8 @@ import pytest
 from gputopo_mps.cgroups import DaemonCgroup
 from gputopo_mps.client_termination import ClientTermination
 from gputopo_mps.clients import Clients
-from gputopo_mps.control import ControlError, ControlProgram, GpuFolders, NoResponseError
+from gputopo_mps.control import ControlError, ControlProgram, NoResponseError
+from gputopo_mps.folders import GpuFolders
 from gputopo_mps.daemon import DaemonError, MpsDaemon
 from gputopo_mps.metrics import MpsMetrics
 from gputopo_mps.processes import Processes, is_daemon
