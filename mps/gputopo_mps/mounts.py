@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final
 
 _BIND: Final = 0x1000
-_PRIVATE_TREE: Final = 0x44000
-"""MS_REC | MS_PRIVATE: mounts of this namespace do not appear in others."""
+_SLAVE_TREE: Final = 0x84000
+"""MS_REC | MS_SLAVE: mounts of this namespace do not appear in others, but those of others end
+here too. So a daemon does not keep the memory of another GPU."""
 
 _DETACH: Final = 2
 _NEW_MOUNTS: Final = 0x20000
@@ -45,7 +46,7 @@ def unmount(folder: Path) -> None:
 def replace_mount(folder: Path, target: Path) -> None:
     """Mount ``folder`` at ``target`` for this process and its children only."""
     _check(_libc.unshare(_NEW_MOUNTS), target)
-    _check(_libc.mount(None, b"/", None, _PRIVATE_TREE, None), target)
+    _check(_libc.mount(None, b"/", None, _SLAVE_TREE, None), target)
     _check(_libc.mount(os.fsencode(folder), os.fsencode(target), None, _BIND, None), target)
 
 

@@ -6,7 +6,7 @@ alive, and has a time limit.
 
 import asyncio
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -44,13 +44,19 @@ class GpuFacts:
         memory_bytes: total memory.
         mig: whether MIG is enabled.
         mode: the compute mode.
-        processes: PIDs of the processes with a context, MPS servers and their clients included.
+        used_bytes: memory of each process with a context by PID, MPS servers and their clients
+            included.
     """
 
     memory_bytes: int
     mig: bool
     mode: str
-    processes: frozenset[int]
+    used_bytes: Mapping[int, int]
+
+    @property
+    def processes(self) -> frozenset[int]:
+        """The PIDs of the processes."""
+        return frozenset(self.used_bytes)
 
 
 class GpuDriver:
@@ -155,7 +161,8 @@ def _facts(handle: Any) -> GpuFacts:  # noqa: ANN401 - a ctypes pointer
         memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
         mig=mig,
         mode=_MODES.get(pynvml.nvmlDeviceGetComputeMode(handle), "unknown"),
-        processes=frozenset(
-            int(each.pid) for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-        ),
+        used_bytes={
+            int(each.pid): int(each.usedGpuMemory or 0)
+            for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        },
     )

@@ -83,4 +83,8 @@ class _Routes:
                 {"pid": each.client.pid, "podUID": each.pod} for each in gpu.clients.current
             ],
             "memoryBytes": gpu.mode.memory_bytes,
+            "podsAboveMemory": [
+                {"podUID": each.pod, "usedBytes": each.used_bytes, "limitBytes": each.limit_bytes}
+                for each in gpu.memory.exceeded
+            ],
         }

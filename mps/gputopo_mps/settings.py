@@ -50,7 +50,8 @@ class MpsSettings(ProgramSettings):
         int, Field(ge=1, description="most files in the shared memory of one GPU")
     ] = 65_536
     max_pods_per_gpu: Annotated[
-        int, Field(ge=1, description="number of equal shares into which the memory of a GPU divides")
+        int,
+        Field(ge=1, description="number of equal shares into which the memory of a GPU divides"),
     ] = 3
     cgroup_dir: Annotated[
         Path | None,

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import Final
 
-from gputopo.api.shares import SharingLimits
 from gputopo.errors import GputopoError
 from gputopo.runtime.log import fields
 from gputopo_mps.client_termination import ClientTermination
@@ -15,6 +15,7 @@ from gputopo_mps.daemon import MpsDaemon
 from gputopo_mps.exclusive import ExclusiveMode, NotPossibleError
 from gputopo_mps.faultwatch import FaultWatch
 from gputopo_mps.folders import GpuFolders
+from gputopo_mps.memory import GpuMemory
 from gputopo_mps.parts import NodeParts, SharedGpuState
 from gputopo_mps.threads import in_thread
 
@@ -32,6 +33,7 @@ class SharedGpu:
         reason: why the GPU is not Ready.
         server: PID of the server; None if there is none.
         clients: the clients of the server.
+        memory: the limits of their memory.
     """
 
     def __init__(self, folders: GpuFolders, parts: NodeParts) -> None:
@@ -43,6 +45,7 @@ class SharedGpu:
         self.clients = Clients(parts.processes)
         self.control = ControlProgram(settings.control_program, folders, settings.response_seconds)
         self.mode = ExclusiveMode(parts.driver, folders.uuid)
+        self.memory = GpuMemory(folders.uuid, self.control, self.mode, parts)
         self._daemon = MpsDaemon(folders, self.control, settings, parts.cgroup)
         self._faults = FaultWatch(folders, parts.faults, parts.metrics, self.clients, settings)
         self._termination = ClientTermination(self.control, self.clients, parts.metrics)
@@ -65,6 +68,9 @@ class SharedGpu:
                     raise NotPossibleError(str(error)) from error
             if self.state not in {SharedGpuState.READY, SharedGpuState.FAULT}:
                 await self._begin()
+                return
+            with suppress(ControlError):  # the next check finds out why
+                await self.memory.apply(self.server)
 
     async def stop(self) -> None:
         """End MPS and set the compute mode DEFAULT; do nothing if the GPU is not shared.
@@ -162,6 +168,8 @@ class SharedGpu:
             await self._faults.record("ended", f"the MPS server {self.server} has ended")
         self.server = servers[0] if servers else None
         self.clients.update(clients)
+        await self.memory.apply(self.server)
+        self.memory.check()
         await self._follow_status(status)
         self._save()
 
@@ -191,19 +199,14 @@ class SharedGpu:
             await self._abandon(f"{reason}; not started again: {error}")
 
     async def _serve(self) -> None:
-        await self._daemon.start(self._default_limit)
+        await self._daemon.start(self.memory.limits.of_process)
         self._errors = 0
+        self.memory.reset()
         self._faults.reset()
         self._save()
         servers = await self.control.servers()
         self.server = servers[0] if servers else None
         self._set(SharedGpuState.READY)
-
-    @property
-    def _default_limit(self) -> int:
-        """GPU memory of a process that sets no limit: an equal part of the GPU."""
-        most = self._settings.max_pods_per_gpu
-        return SharingLimits().memory_on(self.mode.memory_bytes, most)
 
     def _save(self) -> None:
         state = StoredState(
@@ -230,13 +233,14 @@ class SharedGpu:
         self._set(SharedGpuState.FAILED, reason)
 
     async def _clean_up(self) -> None:
-        """Undo everything. The folder is removed last, because it shows what is left to do."""
+        """Undo everything. The folder is last, because it shows what is left to do."""
         self.folders.state.unlink(missing_ok=True)
         await self._daemon.kill()
         if self.folders.root.exists():
             await self.mode.leave()
             await in_thread(self.folders.remove, self._settings.stop_seconds)
         self.clients.update([])
+        self.memory.reset()
         self.server = None
         self._faults.reset(new_log=True)
 

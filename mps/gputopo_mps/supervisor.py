@@ -58,7 +58,8 @@ class SharedGpus:
         await asyncio.gather(*(gpu.check() for gpu in self.all))
         gpus = self.all
         clients = sum(len(gpu.clients.current) for gpu in gpus)
-        self._parts.metrics.set_gpus([str(gpu.state) for gpu in gpus], clients)
+        above = sum(len(gpu.memory.exceeded) for gpu in gpus)
+        self._parts.metrics.set_gpus([str(gpu.state) for gpu in gpus], clients, above)
 
     async def terminate(self, pods: AbstractSet[str]) -> None:
         """Terminate the clients of these pods."""

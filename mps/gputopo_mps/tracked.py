@@ -72,9 +72,7 @@ class MpsProcesses:
         self._daemon = ProcessHandle.open(found) if found is not None else None
         if found is None or self._daemon is None:
             return False
-        self._save(
-            DaemonRecord(boot=boot_id(), daemon=found, executable=executable_of(found.pid))
-        )
+        self._save(DaemonRecord(boot=boot_id(), daemon=found, executable=executable_of(found.pid)))
         return True
 
     def update(self) -> None:
@@ -142,7 +140,9 @@ class MpsProcesses:
                 for file in self.prepare():
                     file.write_text(f"{each}\n")
             if self.record(pid):
-                _log.info("daemon of an earlier release %s", fields(gpu=self._folders.uuid, pid=pid))
+                _log.info(
+                    "daemon of an earlier release %s", fields(gpu=self._folders.uuid, pid=pid)
+                )
                 return
 
     def _save(self, record: DaemonRecord) -> None:
