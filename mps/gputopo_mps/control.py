@@ -114,14 +114,18 @@ class ControlProgram:
 async def _exchange(process: asyncio.subprocess.Process, command: str) -> bytes:
     """Send a command and return the output, after the end of the program."""
     commands = cast("asyncio.StreamWriter", process.stdin)
+    responses = cast("asyncio.StreamReader", process.stdout)
     commands.write(f"{command}\n".encode())
     with suppress(ConnectionError):
         await commands.drain()
     commands.close()
     output = b""
-    while part := await cast("asyncio.StreamReader", process.stdout).read(_MOST_BYTES):
+    while part := await responses.read(_MOST_BYTES):
         output += part
         if len(output) > _MOST_BYTES:
+            process.kill()
+            while await responses.read(_MOST_BYTES):  # otherwise its end would not be seen
+                pass
             raise ControlError(f"{command}: a response of more than {_MOST_BYTES} bytes")
     await process.wait()
     return output

@@ -57,6 +57,7 @@ def launch(plan: dict[str, Any], component: int, reports: int) -> None:
         if os.read(component, len(KEEP)) == KEEP:
             return
     _kill(former)
+    process.poll()
 
 
 def _report(reports: int, document: dict[str, Any]) -> None:
