@@ -45,7 +45,8 @@ def launch(plan: dict[str, Any], component: int, reports: int) -> None:
         if plan["shm"]:
             replace_mount(Path(plan["shm"]), _SHM)
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
-        process = subprocess.Popen(plan["command"], stdin=_NULL, stdout=_NULL, stderr=_NULL)
+        command = plan["command"]
+        process = subprocess.Popen(command, stdin=_NULL, stdout=_NULL, stderr=_NULL)  # noqa: S603
     except OSError as error:
         _report(reports, {"error": f"{error.filename}: {error.strerror}"})
         return

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from gputopo_mps.processes import cgroup_of
 from support.mps.world import MpsWorld
 
 PID_FILE = "nvidia-cuda-mps-control.pid"
@@ -210,11 +211,11 @@ async def test_a_process_that_pretends_to_be_of_mps_is_not_touched(
         await world.share(0)
         real = world.daemons(0)
         with forged(world, name) as process:
-            before = Path(f"/proc/{process.pid}/cgroup").read_text()
+            before = cgroup_of(process.pid)
             await asyncio.sleep(3 * world.settings.check_seconds)
             await soon(world.call("DELETE", f"/gpus/{world.uuids[0]}"))
             assert process.poll() is None
-            assert Path(f"/proc/{process.pid}/cgroup").read_text() == before
+            assert cgroup_of(process.pid) == before
             assert not {*real} & {*world.daemons(0)}
             assert world.mode(0) == "0"
 
@@ -236,6 +237,10 @@ async def test_a_forged_process_does_not_hide_the_end_of_the_daemon(attacked: Mp
 needs_mounts = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 
 
+def has_shared_memory(pid: int, folder: Path) -> bool:
+    return Path(f"/proc/{pid}/root/dev/shm").samefile(folder)
+
+
 @needs_mounts
 async def test_gpus_have_shared_memory_of_their_own(attacked: MpsWorld) -> None:
     world = attacked
@@ -244,14 +249,19 @@ async def test_gpus_have_shared_memory_of_their_own(attacked: MpsWorld) -> None:
         (first / "file").touch()
         assert os.listdir(second) == []  # noqa: PTH208
         for pid in world.daemons(0):
-            assert os.path.samefile(f"/proc/{pid}/root/dev/shm", first)
+            assert has_shared_memory(pid, first)
         for pid in world.daemons(1):
-            assert os.path.samefile(f"/proc/{pid}/root/dev/shm", second)
-        assert not os.path.samefile("/dev/shm", first)  # noqa: S108
+            assert has_shared_memory(pid, second)
+        assert not has_shared_memory(os.getpid(), first)
         await world.call("DELETE", f"/gpus/{world.uuids[0]}")
         assert not first.exists()
         assert os.listdir((await world.share(0))["shmDirectory"]) == []  # noqa: PTH208
         assert second.is_mount()
+
+
+def create_files(folder: Path) -> None:
+    for number in range(5000):
+        (folder / str(number)).touch()
 
 
 @needs_mounts
@@ -265,8 +275,7 @@ async def test_a_pod_can_fill_only_the_folders_of_its_gpu(attacked: MpsWorld, pl
             (world.folder(0) / place / "large").write_bytes(b"x" * (8 << 20))
         (world.folder(0) / place / "large").unlink()
         with pytest.raises(OSError, match="No space"):
-            for number in range(5000):
-                (world.folder(0) / place / str(number)).touch()
+            create_files(world.folder(0) / place)
         (world.folder(1) / place / "file").write_bytes(b"x" * (1 << 19))
         (world.folder(0).parent / "file").write_bytes(b"x" * (1 << 19))
         status, _ = await world.call("DELETE", f"/gpus/{world.uuids[0]}")

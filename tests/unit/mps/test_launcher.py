@@ -77,9 +77,7 @@ def is_alive(pid: int) -> bool:
 
 def test_a_daemon_that_was_recorded_goes_on(program: Callable[[str], Path], tmp_path: Path) -> None:
     path = program(DAEMON)
-    component = Component(
-        {"command": [str(path)], "cgroups": [tmp_path / "procs", "/none/procs"]}
-    )
+    component = Component({"command": [str(path)], "cgroups": [tmp_path / "procs", "/none/procs"]})
     report = component.report()
     pid = int(Path(f"{path}.pid").read_text())
     assert report == {"status": 0, "daemons": [pid]}
@@ -140,14 +138,14 @@ def test_the_daemon_has_the_shared_memory_of_its_gpu(
     mount_tmpfs(shm, mode="1777", size="1m", files=9)
     component = Component({"command": [str(program(DAEMON))], "shm": str(shm)})
     (pid,) = component.report()["daemons"]
-    assert os.path.samefile(f"/proc/{pid}/root/dev/shm", shm)
-    assert not os.path.samefile("/dev/shm", shm)  # noqa: S108
+    assert Path(f"/proc/{pid}/root/dev/shm").samefile(shm)
+    assert not Path("/dev/shm").samefile(shm)  # noqa: S108
     component.end()
     unmount(shm)
 
 
 def test_its_argument_is_the_plan(
-    program: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capfd: Any
+    program: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = {"command": [str(program("exit 3"))], "cgroups": [], "shm": None}
     monkeypatch.setattr(sys, "argv", ["launcher", json.dumps(plan)])

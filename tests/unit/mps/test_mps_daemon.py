@@ -12,8 +12,8 @@ from gputopo_mps.cgroups import DaemonCgroup
 from gputopo_mps.client_termination import ClientTermination
 from gputopo_mps.clients import Clients
 from gputopo_mps.control import ControlError, ControlProgram, NoResponseError
-from gputopo_mps.folders import GpuFolders
 from gputopo_mps.daemon import DaemonError, MpsDaemon
+from gputopo_mps.folders import GpuFolders
 from gputopo_mps.metrics import MpsMetrics
 from gputopo_mps.processes import Processes
 from gputopo_mps.settings import MpsSettings
@@ -48,6 +48,10 @@ def daemon(folders: GpuFolders, program: str, **settings: float) -> MpsDaemon:
     )
     control = ControlProgram(program, folders, 60)
     return MpsDaemon(folders, control, configured, DaemonCgroup(None, folders.root))
+
+
+def runs(found: MpsDaemon) -> bool:
+    return found.is_running
 
 
 async def test_a_missing_program_is_named(folders: GpuFolders) -> None:
@@ -85,14 +89,14 @@ async def test_processes_that_do_not_end_are_named(
     found = daemon(folders, "none", stop_seconds=0.1)
     assert found.processes.record(orphan.pid)
     monkeypatch.setattr(signal, "pidfd_send_signal", lambda *_: None)  # it waits for the GPU
-    assert found.is_running
+    assert runs(found)
     with pytest.raises(DaemonError, match=rf"processes {orphan.pid}\b.* of MPS do not end"):
         await found.kill()
     monkeypatch.undo()
     restarted = daemon(folders, "none")
     restarted.processes.restore()
     await restarted.kill()
-    assert not found.is_running
+    assert not runs(found)
     assert not folders.daemon.exists()
 
 
@@ -110,7 +114,7 @@ async def test_a_process_that_ends_before_the_signal_is_no_error(
 
     monkeypatch.setattr(signal, "pidfd_send_signal", send_too_late)
     await found.kill()
-    assert not found.is_running
+    assert not runs(found)
 
 
 async def test_a_control_program_that_does_not_end_is_killed(

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from gputopo_mps import files, processes, tracked
+from gputopo_mps import files, tracked
 from gputopo_mps.cgroups import DaemonCgroup
 from gputopo_mps.folders import GpuFolders
 from gputopo_mps.processes import (
@@ -66,6 +66,10 @@ def folders(tmp_path: Path) -> GpuFolders:
     return found
 
 
+def runs(found: MpsProcesses | ProcessHandle) -> bool:
+    return found.is_running
+
+
 def without_cgroup(folders: GpuFolders) -> MpsProcesses:
     return MpsProcesses(folders, DaemonCgroup(None, folders.root))
 
@@ -88,11 +92,11 @@ def test_a_process_that_has_ended_has_no_identity(start: Start) -> None:
     assert known is not None
     handle = ProcessHandle.open(known)
     assert handle is not None
-    assert handle.is_running
+    assert runs(handle)
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert process_id(process.pid) is None, "its parent has not collected it"
-    assert not handle.is_running
+    assert not runs(handle)
     handle.kill()
     process.wait()
     handle.kill()
@@ -108,7 +112,7 @@ def test_another_process_with_the_same_pid_is_not_taken(start: Start) -> None:
     assert ProcessHandle.open(ProcessId(pid=process.pid, started=1)) is None
 
 
-def test_a_program_may_have_any_name(start: Start, tmp_path: Path) -> None:
+def test_a_program_may_have_any_name(tmp_path: Path) -> None:
     program = tmp_path / ") R 1 (x y"
     shutil.copy("/bin/sleep", program)
     with subprocess.Popen([program, "600"]) as process:
@@ -125,23 +129,23 @@ def test_a_program_may_have_any_name(start: Start, tmp_path: Path) -> None:
 def test_a_restarted_component_finds_daemon_and_server(folders: GpuFolders, start: Start) -> None:
     daemon = start(PARENT)
     first = without_cgroup(folders)
-    assert not first.is_running
+    assert not runs(first)
     assert first.record(daemon.pid)
     first.update()
     (server,) = children_of(daemon.pid)
     again = without_cgroup(folders)
     again.restore()
-    assert again.is_running
+    assert runs(again)
     daemon.kill()
     daemon.wait()
-    assert not again.is_running
+    assert not runs(again)
     again.update()
     assert end(again) == {server.pid}, "the server survived its parent"
     again.forget()
     assert not folders.daemon.exists()
     once_more = without_cgroup(folders)
     once_more.restore()
-    assert not once_more.is_running
+    assert not runs(once_more)
 
 
 @pytest.mark.parametrize("changed", ["boot", "executable", "started", "invalid"])
@@ -160,7 +164,7 @@ def test_a_record_of_another_process_is_not_used(
     files.save(folders.daemon, document)
     found = without_cgroup(folders)
     found.restore()
-    assert not found.is_running
+    assert not runs(found)
     if changed != "executable":
         assert end(found) == set()
         assert process.poll() is None
@@ -225,7 +229,7 @@ def test_the_members_of_the_group_are_the_processes_of_mps(
 @needs_cgroups
 @pytest.mark.parametrize("name", ["nvidia-cuda-mps-server", "nvidia-cuda-mps-control"])
 def test_a_process_of_a_pod_is_neither_moved_nor_killed(
-    folders: GpuFolders, start: Start, node: Node, name: str
+    folders: GpuFolders, node: Node, name: str
 ) -> None:
     """Its command line, its environment, its program's name and the PID file are forged."""
     program = folders.root / name
@@ -240,14 +244,14 @@ def test_a_process_of_a_pod_is_neither_moved_nor_killed(
             time.sleep(0.01)
         found = MpsProcesses(folders, node.cgroup)
         found.restore()
-        assert not found.is_running
+        assert not runs(found)
         assert end(found) == set()
         # Not even a record with its PID makes it a process of MPS: it is in the cgroup of a pod.
         assert known is not None
         found.record(process.pid)
         again = MpsProcesses(folders, node.cgroup)
         again.restore()
-        assert not again.is_running
+        assert not runs(again)
         assert end(again) == set()
         kill_others(node.cgroup)
         assert process.poll() is None
@@ -268,14 +272,14 @@ def test_the_daemon_of_an_earlier_release_is_taken_and_others_are_ended(
         node.put(pid, node.group)
     found = MpsProcesses(folders, node.cgroup)
     found.restore()
-    assert found.is_running
+    assert runs(found)
     assert node.cgroup.members("GPU-1") == {daemon.pid, server.pid}
     kill_others(node.cgroup)
     other.wait()
-    assert found.is_running
+    assert runs(found)
     restarted = MpsProcesses(folders, node.cgroup)
     restarted.restore()
-    assert restarted.is_running
+    assert runs(restarted)
     assert end(restarted) == {daemon.pid, server.pid}
 
 
@@ -294,7 +298,7 @@ def test_a_process_that_changes_its_group_or_ends_meanwhile_is_left(
     assert process.poll() is None
     monkeypatch.undo()
     monkeypatch.setattr(tracked, "_PROGRAM", Path(executable_of(os.getpid())).name)
-    monkeypatch.setattr(processes.os, "pidfd_open", lambda _: (_ for _ in ()).throw(OSError))
+    monkeypatch.setattr(os, "pidfd_open", lambda _: (_ for _ in ()).throw(OSError))
     found = MpsProcesses(folders, node.cgroup)
     found.restore()
-    assert not found.is_running
+    assert not runs(found)
