@@ -155,7 +155,7 @@ class MpsDaemon:
                 each.kill()
                 each.close()
             if time.monotonic() >= deadline:
-                pids = ", ".join(str(each.identity.pid) for each in found)
+                pids = ", ".join(map(str, sorted(each.identity.pid for each in found)))
                 raise DaemonError(f"processes {pids} of MPS do not end")
             await asyncio.sleep(_POLL_SECONDS)
         self.processes.forget()
