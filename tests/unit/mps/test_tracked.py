@@ -266,7 +266,7 @@ def test_the_daemon_of_an_earlier_release_is_taken_and_others_are_ended(
     monkeypatch.setattr(tracked, "_PROGRAM", Path(executable_of(os.getpid())).name)
     assert node.cgroup.prepare("GPU-2")
     environment = {**os.environ, "CUDA_MPS_PIPE_DIRECTORY": str(folders.pipe)}
-    daemon, other = start(PARENT, env=environment), start()
+    other, daemon = start(), start(PARENT, env=environment)
     (server,) = children_of(daemon.pid)
     for pid in (daemon.pid, server.pid, other.pid):
         node.put(pid, node.group)
