@@ -62,10 +62,12 @@ class FaultWatch:
         elif self._alone_since is None:
             self._alone_since = time.monotonic()
         is_new = in_fault and not self.is_recorded
-        if is_new or (not in_fault and parse_fault(lines) is not None):
+        # The status was read before the log, so it may not show the fault yet.
+        is_logged = not in_fault and parse_fault(lines) is not None
+        if is_new or is_logged:
             await asyncio.sleep(_LOG_SECONDS)
             self._add("client", "the MPS server reports a fatal fault", lines + await self._read())
-        self.is_recorded = in_fault
+        self.is_recorded = in_fault or is_logged
 
     async def record(self, kind: str, reason: str) -> None:
         """Record that the clients were ended: by a fault that the log shows, or for ``reason``."""

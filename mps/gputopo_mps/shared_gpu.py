@@ -168,9 +168,9 @@ class SharedGpu:
             await self._faults.record("ended", f"the MPS server {self.server} has ended")
         self.server = servers[0] if servers else None
         self.clients.update(clients)
+        await self._follow_status(status)
         await self.memory.apply(self.server)
         self.memory.check()
-        await self._follow_status(status)
         self._save()
 
     async def _follow_status(self, status: str) -> None:
