@@ -70,7 +70,8 @@ mps:
   logLevel: info
   programDir: ""
   clientUser: null
-  sharedMemorySize: 50%
+  sharedMemorySize: 8g
+  sharedMemoryFiles: 65536
 web:
   enabled: false
   allowedHosts: []

@@ -26,6 +26,14 @@ class MpsUnavailableError(MpsError):
     """The component does not respond; it may respond again soon, for example after a restart."""
 
 
+class PodAboveMemory(ApiModel):
+    """A pod whose processes together use more memory of their GPU than the pod may have."""
+
+    pod: Annotated[str, Field(alias="podUID")]
+    used_bytes: int
+    limit_bytes: int
+
+
 class MpsGpu(ApiModel):
     """A GPU with an MPS daemon.
 
@@ -40,6 +48,7 @@ class MpsGpu(ApiModel):
     reason: str | None = None
     pipe_directory: Path
     shm_directory: Path
+    pods_above_memory: tuple[PodAboveMemory, ...] = ()
 
     @property
     def fault(self) -> str | None:

@@ -26,7 +26,6 @@ class MpsPresence:
         """Look beside the socket of the component, whose path is that of the host."""
         self._component = component
         self._gpus = component.parent / "gpus"
-        self._shm = component.parent / "shm"
 
     def served(self) -> frozenset[GpuUuid]:
         """Return the GPUs that only MPS can use: all that may have EXCLUSIVE_PROCESS."""
@@ -47,8 +46,13 @@ class MpsPresence:
 
     def expected(self, gpu: GpuUuid) -> MpsGpu:
         """Return what the daemon of a GPU has once it takes clients."""
-        pipe = self._gpus / gpu / "pipe"
-        return MpsGpu(uuid=gpu, state="Ready", pipe_directory=pipe, shm_directory=self._shm)
+        folder = self._gpus / gpu
+        shm = folder / "shm"
+        if folder.exists() and not shm.exists():
+            # An earlier release of the component has one folder for all GPUs.
+            shm = self._component.parent / "shm"
+        pipe = folder / "pipe"
+        return MpsGpu(uuid=gpu, state="Ready", pipe_directory=pipe, shm_directory=shm)
 
     async def wait_for_end(self, seconds: float) -> None:
         """Return when the component ends, at once if it does not run, or after ``seconds``.
