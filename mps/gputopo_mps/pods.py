@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from gputopo.api.bound_request import with_bound_request
 from gputopo.api.names import SHARING_TERMINATION_ANNOTATION
 from gputopo.runtime.times import unix_seconds
 from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, AsyncClient
@@ -53,10 +54,12 @@ def parse_sharing_pod(document: Document, resource: str) -> SharingPod | None:
         return None
     if resource not in pod.spec.resources():
         return None
-    mode = (pod.metadata.annotations or {}).get(SHARING_TERMINATION_ANNOTATION)
+    metadata = pod.metadata
+    annotations = with_bound_request(metadata.annotations or {}, metadata.uid, pod.spec.node_name)
+    mode = annotations.get(SHARING_TERMINATION_ANNOTATION)
     return SharingPod(
-        uid=pod.metadata.uid,
-        kill_at=unix_seconds(pod.metadata.deletion_timestamp),
+        uid=metadata.uid,
+        kill_at=unix_seconds(metadata.deletion_timestamp),
         ends_itself=mode == _BY_PROGRAM,
         ended=(pod.status.phase or "") in ENDED_PHASES,
     )
