@@ -10,7 +10,6 @@ from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import topology_object
 from support.builders.topologies import node
 
-
 UNLIMITED = SharingPolicy.of(max_memory_percent=ALL_MEMORY_PERCENT)
 """The policy of an older installation, which does not limit the memory of a share."""
 
