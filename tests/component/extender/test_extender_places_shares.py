@@ -67,7 +67,7 @@ async def test_binding_names_the_share_and_the_reason(start: Start, api: ApiServ
     assert figures["z"]["share"] == f"{second}::0"
 
 
-async def test_limits_that_a_running_pod_changes_keep_no_other_pod_away(
+async def test_limits_that_a_running_pod_changes_bar_no_other_pod(
     start: Start, api: ApiServer
 ) -> None:
     first = TOPOLOGIES_OF["s1"].gpus[0].uuid

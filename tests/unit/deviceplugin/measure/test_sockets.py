@@ -215,12 +215,12 @@ def large(path: Path) -> None:
         file.truncate(2**30)
 
 
-def foreign_socket(path: Path) -> None:
+def other_socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
         other.bind(str(path))
 
 
-@pytest.mark.parametrize("place", [fifo, endless, dangling, large, foreign_socket])
+@pytest.mark.parametrize("place", [fifo, endless, dangling, large, other_socket])
 def test_file_in_the_place_of_the_socket_is_replaced_without_being_opened(
     sockets: StepsSockets, directory: Path, failures: list[str], place: Callable[[Path], None]
 ) -> None:
@@ -260,7 +260,7 @@ def test_file_that_replaces_the_socket_while_it_is_made_keeps_its_mode(
     assert (Path("/dev/zero").stat().st_mode, len([*Path("/proc/self/fd").iterdir()])) == before
 
 
-def test_link_to_another_file_that_replaces_the_socket_keeps_that_file_as_it_is(
+def test_link_to_another_file_that_replaces_the_socket_does_not_change_that_file(
     sockets: StepsSockets, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory.mkdir()
