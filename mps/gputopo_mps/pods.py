@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gputopo.api.annotations import AnnotationError, parse_gpus
+from gputopo.api.bound_request import with_bound_request
 from gputopo.api.names import SHARING_TERMINATION_ANNOTATION
 from gputopo.api.shares import gpu_of, parse_sharing
 from gputopo.runtime.times import unix_seconds
@@ -60,14 +61,15 @@ def parse_sharing_pod(document: Document, resource: str) -> SharingPod | None:
         return None
     if resource not in pod.spec.resources():
         return None
-    annotations = pod.metadata.annotations or {}
+    metadata = pod.metadata
+    annotations = with_bound_request(metadata.annotations or {}, metadata.uid, pod.spec.node_name)
     mode = annotations.get(SHARING_TERMINATION_ANNOTATION)
     return SharingPod(
-        uid=pod.metadata.uid,
-        kill_at=unix_seconds(pod.metadata.deletion_timestamp),
+        uid=metadata.uid,
+        kill_at=unix_seconds(metadata.deletion_timestamp),
         ends_itself=mode == _BY_PROGRAM,
         ended=(pod.status.phase or "") in ENDED_PHASES,
-        gpus=_gpus(annotations, pod.metadata.uid),
+        gpus=_gpus(annotations, metadata.uid),
         memory_bytes=_memory(annotations),
     )
 

@@ -9,6 +9,7 @@ sharing:
   maxPodsPerGPU: 3
   minGainPercent: 5
   maxSlowdownPercent: 100
+  maxMemoryPercent: 50
   unknownPairs: Exclusive
   loadCapacityPercent: {}
   preference: Shared

@@ -26,6 +26,10 @@ class MpsUnavailableError(MpsError):
     """The component does not respond; it may respond again soon, for example after a restart."""
 
 
+class MpsFaultError(MpsError):
+    """A client has caused a fatal fault on the GPU, which takes no clients until it is over."""
+
+
 class PodAboveMemory(ApiModel):
     """A pod whose processes together use more memory of their GPU than the pod may have."""
 
@@ -105,7 +109,7 @@ class MpsConnection:
         """
         found = _parse(MpsGpu, await self._request("PUT", f"/gpus/{gpu}"))
         if found.fault is not None:
-            raise MpsError(found.fault)
+            raise MpsFaultError(found.fault) if found.state == "Fault" else MpsError(found.fault)
         return found
 
     async def stop(self, gpu: GpuUuid) -> None:

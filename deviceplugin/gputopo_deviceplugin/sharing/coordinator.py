@@ -19,6 +19,7 @@ from gputopo_deviceplugin.gpus.state import GpuState, MpsFaults
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.sharing.client import (
     MpsError,
+    MpsFaultError,
     MpsGpu,
     MpsUnavailableError,
     SharedGpuFault,
@@ -112,7 +113,9 @@ class SharingCoordinator:
         except MpsUnavailableError:
             return allocation
         except (MpsError, MemoryLimitError) as error:
-            return AdmissionRejection(f"pod {pod.key}: {gpu} cannot be shared: {error}", pod)
+            reason = f"pod {pod.key}: {gpu} cannot be shared: {error}"
+            caused = isinstance(error, MemoryLimitError | MpsFaultError)
+            return AdmissionRejection(reason, pod, node_fault=not caused)
         return allocation
 
     async def before_start(self, gpu: GpuUuid) -> str:

@@ -7,6 +7,7 @@ clients go on while the component is down, so its GPU can take further sharing p
 import asyncio
 import errno
 import socket
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -84,8 +85,16 @@ def _is_open(path: Path) -> bool:
     """Return whether a process has a socket of MPS open. The process does not notice the check.
 
     A datagram socket cannot connect to it. The error shows whether a process has the other socket:
-    EPROTOTYPE, or ECONNREFUSED after its end.
+    EPROTOTYPE, or ECONNREFUSED after its end. Neither a FIFO nor a full queue blocks the check.
+
+    The pods of the GPU can write the folder. A link is no socket of MPS: it could lead to a socket
+    of the host. A pod can replace the socket by its own one, which harms the pods of this GPU only.
     """
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            return False
+    except OSError:
+        return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         return other.connect_ex(str(path)) == errno.EPROTOTYPE
 
