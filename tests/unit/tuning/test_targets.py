@@ -134,10 +134,10 @@ def test_pods_above_their_floors_are_cut_to_them_if_not_even_the_floors_fit() ->
 
 
 def test_pods_left_alone_keep_their_requests_and_count() -> None:
-    measured = tuned("a", 500, facts=SCALES, measuring=True, own_milli_cpu=4000)
+    measured = tuned("a", 500, facts=SCALES, measuring=True)
     pinned = with_record(tuned("b", 1000), pinned=True)
     chosen = targets(tuned_node(measured, pinned, tuned("c", 500, facts=SCALES), gpus=3))
-    assert cpus(chosen) == {"a": 500, "b": 1000, "c": 3000}
+    assert cpus(chosen) == {"a": 500, "b": 1000, "c": 3500}
     assert chosen["a"].reason == "unchanged: gputopo measures the pod with several CPU limits"
     assert chosen["b"].reason == "unchanged: another client has resized the pod"
 
