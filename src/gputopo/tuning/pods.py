@@ -46,8 +46,8 @@ def floor_of(pod: TunedPod) -> Amounts:
     These are the amounts with which the pod was created. The memory can be more, if the pod ran out
     of memory or kubelet rejected a cut of memory.
 
-    The operator never gives a pod less than its floor. So the record, which is an annotation, counts
-    only up to what the pod has: it must not take anything from other pods.
+    The operator never gives a pod less than its floor. So the record, which is an annotation,
+    counts only up to what the pod has: it must not take anything from other pods.
     """
     now, record = amounts_of(pod), pod.record
     if record is None:

@@ -78,7 +78,7 @@ def test_annotation_of_a_measurement_claims_no_cpus_beyond_those_of_the_pod() ->
 
 
 def test_record_claims_no_floor_beyond_what_the_pod_has() -> None:
-    huge = Amounts(10**15, 2**62)
+    huge = Amounts(10**9, 2**62)
     pod = with_record(replace(POD, dataset=DATA), floor=huge, least_memory=2**62)
     assert floor_of(pod) == Amounts(2000, 4 * GIB)
     cut = replace(pod, state=ResizeState(allocated=Amounts(3000, GIB), applied=Amounts(1, 5 * GIB)))
