@@ -1,7 +1,9 @@
 """Whatever a record says, the other pods of the node keep what they have or would get without it.
 
-A pod without facts gets exactly its guaranteed amounts. So for each such pod, the target with the
-record is at least the smaller of what the pod has and its target if the record did not exist.
+A pod without facts gets exactly its guaranteed amounts. So the CPUs of each such pod are at least
+the smaller of what it has and what it would get if the record did not exist. Its memory is at least
+the smaller of what it has and its share: a pod that ran out of memory may get what others have
+beyond their shares.
 """
 
 from dataclasses import replace
@@ -15,6 +17,7 @@ from gputopo.api.names import RESOURCE, RESOURCES_ANNOTATION
 from gputopo.api.tuning import Amounts, TunedRecord
 from gputopo.tuning.decide import next_steps
 from gputopo.tuning.model import Target, TunedNode
+from gputopo.tuning.sized import sized_node
 from gputopo.tuning.targets import targets
 from gputopo_kube.document import Document
 from gputopo_kube.tuned_node import parse_node_pods, parse_tuned_node
@@ -77,9 +80,11 @@ def test_record_of_resizes_takes_nothing_from_other_pods(
     found = replace(node, pods=[replace(first, record=forged), *others])
     chosen = targets(found)
     next_steps(found, chosen)
+    shares = {pod.uid: pod.share for pod in sized_node(node).pods}
     for pod in others:
-        least = map(min, pod.spec.request, without[pod.uid].amounts)
-        assert all(has >= need for has, need in zip(chosen[pod.uid].amounts, least, strict=True))
+        has, now = chosen[pod.uid].amounts, pod.spec.request
+        assert has.milli_cpu >= min(now.milli_cpu, without[pod.uid].amounts.milli_cpu)
+        assert has.memory >= min(now.memory, shares[pod.uid].memory)
 
 
 JSON = st.recursive(

@@ -24,6 +24,7 @@ from gputopo_kube.podrequests import CPU, counted_requests
 from gputopo_kube.podruntime import runtime_of
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.podstatus import ContainerResources
+from gputopo_kube.tuned_node import allocatable
 from gputopo_kube.tuned_pod import is_tuned, restart_obstacle
 
 CPUS: Final = "CPUs"
@@ -86,8 +87,7 @@ def available_milli_cpu(
     The original request comes from an annotation of the other pod. So it counts only as far as it
     takes nothing from the CPUs that ``container`` requests or will get back.
     """
-    allocatable = (node.get("status") or {}).get("allocatable") or {}
-    available = parse_thousandths(allocatable.get("cpu")) or 0
+    available = allocatable(node)[CPU]
     own, lent = 0, 0
     for raw in pods:
         pod = known_parts(raw)  # one of a newer Kubernetes still has its CPUs
@@ -119,16 +119,21 @@ def profiled_pods(
     The value of each pod is a set of its UID and the times of its samples. A pod is new, or has a
     new sample, if this set has a new element. If ``namespaces`` is empty, all pods are returned.
     """
-    samples = status.get("samples") or ()
+    samples = _objects(status.get("samples"))
     return {
-        ObjectKey(each.get("namespace", ""), each.get("pod", "")): frozenset(
-            (uid, *(found["time"] for found in samples if found["podUID"] == uid))
+        ObjectKey(str(each.get("namespace", "")), str(each.get("pod", ""))): frozenset(
+            (uid, *(str(it.get("time")) for it in samples if it.get("podUID") == uid))
         )
-        for each in status.get("measurements") or ()
+        for each in _objects(status.get("measurements"))
         if CPUS in (each.get("profiling") or ())
         and (not namespaces or each.get("namespace") in namespaces)
-        and (uid := each.get("podUID", ""))
+        and isinstance(uid := each.get("podUID"), str)
     }
+
+
+def _objects(items: object) -> list[Document]:
+    """Return the JSON objects of a list; an item in an unknown format is left out."""
+    return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
 
 
 def _annotations(

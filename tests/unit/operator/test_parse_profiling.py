@@ -253,3 +253,17 @@ def test_report_of_a_node_advances_only_pods_with_a_new_sample() -> None:
     assert pods.changed("n1", status) == []
     assert pods.changed("n1", {}) == []
     assert pods.changed("n1", status) == [one, two]
+
+
+def test_unreadable_parts_of_a_report_hide_no_other_part() -> None:
+    broken: list[Any] = [None, "text", {"podUID": 1, "profiling": ["CPUs"]}, {"profiling": "x"}]
+    status = {
+        "measurements": [*broken, measurement("train", "CPUs")],
+        "samples": [None, {"time": 3}, {"podUID": "uid-train", "time": "1"}],
+    }
+    expected = {ObjectKey("a", "train"): frozenset({"uid-train", "1"})}
+    assert profiled_pods(status, ()) == expected
+    assert profiled_pods({"measurements": "none", "samples": 3}, ()) == {}
+    nodes: list[Any] = [{}, {"status": "x"}, {"status": {"allocatable": []}}]
+    for node in nodes:
+        assert available_milli_cpu(node, [], "uid-own", "main") == 0
