@@ -1,19 +1,24 @@
 """What the operator parses of measured pods, their nodes and pending pods."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
+import kopf
 import pytest
 
 from gputopo.api.names import PROFILING_LABEL, PROFILING_STATE_ANNOTATION
 from gputopo.api.profiling import CpuAmounts, ProfilingState
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.controller.profiling_queue import ProfiledPods
+from gputopo_operator.controller import profiling_queue
+from gputopo_operator.controller.profiling_queue import ProfiledPods, ProfilingQueue
 from gputopo_operator.parse.profiling import (
     available_milli_cpu,
     parse_profiled_pod,
     profiled_pods,
     waiting_milli_cpu,
 )
+from gputopo_operator.settings import OperatorSettings
 from support.builders.objects import pod
 from support.profiling.cluster import NAME, measured_container
 
@@ -267,3 +272,20 @@ def test_unreadable_parts_of_a_report_hide_no_other_part() -> None:
     nodes: list[Any] = [{}, {"status": "x"}, {"status": {"allocatable": []}}]
     for node in nodes:
         assert available_milli_cpu(node, [], "uid-own", "main") == 0
+
+
+async def test_samples_of_a_deleted_node_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = ProfiledPods(())
+    monkeypatch.setattr(profiling_queue, "ProfiledPods", lambda _: seen)
+    settings, registry = OperatorSettings(), kopf.OperatorRegistry()
+    idle: Any = Mock()
+    with ThreadPoolExecutor(1) as threads:
+        queue = ProfilingQueue(idle, idle, settings, threads, lambda: None)
+    queue.watch(registry)
+    [handler] = registry._watching._handlers
+    call: Any = handler.fn
+    status = {"measurements": [measurement("one", "CPUs")]}
+    await call(event={"type": "ADDED"}, name="n1", status=status)
+    assert [*seen._seen] == ["n1"]
+    await call(event={"type": "DELETED"}, name="n1", status=status)
+    assert not seen._seen
