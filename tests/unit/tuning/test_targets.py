@@ -176,3 +176,13 @@ def test_data_set_whose_memory_floor_exceeds_the_node_is_not_used_and_the_reason
     assert target.reason.endswith(
         "; its data set is not used: memoryFloor of its GPUProfile exceeds the node's memory"
     )
+
+
+def test_pod_that_ran_out_of_memory_takes_no_share_of_another_pod() -> None:
+    pods = [tuned(uid, 1000, 8 * GIB, dataset=dataset_of(90 * GIB)) for uid in "ab"]
+    pods[0] = with_record(pods[0], least_memory=60 * GIB)
+    found = {uid: target.amounts.memory for uid, target in targets(tuned_node(*pods)).items()}
+    assert found == {"a": 48 * GIB, "b": 16 * GIB}  # two of four GPUs are idle
+    limited = [replace(pods[0], most_memory=20 * GIB), pods[1]]
+    found = {uid: target.amounts.memory for uid, target in targets(tuned_node(*limited)).items()}
+    assert found == {"a": 20 * GIB, "b": 16 * GIB}
