@@ -16,6 +16,7 @@ from benchmarks import (
     decisions,
     extender,
     facts,
+    growth,
     mapping,
     memory,
     profiling,
@@ -49,6 +50,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "counters": counters.run,
     "startup": startup.run,
     "web": web.run,
+    "growth": growth.run,
 }
 
 

@@ -196,8 +196,9 @@ def parse_report(raw: Document) -> NodeReport:
             running[ObjectKey(found.namespace, found.profile)].add(uid)
     samples: defaultdict[ObjectKey, list[str]] = defaultdict(list)
     for sample in raw.get("status", {}).get("samples", []):
-        key = ObjectKey(sample["namespace"], sample["profile"])
-        samples[key].append(json.dumps(sample, separators=(",", ":")))
+        with suppress(KeyError, TypeError):  # the other samples and nodes are read
+            key = ObjectKey(sample["namespace"], sample["profile"])
+            samples[key].append(json.dumps(sample, separators=(",", ":")))
     return NodeReport(
         pods=pods,
         running={key: frozenset(uids) for key, uids in running.items()},
@@ -206,10 +207,18 @@ def parse_report(raw: Document) -> NodeReport:
 
 
 def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
-    """Parse a GPUTopology. The result maps each pod's UID to the pod's GPUs, or to its share."""
+    """Parse a GPUTopology. The result maps each pod's UID to the pod's GPUs, or to its share.
+
+    It is empty if the GPUs are in an unknown format, which must not hide the reports of other
+    nodes.
+    """
     used: dict[str, tuple[str, ...]] = {}
     gpus = raw.get("status", {}).get("gpus", [])
-    for gpu in GPUTopologyStatus.model_validate({"gpus": gpus}).gpus:
+    try:
+        found = GPUTopologyStatus.model_validate({"gpus": gpus}).gpus
+    except ValidationError:
+        return used
+    for gpu in found:
         shares = [(share.pod_uid, share.id) for share in gpu.shares or ()]
         for uid, device in shares or [(gpu.pod_uid, gpu.uuid)]:
             if uid is not None:
