@@ -17,6 +17,9 @@ CONFLICT_DELAY_SECONDS: Final = 0.2
 FIRST_DELAY_SECONDS: Final = 0.5
 LONGEST_DELAY_SECONDS: Final = 120.0
 
+_COUNTED_ERRORS: Final = 10
+"""Errors in a row after which the delay no longer grows. A power of more than 1,024 overflows."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -120,7 +123,7 @@ class WorkQueue(Generic[KeyType]):
         try:
             delay_seconds = await self._work(key)
         except Exception as error:  # noqa: BLE001 - every error delays the key
-            errors = self._errors[key] = self._errors.get(key, 0) + 1
+            errors = self._errors[key] = min(self._errors.get(key, 0) + 1, _COUNTED_ERRORS)
             backoff_seconds = min(FIRST_DELAY_SECONDS * 2.0 ** (errors - 1), LONGEST_DELAY_SECONDS)
             _log.warning(
                 "failed, trying again %s",
