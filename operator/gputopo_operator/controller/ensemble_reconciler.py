@@ -187,7 +187,7 @@ class EnsembleReconciler:
         """Write the status; return the object with its new resource version."""
         if writes.status is None:
             return raw
-        before = ensemble.status.to_json() if raw.get("status") else {}
+        before = raw["status"] if ensemble.status_error else ensemble.status.to_json()
         after = self._objects.write_status(raw, before, writes.status.to_json())
         _log.info("status written %s", fields(gpuensemble=ensemble.key, phase=writes.status.phase))
         return after

@@ -214,9 +214,10 @@ class Reconciler:
         return ""
 
     def _write_status(self, raw: Document, status: GPUJobStatus, state: GpuJobState) -> None:
-        key = state.job.key
+        key, job = state.job.key, state.job
+        before = raw["status"] if job.status_error else job.status.to_json()
         try:
-            self._api.write_status(raw, state.job.status.to_json(), status.to_json())
+            self._api.write_status(raw, before, status.to_json())
         except DeniedError as error:
             # If the operator cannot write the status, only an event can report this.
             note = f"the status of the GPUJob was not written, trying again: {error.message}"

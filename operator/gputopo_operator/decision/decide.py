@@ -23,7 +23,7 @@ from gputopo_operator.decision.conditions import (
     phase,
     updated_conditions,
 )
-from gputopo_operator.decision.events import status_events
+from gputopo_operator.decision.events import invalid_status, status_events
 from gputopo_operator.decision.failures import FailureCounts, count_failures, exceeded_limit
 from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS, job_patch, with_job_patch
 from gputopo_operator.decision.link_run_job import ended_patch, link_run_job
@@ -219,8 +219,11 @@ def _status_plan(
         resources=job_resources(before, placements, size, throughput, state.measured),
     )
     return ReconcilePlan(
-        status=status if status != before else None,
-        events=status_events(before, status, counts.new, state.job.spec),
+        status=status if status != before or state.job.status_error else None,
+        events=(
+            *invalid_status(state.job.status_error),
+            *status_events(before, status, counts.new, state.job.spec),
+        ),
         failed_pods=counts.new,
     )
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from gputopo.queueing.model import AdmittedJob, JoinableGpu, QueueState, WaitingJob
+from gputopo.runtime.times import unix_seconds
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.model.queued import GpuPod, QueuedJob, QueueInput, QueueRole
 
@@ -34,7 +34,7 @@ class QueueMember:
 
 def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState:
     """Return the input of the decision: free GPUs, admitted and waiting jobs."""
-    now, admitted = _seconds(found.now), _admitted_pods(members)
+    now, admitted = _seconds(found.now, 0.0), _admitted_pods(members)
     others = _shared_by_others(found, admitted)
     return QueueState(
         capacities=_capacities(found, admitted, others),
@@ -62,7 +62,7 @@ def _admitted(
         # The GPU is not free when this job ends.
         0 if shared is not None and shared in others.get(node or "", ()) else member.gpus,
         node,
-        _seconds(since) if since else now,
+        _seconds(since, now),
         member.avoids,
         shared,
         frozenset() if node else _joins_of(member, joins),
@@ -72,12 +72,13 @@ def _admitted(
 def _waiting(member: QueueMember, now: float, joins: _Joins) -> WaitingJob:
     queued = member.queued
     spec, status = queued.job.spec, queued.job.status.queue
-    since = status.waiting_since if status else None
+    created = _seconds(queued.created, now)
+    since = _seconds(status.waiting_since if status else None, now)
     return WaitingJob(
         job=member.name,
         gpus=member.gpus,
-        created=_seconds(queued.created),
-        waiting_since=_seconds(since) if since else now,
+        created=created,
+        waiting_since=max(since, created),  # the job cannot have waited before it existed
         ran_seconds=(status.ran_seconds or 0) if status else 0,
         expected_seconds=spec.expected.duration_seconds if spec else None,
         priority=queued.priority,
@@ -139,5 +140,7 @@ def _used_by_unlisted(used: Mapping[str, int], listed: set[str]) -> int:
     return sum(gpus for uid, gpus in used.items() if uid not in listed)
 
 
-def _seconds(time: str) -> float:
-    return datetime.fromisoformat(time).timestamp()
+def _seconds(time: str | None, otherwise: float) -> float:
+    """Return a time in Unix time; ``otherwise`` if it is missing or impossible."""
+    found = unix_seconds(time)
+    return otherwise if found is None else found

@@ -18,6 +18,8 @@ class Ensemble:
     Attributes:
         spec: the parsed spec, or None if the spec is invalid.
         spec_error: the invalid field and its value; empty if the spec is valid.
+        status: the valid part of the status.
+        status_error: the first invalid value of the status; empty if the status is valid.
     """
 
     key: ObjectKey
@@ -27,6 +29,7 @@ class Ensemble:
     spec: GPUEnsembleSpec | None
     spec_error: str
     status: GPUEnsembleStatus
+    status_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

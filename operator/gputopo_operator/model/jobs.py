@@ -45,6 +45,8 @@ class GpuJob:
     Attributes:
         spec: the parsed spec, or None if the spec is invalid.
         spec_error: the invalid field and its value; empty if the spec is valid.
+        status: the valid part of the status.
+        status_error: the first invalid value of the status; empty if the status is valid.
     """
 
     key: ObjectKey
@@ -55,6 +57,7 @@ class GpuJob:
     spec: GPUJobSpec | None
     spec_error: str
     status: GPUJobStatus
+    status_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

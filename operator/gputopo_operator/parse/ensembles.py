@@ -11,6 +11,7 @@ from gputopo.api.names import (
     JOB_LABEL,
 )
 from gputopo.api.profile import GPUProfile, ScalingFact
+from gputopo.api.readable import readable_status
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo_kube.document import Document, ObjectKey, controller_of
 from gputopo_operator.model.ensembles import (
@@ -19,6 +20,7 @@ from gputopo_operator.model.ensembles import (
     member_job_name,
 )
 from gputopo_operator.model.jobs import JobResult
+from gputopo_operator.parse.readable import each_readable
 
 _REJECTED_FOR_GOOD = frozenset({"JobRefused", "SpecRefused", "SpecInvalid"})
 _WAITS = ("Accepted", "Suspended", "Placed", "Running")
@@ -37,19 +39,23 @@ def parse_member_jobs(
         name = labels.get(JOB_LABEL, "") if ENSEMBLE_LABEL in labels else ""
         by_job.setdefault(ObjectKey(pod["metadata"]["namespace"], name), []).append(pod)
     found: dict[ObjectKey, dict[str, MemberJob]] = {}
-    for raw in jobs:
+
+    def parse(raw: Document) -> None:
         metadata = raw["metadata"]
         ensemble = ObjectKey(metadata["namespace"], metadata["labels"][ENSEMBLE_LABEL])
         member = metadata["labels"].get(ENSEMBLE_MEMBER_LABEL, "")
-        if metadata["name"] != member_job_name(ensemble.name, member):
-            continue  # a copy with the labels of a member
-        found.setdefault(ensemble, {})[member] = _member_job(raw, by_job.get(ObjectKey.of(raw), ()))
+        if metadata["name"] == member_job_name(ensemble.name, member):  # else it is a copy
+            job = _member_job(raw, by_job.get(ObjectKey.of(raw), ()))
+            found.setdefault(ensemble, {})[member] = job
+
+    for _ in each_readable(parse, jobs):
+        pass
     return found
 
 
 def _member_job(raw: Document, pods: Sequence[Document]) -> MemberJob:
     metadata = raw["metadata"]
-    status = GPUJobStatus.model_validate(raw.get("status", {}))
+    status, _ = readable_status(GPUJobStatus, raw.get("status"))
     return MemberJob(
         name=metadata["name"],
         uid=metadata["uid"],

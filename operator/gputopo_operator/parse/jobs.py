@@ -14,6 +14,7 @@ from gputopo.api.link_runs import LinkRunResult, LinksResult
 from gputopo.api.names import FACTS_ANNOTATION, LINK_RESULT_ANNOTATION, SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfile
 from gputopo.api.profiling import ProfilingState, parse_profiling_state
+from gputopo.api.readable import readable_status
 from gputopo.api.tuning import (
     ResourcesMode,
     TuningRequest,
@@ -48,13 +49,14 @@ def is_current(raw: Document) -> bool:
 
 
 def parse_gpu_job(raw: Document) -> GpuJob:
-    """Return a GPUJob; ``spec_error`` describes an invalid spec."""
+    """Return a GPUJob; ``spec_error`` and ``status_error`` describe what is invalid."""
     metadata = raw["metadata"]
     spec, spec_error = None, ""
     try:
         spec = GPUJobSpec.model_validate(raw.get("spec", {}))
     except ValidationError as error:
         spec_error = first_error(error, prefix="spec")
+    status, status_error = readable_status(GPUJobStatus, raw.get("status"))
     return GpuJob(
         key=ObjectKey(metadata["namespace"], metadata["name"]),
         uid=metadata["uid"],
@@ -63,7 +65,8 @@ def parse_gpu_job(raw: Document) -> GpuJob:
         deleting="deletionTimestamp" in metadata,
         spec=spec,
         spec_error=spec_error,
-        status=GPUJobStatus.model_validate(raw.get("status", {})),
+        status=status,
+        status_error=status_error,
     )
 
 

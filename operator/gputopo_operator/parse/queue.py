@@ -16,6 +16,7 @@ from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.priorities import priorities_of
 from gputopo_operator.model.queued import GpuPod, NodeGpus, QueuedJob
 from gputopo_operator.parse.jobs import has_ended, parse_child_job, parse_gpu_job
+from gputopo_operator.parse.readable import each_readable
 
 _OPEN_FIELDS: Final = {"position", "reason", "reservedNode", "waitingSince", "runningSince"}
 """Fields of ``status.queue`` that the queue removes when the job ends."""
@@ -36,15 +37,15 @@ def parse_queued_jobs(
         children: batch/v1 Jobs; a child Job has the name of its GPUJob.
         classes: the PriorityClasses; without them, the priority of every job is 0.
     """
-    by_key: dict[ObjectKey, Document | str | None] = {}
-    for child in children:
-        by_key[ObjectKey.of(child)] = _end(child) if has_ended(child) else child
+    by_key = dict(each_readable(_with_key, children))
     values = priorities_of(classes)
-    return tuple(
-        _queued_job(raw, by_key.get(ObjectKey.of(raw)), values)
-        for raw in jobs
-        if not (has_ended(raw) and _has_left(raw))
-    )
+
+    def parse(raw: Document) -> QueuedJob | None:
+        if has_ended(raw) and _has_left(raw):
+            return None
+        return _queued_job(raw, by_key.get(ObjectKey.of(raw)), values)
+
+    return tuple(job for job in each_readable(parse, jobs) if job is not None)
 
 
 def parse_gpu_pods(pods: Iterable[Document], resource: str) -> tuple[GpuPod, ...]:
@@ -70,6 +71,10 @@ def parse_node_gpus(topology: Document) -> NodeGpus:
         if gpu.pod_uid is not None and gpu.pod_uid not in users:
             used[gpu.pod_uid] = used.get(gpu.pod_uid, 0) + 1
     return NodeGpus(0 if not_ready else len(healthy), used, shared)
+
+
+def _with_key(child: Document) -> tuple[ObjectKey, Document | str | None]:
+    return ObjectKey.of(child), _end(child) if has_ended(child) else child
 
 
 def _has_left(raw: Document) -> bool:

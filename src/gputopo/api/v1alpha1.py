@@ -11,6 +11,7 @@ from pydantic import Field
 from gputopo.api.alignment import KubeletAlignment
 from gputopo.api.job_resources import JobResources, ResourcesSpec
 from gputopo.api.model import (
+    AnnotationTime,
     ApiModel,
     Conditions,
     ContainerName,
@@ -22,7 +23,6 @@ from gputopo.api.model import (
     PodUid,
     ProfileName,
     SomeMemory,
-    Timestamp,
     Uuid,
 )
 from gputopo.api.profile import (
@@ -413,9 +413,9 @@ class QueueStatus(ApiModel):
     position: Annotated[int, Field(ge=1)] | None = None
     reason: Annotated[str, Field(max_length=1024)] | None = None
     reserved_node: ObjectName | None = None
-    waiting_since: Timestamp | None = None
+    waiting_since: AnnotationTime | None = None
     waited_seconds: Annotated[int, Field(ge=0)] | None = None
-    running_since: Timestamp | None = None
+    running_since: AnnotationTime | None = None
     ran_seconds: Annotated[int, Field(ge=0)] | None = None
 
 
