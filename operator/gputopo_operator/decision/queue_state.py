@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import AdmittedJob, JoinableGpu, QueueState, WaitingJob
 from gputopo.runtime.times import unix_seconds
 from gputopo_kube.document import ObjectKey
@@ -47,8 +48,26 @@ def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState
             _waiting(each, now, found.joins) for each in members if each.role is QueueRole.WAITING
         ),
         now=now,
-        rejected={str(key): text for key, text in found.rejected.items()},
+        rejected={**_delayed(members, now), **_rejected(found)},
     )
+
+
+def _rejected(found: QueueInput) -> dict[str, str]:
+    return {str(key): text for key, text in found.rejected.items()}
+
+
+def _delayed(members: Sequence[QueueMember], now: float) -> dict[str, str]:
+    """Return the jobs whose pod could not be created and that may not start again yet."""
+    return {
+        each.name: f"{not_created(status)}; gputopo starts the job again after {status.not_before}"
+        for each in members
+        if (status := each.queued.job.status.queue) and _seconds(status.not_before, 0.0) > now
+    }
+
+
+def not_created(status: QueueStatus) -> str:
+    """Return why the pod of a job could not be created, as text for users."""
+    return f"its pod could not be created: {status.pod_error or 'the reason is unknown'}"
 
 
 def _admitted(
@@ -72,13 +91,11 @@ def _admitted(
 def _waiting(member: QueueMember, now: float, joins: _Joins) -> WaitingJob:
     queued = member.queued
     spec, status = queued.job.spec, queued.job.status.queue
-    created = _seconds(queued.created, now)
-    since = _seconds(status.waiting_since if status else None, now)
     return WaitingJob(
         job=member.name,
         gpus=member.gpus,
-        created=created,
-        waiting_since=max(since, created),  # the job cannot have waited before it existed
+        created=_seconds(queued.created, now),
+        waiting_since=_seconds(status.waiting_since if status else None, now),
         ran_seconds=(status.ran_seconds or 0) if status else 0,
         expected_seconds=spec.expected.duration_seconds if spec else None,
         priority=queued.priority,
@@ -86,6 +103,7 @@ def _waiting(member: QueueMember, now: float, joins: _Joins) -> WaitingJob:
         can_avoid_nodes=queued.started is None,
         sharing=spec is not None and spec.sharing.mode == "Allowed",
         joins=_joins_of(member, joins),
+        failed_starts=(status.failed_starts or 0) if status else 0,
     )
 
 

@@ -13,6 +13,9 @@ from gputopo_operator.model.queued import GpuPod, QueueChange, QueuedJob, QueueR
 _MOST_SECONDS: Final = 2**53 - 1
 """The largest number that every JSON parser reads exactly."""
 
+_CREATED: Final = dict.fromkeys(("pod_error", "failed_starts", "not_before"))
+"""The fields about failed starts of a job whose pod was created, or that has ended."""
+
 
 def queue_change(
     queued: QueuedJob, role: QueueRole, place: QueuePlace | None, pod: GpuPod | None, now: str
@@ -30,6 +33,8 @@ def queue_change(
     started = pod.started if pod and role is QueueRole.ADMITTED else None
     if role is QueueRole.WAITING and before.waiting_since is None:
         before = before.model_copy(update={"waiting_since": now})
+    if pod is not None or queued.child is None:
+        before = before.model_copy(update=_CREATED)
     end = _end_of_run(queued, before.running_since, pod, now)
     after = _with_run_time(_with_wait(before, place, now), started, end)
     if after == (queued.job.status.queue or QueueStatus()):

@@ -35,11 +35,30 @@ from gputopo_operator.model.workloads import NodeReport, PodReport, ProfileState
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
+_ENDS = frozenset({"Complete", "Failed", "Suspended"})
+
 
 def has_ended(raw: Document) -> bool:
     """Return whether the status of a GPUJob or Job shows that it has succeeded or failed."""
     conditions = (raw.get("status") or {}).get("conditions") or ()
     return any(map(_is_result, conditions))
+
+
+def end_of(job: Document) -> str | None:
+    """Return when a Job was suspended or ended; None if it can have a running pod."""
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in _ENDS and condition["status"] == "True":
+            time: str | None = condition.get("lastTransitionTime")
+            return time
+    return None
+
+
+def job_start(job: Document) -> str | None:
+    """Return when the Job controller started a Job; None if it has not, or the Job has ended."""
+    if job["spec"].get("suspend") or end_of(job) is not None:
+        return None
+    started: str | None = (job.get("status") or {}).get("startTime")
+    return started
 
 
 def is_current(raw: Document) -> bool:
@@ -87,6 +106,7 @@ def parse_child_job(raw: Document) -> ChildJob:
         facts=_facts(pod_annotations.get(FACTS_ANNOTATION)),
         result=_job_result(status.get("conditions", [])),
         links=LinksResult.parse(metadata.get("annotations", {}).get(LINK_RESULT_ANNOTATION)),
+        parallelism=spec.get("parallelism", 1),
     )
 
 

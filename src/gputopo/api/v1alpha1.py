@@ -408,6 +408,9 @@ class QueueStatus(ApiModel):
         waited_seconds: total time in the queue, without the current wait.
         running_since: start of the current pod.
         ran_seconds: total run time of the former pods.
+        pod_error: why the pod could not be created after the last start; None if it was created.
+        failed_starts: how often in a row the job was started without getting a pod.
+        not_before: the job is not started before this time.
     """
 
     position: Annotated[int, Field(ge=1)] | None = None
@@ -417,6 +420,9 @@ class QueueStatus(ApiModel):
     waited_seconds: Annotated[int, Field(ge=0)] | None = None
     running_since: AnnotationTime | None = None
     ran_seconds: Annotated[int, Field(ge=0)] | None = None
+    pod_error: Annotated[str, Field(max_length=1024)] | None = None
+    failed_starts: Annotated[int, Field(ge=1)] | None = None
+    not_before: AnnotationTime | None = None
 
 
 class GPUJobStatus(ApiModel):
