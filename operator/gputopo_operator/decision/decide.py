@@ -29,7 +29,7 @@ from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS, job_pa
 from gputopo_operator.decision.link_run_job import ended_patch, link_run_job
 from gputopo_operator.decision.link_runs import LinkPlan, link_plan
 from gputopo_operator.decision.placements import current_pod, job_placement
-from gputopo_operator.decision.pod_creation import MISSING_SECONDS
+from gputopo_operator.decision.pod_creation import check_after_seconds
 from gputopo_operator.decision.pod_patch import pod_patch, with_pod_patch
 from gputopo_operator.decision.postponed import postponed
 from gputopo_operator.decision.profiled import profiled
@@ -173,7 +173,7 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
     if result is not None:
         return plan
     if pod is None and state.started is not None and plan.recheck_after_seconds is None:
-        plan = replace(plan, recheck_after_seconds=MISSING_SECONDS)
+        plan = replace(plan, recheck_after_seconds=check_after_seconds(state.started, state.now))
     return _with_profile(state, spec, plan)
 
 

@@ -6,7 +6,7 @@ GPUs: the controller manager may be down, or late.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.runtime.times import timestamp, unix_seconds
@@ -18,9 +18,45 @@ from gputopo_operator.model.queued import JobStop, QueuedJob
 MISSING_SECONDS: Final = 60.0
 """For how long a pod cannot be created until its Job is suspended again."""
 
+_FIRST_FAILURE_SECONDS: Final = 10.0
+"""For how long after its start a Job has normally failed to create its pod, at most."""
+
 _LONGEST_DELAY_SECONDS: Final = 1800
 _MOST_COUNTED: Final = 2**31 - 1
 _DOUBLED: Final = 5  # 60 * 2**5 is more than the longest delay
+
+
+class FailedStarts(NamedTuple):
+    """The failed starts of a job in a row, as its status has them; None without failures.
+
+    Attributes:
+        pod_error: the last error.
+        failed_starts: the number of failures.
+        not_before: RFC 3339 time before which the job does not start again.
+    """
+
+    pod_error: str | None = None
+    failed_starts: int | None = None
+    not_before: str | None = None
+
+    def delays(self, now: str) -> bool:
+        """Return whether the job may not start yet."""
+        return (unix_seconds(self.not_before) or 0.0) > (unix_seconds(now) or 0.0)
+
+
+def after_failed_start(before: FailedStarts, error: str, now: str) -> FailedStarts:
+    """Return the failures with one more. The delay grows from 1 to 30 minutes."""
+    failed = (before.failed_starts or 0) + 1
+    seconds = min(_LONGEST_DELAY_SECONDS, MISSING_SECONDS * 2 ** min(failed - 1, _DOUBLED))
+    time = datetime.fromisoformat(now) + timedelta(seconds=seconds)
+    return FailedStarts(truncated(error), min(failed, _MOST_COUNTED), timestamp(time))
+
+
+def check_after_seconds(started: str, now: str) -> float:
+    """Return when to look again at a Job without a pod: when its first failure is a minute old."""
+    elapsed = (unix_seconds(now) or 0.0) - (unix_seconds(started) or 0.0)
+    left = MISSING_SECONDS + _FIRST_FAILURE_SECONDS - elapsed
+    return left if left > 0 else MISSING_SECONDS
 
 
 def lacks_pod(started: str | None, ended: str | None, now: str) -> bool:
@@ -77,7 +113,7 @@ def queue_stops(
     for queued in jobs:
         status, child = queued.job.status.queue or QueueStatus(), queued.child
         # An operator that was killed has written the status, but has not suspended the Job.
-        recorded = (unix_seconds(status.not_before) or 0.0) > (unix_seconds(now) or 0.0)
+        recorded = FailedStarts(not_before=status.not_before).delays(now)
         error = errors.get(queued.job.key, "")
         if child is not None and (recorded or error):
             after = None if recorded else _after_failure(status, error, now)
@@ -93,15 +129,9 @@ def stop_event(after: QueueStatus) -> ObjectEvent:
 
 def _after_failure(before: QueueStatus, error: str, now: str) -> QueueStatus:
     """Return the status of a job that waits behind the others, each time twice as long."""
-    failed = (before.failed_starts or 0) + 1
-    seconds = min(_LONGEST_DELAY_SECONDS, MISSING_SECONDS * 2 ** min(failed - 1, _DOUBLED))
-    changes = {
-        "waiting_since": now,
-        "pod_error": truncated(error),
-        "failed_starts": min(failed, _MOST_COUNTED),
-        "not_before": timestamp(datetime.fromisoformat(now) + timedelta(seconds=seconds)),
-    }
-    return before.model_copy(update=changes)
+    failed = FailedStarts(before.pod_error, before.failed_starts, before.not_before)
+    changes = after_failed_start(failed, error, now)._asdict()
+    return before.model_copy(update={**changes, "waiting_since": now})
 
 
 def _suspend_patch(child: ChildJob) -> Document:

@@ -59,6 +59,7 @@ class MemberJob:
         message: what the GPUJob waits for; empty if it waits for nothing.
         pod: None if it has no live pod.
         suspended: whether ``spec.suspend`` of the GPUJob is true.
+        pod_error: why its Job or its pod could not be created; empty if no error is known.
     """
 
     name: str
@@ -71,6 +72,7 @@ class MemberJob:
     message: str = ""
     pod: MemberPod | None = None
     suspended: bool = False
+    pod_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from gputopo_operator.model.jobs import JobResult
 from gputopo_operator.parse.readable import each_readable
 
 _REJECTED_FOR_GOOD = frozenset({"JobRefused", "SpecRefused", "SpecInvalid"})
+_NOT_CREATED = frozenset({"PodNotCreated", "JobForbidden", "JobNameTaken"})
 _WAITS = ("Accepted", "Suspended", "Placed", "Running")
 
 
@@ -67,6 +68,7 @@ def _member_job(raw: Document, pods: Sequence[Document]) -> MemberJob:
         message=_waits_for(status),
         pod=_newest(pods),
         suspended=bool(raw["spec"].get("suspend")),
+        pod_error=_pod_error(status),
     )
 
 
@@ -78,6 +80,14 @@ def _result(status: GPUJobStatus) -> JobResult | None:
         if rejected and condition.reason in _REJECTED_FOR_GOOD:
             return JobResult(succeeded=False, reason=condition.reason, message=condition.message)
     return None
+
+
+def _pod_error(status: GPUJobStatus) -> str:
+    """Return why the Job or the pod of a GPUJob could not be created, by its conditions."""
+    for condition in status.conditions:
+        if condition.reason in _NOT_CREATED:
+            return condition.message or condition.reason
+    return ""
 
 
 def _waits_for(status: GPUJobStatus) -> str:

@@ -150,6 +150,9 @@ class EnsembleMemberStatus(ApiModel):
         progress_percent: None if the items of the member are unknown.
         limited: why the plan gives the member fewer GPUs than its pace needs; empty if it does not.
         message: what the member waits for, or why it has failed.
+        pod_error: why its pod could not be created after the last start; None if it was created.
+        failed_starts: how often in a row it was started without getting a pod.
+        not_before: it is not planned before this time; None if it is planned.
     """
 
     name: MemberName
@@ -169,6 +172,9 @@ class EnsembleMemberStatus(ApiModel):
     progress_percent: Annotated[int, Field(ge=0, le=100)] | None = None
     limited: Annotated[str, Field(max_length=1024)] = ""
     message: Annotated[str, Field(max_length=1024)] = ""
+    pod_error: Annotated[str, Field(max_length=1024)] | None = None
+    failed_starts: Annotated[int, Field(ge=1)] | None = None
+    not_before: AnnotationTime | None = None
 
 
 class EnsemblePlanStatus(ApiModel):

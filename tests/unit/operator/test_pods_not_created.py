@@ -376,13 +376,15 @@ def test_job_outside_the_queue_shows_the_error(cluster: Cluster, job_api: JobApi
     cluster.job("plain")
     child_started(cluster, "plain")
     key = ObjectKey("default", "plain")
-    assert plain.reconcile(key) == 60
+    assert plain.reconcile(key) == 70, "the first failure is a minute old"
     cluster.fail("plain", 1)
     assert cluster.condition("plain", "Placed")[1] == "NoPod"
     cluster.seconds[0] = 61
-    plain.reconcile(key)
+    assert plain.reconcile(key) == 9
     assert cluster.condition("plain", "Placed")[:2] == ("False", "PodNotCreated")
     assert QUOTA in cluster.condition("plain", "Placed")[2]
-    cluster.run_pod("plain", 70)
+    cluster.seconds[0] = 75
+    assert plain.reconcile(key) == 60
+    cluster.run_pod("plain", 80)
     plain.reconcile(key)
     assert cluster.condition("plain", "Placed")[1] != "PodNotCreated"
