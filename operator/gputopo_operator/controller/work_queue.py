@@ -8,6 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from gputopo.runtime.log import fields
 from gputopo_kube.errors import ApiError
+from gputopo_operator.controller.fair_queue import FairQueue
 
 KeyType = TypeVar("KeyType", bound=Hashable)
 
@@ -26,10 +27,11 @@ _log = logging.getLogger(__name__)
 class WorkQueue(Generic[KeyType]):
     """Calls ``work(key)`` for every key that is added.
 
-    A waiting key is in the queue only once. Only one worker at a time handles a key. If a key is
-    added again while a worker handles it, the worker handles the key once more. ``work`` returns
-    the seconds until the next call for the key, or None. After an error the queue tries the key
-    again; each error in a row doubles the delay. An ``ApiError`` is logged without a stack trace.
+    A waiting key is in the queue only once, and the namespaces of the keys take turns. Only one
+    worker at a time handles a key. If a key is added again while a worker handles it, the worker
+    handles the key once more. ``work`` returns the seconds until the next call for the key, or
+    None. After an error the queue tries the key again; each error in a row doubles the delay. An
+    ``ApiError`` is logged without a stack trace.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class WorkQueue(Generic[KeyType]):
         self._work = work
         self._on_error = on_error
         self._rest_seconds = rest_seconds
-        self._ready: asyncio.Queue[KeyType] = asyncio.Queue()
+        self._ready = FairQueue[KeyType]()
         self._waiting: set[KeyType] = set()
         self._running: set[KeyType] = set()
         self._again: set[KeyType] = set()

@@ -7,7 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
+from gputopo_operator.controller.fair_queue import FairQueue
 from gputopo_operator.controller.work_queue import LONGEST_DELAY_SECONDS, WorkQueue
 from support.virtual_time import runner
 
@@ -287,3 +289,36 @@ def test_queue_keeps_nothing_of_keys_whose_objects_are_gone() -> None:
 
     with runner() as loop:
         loop.run(run())
+
+
+def test_namespace_with_many_keys_does_not_delay_others() -> None:
+    done: list[ObjectKey] = []
+
+    async def work(key: ObjectKey) -> None:
+        done.append(key)
+
+    async def run() -> None:
+        queue = WorkQueue(work)
+        for number in range(2000):
+            queue.add(ObjectKey("busy", f"job-{number}"))
+        for namespace in ("a", "b"):
+            queue.add(ObjectKey(namespace, "job"))
+        task = asyncio.create_task(queue.run(1))
+        await asyncio.sleep(1)
+        assert len(queue) == 0
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    with runner() as loop:
+        loop.run(run())
+    assert [key.namespace for key in done[:4]] == ["busy", "a", "b", "busy"]
+    assert [key.name for key in done if key.namespace == "busy"] == [
+        f"job-{number}" for number in range(2000)
+    ]
+
+
+def test_fair_queue_knows_its_size() -> None:
+    queue = FairQueue[ObjectKey]()
+    assert (queue.qsize(), queue.empty()) == (0, True)
+    queue.put_nowait(ObjectKey("a", "x"))
+    assert (queue.qsize(), queue.empty()) == (1, False)

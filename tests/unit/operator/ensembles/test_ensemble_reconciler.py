@@ -6,7 +6,7 @@ from gputopo.api.names import ENSEMBLE_LABEL, JOB_LABEL
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_operator.controller import ensemble_reconciler
-from gputopo_operator.controller.ensemble_reconciler import NODES_SECONDS
+from gputopo_operator.controller.ensemble_snapshot import NODES_SECONDS
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
