@@ -19,7 +19,7 @@ COMPLETE = {
 
 
 @pytest.mark.parametrize("status", [None, {}, {"phase": "Running", "conditions": [COMPLETE]}])
-def test_valid_status_is_read_as_it_is(status: dict[str, Any] | None) -> None:
+def test_valid_status_is_read_unchanged(status: dict[str, Any] | None) -> None:
     found, error = readable_status(GPUJobStatus, status)
     assert (found, error) == (GPUJobStatus.model_validate(status or {}), "")
 
