@@ -12,7 +12,7 @@ from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL, VERSION
 from gputopo.errors import GputopoError
 from gputopo.runtime.log import fields
 from gputopo_kube.document import Document, ObjectKey, identity
-from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
+from gputopo_kube.errors import ApiError, ConflictError, DeniedError, NotFoundError
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.model.jobs import ObjectEvent
@@ -91,10 +91,17 @@ class JobApi:
         return self._api.list(*path, selector=f"{JOB_LABEL}={key.name}")
 
     def failed_creates(self, namespace: str, job_uid: str) -> list[Document]:
-        """Return the events that pods of a Job could not be created, at most 1,000 of them."""
+        """Return the events that pods of a Job could not be created, at most 1,000 of them.
+
+        The list is empty if the operator may not read events.
+        """
         path = ("api", "v1", "namespaces", namespace, "events")
-        fields = f"involvedObject.uid={job_uid},reason=FailedCreate"
-        return [*islice(self._api.each(*path, fields=fields), _MOST_EVENTS)]
+        selector = f"involvedObject.uid={job_uid},reason=FailedCreate"
+        try:
+            return [*islice(self._api.each(*path, fields=selector), _MOST_EVENTS)]
+        except DeniedError as error:
+            _log.warning("events not read %s", fields(namespace=namespace, reason=error))
+            return []
 
     def gpu_jobs(self, namespace: str | None) -> dict[ObjectKey, bool]:
         """Return the GPUJobs in a namespace, or in all if ``namespace`` is None.

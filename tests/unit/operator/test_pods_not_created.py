@@ -348,6 +348,15 @@ def test_rejected_suspension_does_not_stop_the_queue(cluster: Cluster) -> None:
     assert cluster.status("one")["queue"]["position"] == 1
 
 
+def test_operator_that_may_not_read_events_goes_on(cluster: Cluster) -> None:
+    block(cluster)
+    cluster.api.faults.append(Fault("GET", "/events", 403, times=None))
+    cluster.job("one", 2)
+    cluster.advance(61)
+    assert cluster.started("blocked")
+    assert cluster.status("one")["queue"]["position"] == 1
+
+
 def test_only_some_events_are_read_in_one_pass(cluster: Cluster) -> None:
     number = MOST_READ + 5
     for index in range(number):
