@@ -14,6 +14,7 @@ from benchmarks import (
     counter_reads,
     counters,
     decisions,
+    ensembles,
     extender,
     facts,
     growth,
@@ -49,6 +50,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "facts": facts.run,
     "counters": counters.run,
     "startup": startup.run,
+    "ensembles": ensembles.run,
     "web": web.run,
     "growth": growth.run,
 }

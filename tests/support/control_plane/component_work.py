@@ -5,6 +5,7 @@ import re
 import tempfile
 import urllib.error
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from lightkube import AsyncClient, KubeConfig
 
 from fakenvml.build import build_library
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.runtime.times import timestamp, utc
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_kube.aiohttp_transport import aiohttp_client
 from gputopo_kube.client import AsyncApi
@@ -143,6 +145,8 @@ def run_gpu_job(server: ApiServer) -> None:
     assert server.create(JOBS, job).accepted
     child = "/apis/batch/v1/namespaces/default/jobs/train"
     wait_until(lambda: server.get(child).accepted, seconds=120)
+    report_failed_pod(server, child)
+    wait_until(lambda: placed_reason(server) == "PodNotCreated", seconds=120)
     pod = job_pod(server.get(child).body, "train-1")
     # The API server sets these.
     del pod["metadata"]["uid"], pod["metadata"]["resourceVersion"], pod["status"]
@@ -156,6 +160,35 @@ def run_gpu_job(server: ApiServer) -> None:
     assert server.merge(f"{PODS}/train-1/status", {"status": exited(1)}).accepted
     wait_until(lambda: phase() == "Failed", seconds=120)
     wait_until(lambda: server.get(child).body["spec"]["backoffLimit"] == 0, seconds=120)
+
+
+def report_failed_pod(server: ApiServer, child: str) -> None:
+    """Report, as the Job controller does, that it has not created the pod of a Job for an hour."""
+    begin = timestamp(utc() - timedelta(hours=1))
+    assert server.merge(f"{child}/status", {"status": {"startTime": begin}}).accepted
+    involved = {"kind": "Job", "apiVersion": "batch/v1", "namespace": "default", "name": "train"}
+    event = {
+        "metadata": {"name": "train.failed", "namespace": "default"},
+        "involvedObject": {**involved, "uid": server.get(child).body["metadata"]["uid"]},
+        "reason": "FailedCreate",
+        "message": "exceeded quota: none",
+        "type": "Warning",
+        "source": {"component": "job-controller"},
+        "firstTimestamp": begin,
+        "lastTimestamp": timestamp(utc()),
+        "count": 2,
+    }
+    response = server.create("/api/v1/namespaces/default/events", event)
+    assert response.accepted, response.message
+    # The operator sees the event when it looks at the job again.
+    assert server.merge(f"{child}/status", {"status": {"ready": 0}}).accepted
+
+
+def placed_reason(server: ApiServer) -> str:
+    """Return the reason of the condition Placed of the GPUJob."""
+    status = server.get(f"{JOBS}/train").body.get("status", {})
+    found = {each["type"]: each["reason"] for each in status.get("conditions", [])}
+    return str(found.get("Placed"))
 
 
 def put_on_gpus(server: ApiServer, name: str) -> None:
