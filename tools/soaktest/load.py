@@ -26,7 +26,7 @@ _JOBS = f"/apis/gputopo.io/v1alpha1/namespaces/{NAMESPACE}/gpujobs"
 _WEIGHT_OF_SIZE = {1: 34, 2: 26, 3: 10, 4: 14, 5: 4, 6: 3, 7: 2, 8: 7}
 _PATTERNS = [kind.value for kind in PatternKind if kind is not PatternKind.CUSTOM]
 # Somewhat more than there is, so that some pods wait.
-_WANTED_GPUS = 34
+WANTED_GPUS = 34
 _WANTED_GPUS_BEFORE_WAVE = 8
 _PATIENCE_SECONDS = 60.0
 _JOB_PATIENCE_SECONDS = 180.0
@@ -75,10 +75,12 @@ class Load:
         image: str,
         *,
         waves: bool = False,
+        wanted_gpus: int = WANTED_GPUS,
     ) -> None:
         self._client, self._pod_watcher, self._journal = client, pod_watcher, journal
         self._rng, self._image = rng, image
-        self._refill_below = _WANTED_GPUS_BEFORE_WAVE if waves else _WANTED_GPUS
+        self._most_gpus = wanted_gpus
+        self._refill_below = _WANTED_GPUS_BEFORE_WAVE if waves else wanted_gpus
         self._items: list[Item] = []
         self._doomed: list[tuple[str, dict[str, str]]] = []
         self._lingering = Lingering(journal)
@@ -96,7 +98,7 @@ class Load:
         try:
             self._reap()
             if create and self.wanted_gpus < self._refill_below:
-                while self.wanted_gpus < _WANTED_GPUS:
+                while self.wanted_gpus < self._most_gpus:
                     self._make()
         except UnavailableError:
             time.sleep(0.2)
@@ -246,7 +248,10 @@ class Load:
     def _judge_waiting(self, item: Item, phase: str | None, why: str) -> None:
         """A job that waits for capacity has a reason in its status; any other is lost."""
         text = f"{item.name} ({item.gpus} GPUs) is {phase} after {_JOB_PATIENCE_SECONDS:.0f} s"
-        if phase == "Pending" and "Placed=False" in why:
+        if phase == "Queued":
+            self._journal.count("GPUJobs that waited long in the queue")
+            self._journal.note(f"{text}: {why}")
+        elif phase == "Pending" and "Placed=False" in why:
             self._journal.count("GPUJobs that waited for room, and said so")
             self._journal.note(f"{text}: {why}")
         else:

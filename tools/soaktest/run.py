@@ -2,9 +2,14 @@
 
 import random
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from hostiletest import adversary
+from hostiletest.neighbours import Neighbours
+from hostiletest.neighbours import beside as neighbours_beside
 from localcluster import stuck
 from localcluster.cluster import Cluster
 from localcluster.settings import current_paths
@@ -16,7 +21,7 @@ from soaktest.faults import Killer
 from soaktest.final_check import FinalCheck
 from soaktest.inspect import Inspector, events_about
 from soaktest.journal import Journal, failures_of_threads
-from soaktest.load import NAMESPACE, Load
+from soaktest.load import NAMESPACE, WANTED_GPUS, Load
 from soaktest.pod_watcher import PodWatcher
 from soaktest.report import Report
 from soaktest.sampler import Sampler
@@ -24,6 +29,8 @@ from soaktest.sampler import Sampler
 _PROGRESS_SECONDS = 15.0
 _DRAIN_SECONDS = 240.0
 _SAMPLE_SECONDS = 0.2
+_WANTED_GPUS_BESIDE_NEIGHBOURS = 14
+"""Two nodes have 16 GPUs. Sharing pods of the neighbours need a free one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,8 @@ class Options:
         bursts: create so many equal pods in bursts; None for load and faults.
         burst_gpus: GPUs of each of them.
         waves: create the pods of the load in waves.
+        neighbours: run jobs on one node whose samples and sizes are counted.
+        adversary: attack the load and the neighbours.
     """
 
     minutes: float
@@ -46,6 +55,8 @@ class Options:
     bursts: int | None = None
     burst_gpus: int = 1
     waves: bool = False
+    neighbours: bool = False
+    adversary: bool = False
 
 
 def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Report:
@@ -68,7 +79,10 @@ def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Repor
                 )
                 bursts.run(options.bursts, options.burst_gpus, inspector.nodes)
             else:
-                _churn(installed, cluster, client, pod_watcher, journal, options, inspector.nodes)
+                with _beside(installed, client, journal, options, inspector.nodes):
+                    _churn(
+                        installed, cluster, client, pod_watcher, journal, options, inspector.nodes
+                    )
             _judge_differences(client, inspector, pod_watcher, journal)
             FinalCheck(installed, client, journal).run(inspector.nodes)
         finally:
@@ -105,7 +119,15 @@ def _churn(
     # Two streams, so that the kills are the same however many pods there was time for.
     load_rng, kill_rng = random.Random(options.seed), random.Random(options.seed + 1)  # noqa: S311
     image = installed.workload_image
-    load = Load(client, pod_watcher, journal, load_rng, image, waves=options.waves)
+    load = Load(
+        client,
+        pod_watcher,
+        journal,
+        load_rng,
+        image,
+        waves=options.waves,
+        wanted_gpus=_WANTED_GPUS_BESIDE_NEIGHBOURS if options.neighbours else WANTED_GPUS,
+    )
     killer = Killer(cluster, client, journal, kill_rng)
     killer.start(nodes, options.kill_every_seconds)
     reported = journal.seconds
@@ -121,6 +143,23 @@ def _churn(
     journal.write("no more kills and pods; waiting for the rest to end")
     if not load.drain(_DRAIN_SECONDS):
         journal.finding("pods that do not end", f"{load.wanted_gpus} GPUs are still wanted")
+
+
+@contextmanager
+def _beside(
+    installed: Installed, client: Client, journal: Journal, options: Options, nodes: list[str]
+) -> Iterator[None]:
+    """Run the neighbours and the adversary while the context is open."""
+    images = (installed.workload_image, installed.trainer_image)
+    with ExitStack() as stack:
+        if options.neighbours:
+            neighbours = Neighbours(client, journal, nodes, installed.trainer_image)
+            stack.enter_context(neighbours_beside(neighbours))
+        if options.adversary:
+            rng = random.Random(options.seed + 2)  # noqa: S311 - repeatable on purpose
+            paths = current_paths()
+            stack.enter_context(adversary.beside(client, paths, journal, rng, images, nodes))
+        yield
 
 
 def _goes_on(options: Options, journal: Journal) -> bool:
