@@ -14,8 +14,10 @@ from benchmarks import (
     counter_reads,
     counters,
     decisions,
+    ensembles,
     extender,
     facts,
+    growth,
     mapping,
     memory,
     profiling,
@@ -48,7 +50,9 @@ BENCHMARKS: Final[Mapping[str, Callable[[Options], None]]] = {
     "facts": facts.run,
     "counters": counters.run,
     "startup": startup.run,
+    "ensembles": ensembles.run,
     "web": web.run,
+    "growth": growth.run,
 }
 
 

@@ -1,24 +1,27 @@
-"""Moves daemons out of the cgroup of this container.
+"""The cgroups of daemons, one for each GPU, outside the cgroup of this container.
 
 When a container ends, the runtime kills all processes of its cgroup. A daemon outside of it
-survives a restart of the component, and so do its clients.
+survives a restart of the component, and so do its clients. No container can put a process there,
+so the members of the cgroup are the processes of MPS.
 """
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from gputopo.runtime.log import fields
 
 _GROUP: Final = "gputopo-mps"
+_PROCESSES: Final = "cgroup.procs"
 _CPUSET: Final = ("cpuset.cpus", "cpuset.mems")
 
 _log = logging.getLogger(__name__)
 
 
 class DaemonCgroup:
-    """The cgroup of all daemons, beside kubelet's cgroup of all pods."""
+    """The cgroups of all daemons, beside kubelet's cgroup of all pods."""
 
     def __init__(self, cgroup_dir: Path | None, own: Path) -> None:
         """Use the hierarchies below ``cgroup_dir``; ``own`` is ``/proc/self/cgroup``.
@@ -28,20 +31,43 @@ class DaemonCgroup:
         self._cgroup_dir = cgroup_dir
         self._own = own
 
-    def move(self, pid: int) -> None:
-        """Move a process. If that fails, it stays where it is."""
+    def prepare(self, gpu: str) -> list[Path]:
+        """Create the cgroup of a GPU; return the files to which its daemon writes its PID.
+
+        If that is not possible, the daemon stays in this container's cgroup: an empty list.
+        """
         if self._cgroup_dir is None:
-            return
+            return []
         try:
             folders = list(self._folders(self._cgroup_dir))
             for folder in folders:
-                _move(pid, folder)
+                _create(folder)
+                _create(folder / gpu)
         except OSError as error:
-            _log.warning("daemon not moved to another cgroup %s", fields(pid=pid, reason=error))
-            return
+            _log.warning("daemon not moved to another cgroup %s", fields(gpu=gpu, reason=error))
+            return []
         if not folders:
             reason = "this container's cgroup is not below kubepods"
-            _log.warning("daemon not moved to another cgroup %s", fields(pid=pid, reason=reason))
+            _log.warning("daemon not moved to another cgroup %s", fields(gpu=gpu, reason=reason))
+        return [folder / gpu / _PROCESSES for folder in folders]
+
+    def members(self, gpu: str = "") -> set[int]:
+        """Return the PIDs in the cgroup of a GPU; by default those that are in that of no GPU."""
+        if self._cgroup_dir is None:
+            return set()
+        found: set[int] = set()
+        with suppress(OSError):
+            for folder in self._folders(self._cgroup_dir):
+                found |= {int(word) for word in (folder / gpu / _PROCESSES).read_text().split()}
+        return found
+
+    def remove(self, gpu: str) -> None:
+        """Remove the cgroup of a GPU, if it is empty."""
+        if self._cgroup_dir is None:
+            return
+        with suppress(OSError):
+            for folder in self._folders(self._cgroup_dir):
+                (folder / gpu).rmdir()
 
     def _folders(self, cgroup_dir: Path) -> Iterator[Path]:
         """Yield the cgroup in each hierarchy, of cgroup v1 and v2, in which the container is."""
@@ -59,11 +85,10 @@ def _unified(cgroup_dir: Path) -> str:
     return "" if (cgroup_dir / "cgroup.controllers").exists() else "unified"
 
 
-def _move(pid: int, folder: Path) -> None:
+def _create(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     for name in _CPUSET:
         # cgroup v1 rejects processes until the cgroup has CPUs and memory nodes.
         file = folder / name
         if file.exists() and not file.read_text().strip():
             file.write_text((folder.parent / name).read_text())
-    (folder / "cgroup.procs").write_text(f"{pid}\n")

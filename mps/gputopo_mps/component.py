@@ -39,7 +39,6 @@ class MpsComponent:
         self._pulse = pulse
         self._faults = FaultStore(settings.run_dir / "faults.json", settings.fault_keep_seconds)
         self._driver = GpuDriver(settings.library_dir, settings.nvml_timeout_seconds)
-        self._gpus = SharedGpus(self._parts())
         changes = PodChanges()
         self._pods = SharingPods(
             client,
@@ -48,6 +47,7 @@ class MpsComponent:
             resource=settings.share_resource,
             silence_seconds=settings.resync_seconds,
         )
+        self._gpus = SharedGpus(self._parts())
         self._terminator = ClientTerminator(
             self._gpus, self._pods, changes, repeat_seconds=settings.check_seconds
         )
@@ -61,6 +61,7 @@ class MpsComponent:
             self._faults,
             self._metrics,
             DaemonCgroup(settings.cgroup_dir, Path("/proc/self/cgroup")),
+            self._pods.declared,
         )
 
     async def run(self) -> None:
@@ -71,7 +72,7 @@ class MpsComponent:
             try:
                 await self._gpus.recover()
                 settings = self._settings
-                async with serving(settings.socket, self._gpus, self._faults, settings.shm_dir):
+                async with serving(settings.socket, self._gpus, self._faults):
                     loops.create_task(self._pods.run())
                     loops.create_task(self._terminator.run())
                     await self._check()

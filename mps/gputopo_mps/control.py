@@ -1,18 +1,22 @@
 """Sends commands to the control daemon of one GPU, by running MPS's control program."""
 
 import asyncio
-import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from gputopo.errors import GputopoError
+from gputopo_mps.folders import GpuFolders
 
 ACTIVE: Final = "ACTIVE"
 """Status of a server that takes clients."""
 
 _LONGEST: Final = 200
+_MOST_BYTES: Final = 1 << 20
+"""A pod can replace the socket of its daemon, and respond without an end."""
+
+_MIB: Final = 1 << 20
 
 
 class ControlError(GputopoError):
@@ -21,51 +25,6 @@ class ControlError(GputopoError):
 
 class NoResponseError(ControlError):
     """No response within the time limit: the daemon or its server hangs."""
-
-
-@dataclass(frozen=True, slots=True)
-class GpuFolders:
-    """The folders of one shared GPU.
-
-    Attributes:
-        uuid: the UUID of the GPU.
-        root: contains all of them.
-    """
-
-    uuid: str
-    root: Path
-
-    @property
-    def pipe(self) -> Path:
-        """Sockets of daemon and server; mounted into containers that share the GPU."""
-        return self.root / "pipe"
-
-    @property
-    def log(self) -> Path:
-        """``control.log`` and ``server.log``."""
-        return self.root / "log"
-
-    @property
-    def state(self) -> Path:
-        """JSON file that exists while the daemon must run."""
-        return self.root / "state.json"
-
-    def create(self) -> None:
-        """Create the folders. Servers of all users must be able to open them."""
-        for folder in (self.pipe, self.log):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-        for folder in (self.root, self.pipe, self.log):
-            folder.chmod(0o755)
-
-    def environment(self) -> dict[str, str]:
-        """Return the environment of the daemon and of the control program."""
-        kept = {name: text for name, text in os.environ.items() if not name.startswith("CUDA_")}
-        return {
-            **kept,
-            "CUDA_VISIBLE_DEVICES": self.uuid,
-            "CUDA_MPS_PIPE_DIRECTORY": str(self.pipe),
-            "CUDA_MPS_LOG_DIRECTORY": str(self.log),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +64,14 @@ class ControlProgram:
         if code not in {"", "0"}:
             raise ControlError(f"terminate_client: CUDA error {code} for process {client.pid}")
 
+    async def set_default_limit(self, limit_bytes: int) -> None:
+        """Set the GPU memory of each client of servers that start later."""
+        await self.run(f"set_default_device_pinned_mem_limit 0 {limit_bytes // _MIB}M")
+
+    async def set_limit(self, server: int, limit_bytes: int) -> None:
+        """Set the GPU memory of each client that connects to this server later."""
+        await self.run(f"set_device_pinned_mem_limit {server} 0 {limit_bytes // _MIB}M")
+
     async def start_server(self, user: int) -> None:
         """Start the server before the first client connects."""
         await self.run(f"start_server -uid {user}")
@@ -118,7 +85,7 @@ class ControlProgram:
         process = await self._start()
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                output, _ = await process.communicate(f"{command}\n".encode())
+                output = await _exchange(process, command)
         except TimeoutError:
             reason = f"{command}: no response within {self._timeout_seconds:g} s"
             raise NoResponseError(reason) from None
@@ -142,6 +109,26 @@ class ControlProgram:
             )
         except OSError as error:
             raise ControlError(f"{self._program}: {error.strerror}") from error
+
+
+async def _exchange(process: asyncio.subprocess.Process, command: str) -> bytes:
+    """Send a command and return the output, after the end of the program."""
+    commands = cast("asyncio.StreamWriter", process.stdin)
+    responses = cast("asyncio.StreamReader", process.stdout)
+    commands.write(f"{command}\n".encode())
+    with suppress(ConnectionError):
+        await commands.drain()
+    commands.close()
+    output = b""
+    while part := await responses.read(_MOST_BYTES):
+        output += part
+        if len(output) > _MOST_BYTES:
+            process.kill()
+            while await responses.read(_MOST_BYTES):  # otherwise its end would not be seen
+                pass
+            raise ControlError(f"{command}: a response of more than {_MOST_BYTES} bytes")
+    await process.wait()
+    return output
 
 
 def parse_clients(table: str) -> list[MpsClient]:

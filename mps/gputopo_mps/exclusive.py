@@ -1,7 +1,7 @@
 """The compute mode of one GPU: with EXCLUSIVE_PROCESS, only the MPS server can use the GPU."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from gputopo.errors import GputopoError
@@ -22,10 +22,12 @@ class ExclusiveMode:
 
     Attributes:
         memory_bytes: total memory of the GPU; 0 before the first call.
+        used_bytes: memory of each process at the last call, by PID.
     """
 
     def __init__(self, driver: GpuDriver, uuid: str) -> None:
         self.memory_bytes = 0
+        self.used_bytes: Mapping[int, int] = {}
         self._driver = driver
         self._uuid = uuid
         self._others: frozenset[int] = frozenset()
@@ -33,7 +35,7 @@ class ExclusiveMode:
     async def read(self) -> GpuFacts:
         """Return the state of the GPU."""
         facts = await self._driver.read(self._uuid)
-        self.memory_bytes = facts.memory_bytes
+        self.memory_bytes, self.used_bytes = facts.memory_bytes, facts.used_bytes
         return facts
 
     async def check_unused(self) -> None:

@@ -1,12 +1,22 @@
-"""JSON files that survive a restart of the component, but not a reboot of the node."""
+"""Files: those of the component, and those that a container can write.
+
+The component's files survive its restart, but not a reboot of the node.
+"""
 
 import json
 import logging
 import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gputopo.runtime.log import fields
+
+_SAFE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Neither a symbolic link is followed, nor does a FIFO without another end block."""
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +35,43 @@ def load(path: Path) -> Any:  # noqa: ANN401 - any JSON value
 def save(path: Path, document: Any) -> None:  # noqa: ANN401 - any JSON value
     """Replace the document at once; a process that is killed leaves the old or the new one."""
     new = path.with_name(f".{path.name}.new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w") as file:
         json.dump(document, file, sort_keys=True)
     new.replace(path)
+
+
+@contextmanager
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """Open a file that another program can replace at any time; yield its descriptor.
+
+    Raises:
+        OSError: it is missing, or no regular file.
+    """
+    descriptor = os.open(path, flags | _SAFE)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path}: no regular file")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_end(path: Path, most_bytes: int) -> bytes:
+    """Return the last bytes of a file that another program writes.
+
+    Raises:
+        OSError: it is missing, or no regular file.
+    """
+    with open_regular(path) as descriptor:
+        start = max(0, os.fstat(descriptor).st_size - most_bytes)
+        return os.pread(descriptor, most_bytes, start)
+
+
+def clear(folder: Path) -> None:
+    """Remove everything in a folder that containers can write; links are not followed."""
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)  # noqa: PTH108 - a path of os.scandir

@@ -24,6 +24,10 @@ class MpsMetrics:
         self._pods = self._gauge(
             "sharing_pods", "Pods of this node that request a share of a GPU and have not ended"
         )
+        self._above_memory = self._gauge(
+            "pods_above_memory",
+            "Pods whose processes together use more GPU memory than the pod may have",
+        )
         self._faults = self._counter("faults", "Faults of shared GPUs that ended clients", ["kind"])
         self._terminated = self._counter(
             "terminated_clients", "Processes whose work on a shared GPU was ended before their pods"
@@ -45,12 +49,13 @@ class MpsMetrics:
     def _counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
         return Counter(f"gputopo_mps_{name}", text, labels, registry=self.registry)
 
-    def set_gpus(self, states: Iterable[str], clients: int) -> None:
-        """Set the state of each shared GPU, and the number of clients."""
+    def set_gpus(self, states: Iterable[str], clients: int, pods_above_memory: int = 0) -> None:
+        """Set the state of each shared GPU, and the numbers of clients and such pods."""
         counts = Tally(states)
         for state in STATES:
             self._gpus.labels(state).set(counts[state])
         self._clients.set(clients)
+        self._above_memory.set(pods_above_memory)
 
     def set_pods(self, count: int) -> None:
         """Set the number of pods that share GPUs."""

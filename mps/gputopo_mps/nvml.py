@@ -6,8 +6,7 @@ alive, and has a time limit.
 
 import asyncio
 import ctypes
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Any, Final, TypeVar
 import pynvml
 
 from gputopo.errors import GputopoError
+from gputopo_mps.threads import start_thread
 
 _SONAME: Final = "libnvidia-ml.so.1"
 _MODES: Final = {
@@ -44,13 +44,19 @@ class GpuFacts:
         memory_bytes: total memory.
         mig: whether MIG is enabled.
         mode: the compute mode.
-        processes: PIDs of the processes with a context, MPS servers and their clients included.
+        used_bytes: memory of each process with a context by PID, MPS servers and their clients
+            included.
     """
 
     memory_bytes: int
     mig: bool
     mode: str
-    processes: frozenset[int]
+    used_bytes: Mapping[int, int]
+
+    @property
+    def processes(self) -> frozenset[int]:
+        """The PIDs of the processes."""
+        return frozenset(self.used_bytes)
 
 
 class GpuDriver:
@@ -84,7 +90,6 @@ class GpuDriver:
             self._close()
 
     async def _call(self, function: Callable[[], Value]) -> Value:
-        loop = asyncio.get_running_loop()
         async with self._turn:
             if self._last is not None and not self._last.done():
                 # The text is published. So it must not change with each check.
@@ -92,11 +97,7 @@ class GpuDriver:
                     "NVML: an earlier call has not ended; see the kernel log for NVRM messages, "
                     "and reboot the node if NVML stays unavailable"
                 )
-            future: asyncio.Future[Value] = loop.create_future()
-            self._last = future
-            threading.Thread(
-                target=_run, args=(function, loop, future), name="nvml", daemon=True
-            ).start()
+            self._last = future = start_thread(function, "nvml")
             try:
                 async with asyncio.timeout(self._timeout_seconds):
                     return await asyncio.shield(future)
@@ -135,17 +136,6 @@ class GpuDriver:
         self._is_open = False
 
 
-def _run(
-    function: Callable[[], Value], loop: asyncio.AbstractEventLoop, future: asyncio.Future[Value]
-) -> None:
-    try:
-        complete = partial(future.set_result, function())
-    except Exception as error:  # noqa: BLE001 - passed on to the caller
-        complete = partial(future.set_exception, error)
-    with suppress(RuntimeError):  # the loop was closed meanwhile
-        loop.call_soon_threadsafe(complete)
-
-
 def _find(uuid: str) -> Any:  # noqa: ANN401 - a ctypes pointer
     """Return the handle of a GPU, also while NVML has lost another GPU.
 
@@ -171,7 +161,8 @@ def _facts(handle: Any) -> GpuFacts:  # noqa: ANN401 - a ctypes pointer
         memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
         mig=mig,
         mode=_MODES.get(pynvml.nvmlDeviceGetComputeMode(handle), "unknown"),
-        processes=frozenset(
-            int(each.pid) for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-        ),
+        used_bytes={
+            int(each.pid): int(each.usedGpuMemory or 0)
+            for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        },
     )

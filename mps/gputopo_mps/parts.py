@@ -1,5 +1,6 @@
 """The states of a shared GPU, and what all shared GPUs of a node use."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -23,7 +24,11 @@ class SharedGpuState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeParts:
-    """What the shared GPUs of a node have in common."""
+    """What the shared GPUs of a node have in common.
+
+    Attributes:
+        declared: returns the pods of a GPU, and the GPU memory that each declares.
+    """
 
     settings: MpsSettings
     driver: GpuDriver
@@ -31,3 +36,4 @@ class NodeParts:
     faults: FaultStore
     metrics: MpsMetrics
     cgroup: DaemonCgroup
+    declared: Callable[[str], Mapping[str, int | None]]

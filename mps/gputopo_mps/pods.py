@@ -1,9 +1,13 @@
 """The pods of this node that share a GPU, and when their clients must end."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from gputopo.api.annotations import AnnotationError, parse_gpus
+from gputopo.api.bound_request import with_bound_request
 from gputopo.api.names import SHARING_TERMINATION_ANNOTATION
+from gputopo.api.shares import gpu_of, parse_sharing
 from gputopo.runtime.times import unix_seconds
 from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, AsyncClient
 from gputopo_kube.document import Document
@@ -30,12 +34,16 @@ class SharingPod:
         kill_at: Unix time when kubelet kills the pod; None if the pod is not being deleted.
         ends_itself: whether its program ends its work on the GPU by itself after SIGTERM.
         ended: whether all of its containers have ended.
+        gpus: the GPU of which it has a share; empty if that is unknown.
+        memory_bytes: the GPU memory that it declares; None for an equal part.
     """
 
     uid: str
     kill_at: float | None = None
     ends_itself: bool = False
     ended: bool = False
+    gpus: frozenset[str] = frozenset()
+    memory_bytes: int | None = None
 
     @property
     def terminate_at(self) -> float | None:
@@ -53,13 +61,35 @@ def parse_sharing_pod(document: Document, resource: str) -> SharingPod | None:
         return None
     if resource not in pod.spec.resources():
         return None
-    mode = (pod.metadata.annotations or {}).get(SHARING_TERMINATION_ANNOTATION)
+    metadata = pod.metadata
+    annotations = with_bound_request(metadata.annotations or {}, metadata.uid, pod.spec.node_name)
+    mode = annotations.get(SHARING_TERMINATION_ANNOTATION)
     return SharingPod(
-        uid=pod.metadata.uid,
-        kill_at=unix_seconds(pod.metadata.deletion_timestamp),
+        uid=metadata.uid,
+        kill_at=unix_seconds(metadata.deletion_timestamp),
         ends_itself=mode == _BY_PROGRAM,
         ended=(pod.status.phase or "") in ENDED_PHASES,
+        gpus=_gpus(annotations, metadata.uid),
+        memory_bytes=_memory(annotations),
     )
+
+
+def _gpus(annotations: Mapping[str, str], uid: str) -> frozenset[str]:
+    """Return the GPUs that the extender chose for this pod; empty if it chose none."""
+    try:
+        chosen = parse_gpus(annotations)
+    except AnnotationError:
+        return frozenset()
+    if chosen is None or chosen.uid != uid:
+        return frozenset()
+    return frozenset(gpu_of(each) for devices in chosen.containers.values() for each in devices)
+
+
+def _memory(annotations: Mapping[str, str]) -> int | None:
+    try:
+        return parse_sharing(annotations).memory_bytes
+    except AnnotationError:
+        return None
 
 
 class SharingPods:
@@ -101,6 +131,11 @@ class SharingPods:
     def running(self) -> int:
         """The number of pods of this node that share a GPU and have not ended."""
         return sum(not pod.ended for pod in self._pods.values())
+
+    def declared(self, gpu: str) -> dict[str, int | None]:
+        """Return the pods of a GPU that have not ended, and the memory that each declares."""
+        pods = self._pods.values()
+        return {pod.uid: pod.memory_bytes for pod in pods if gpu in pod.gpus and not pod.ended}
 
     def due(self, now: float) -> set[str]:
         """Return the UIDs of the pods whose clients must be terminated at ``now``."""

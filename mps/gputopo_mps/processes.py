@@ -1,15 +1,24 @@
-"""Finds processes on the node: the pod of a client, and the daemons of a GPU."""
+"""What the kernel shows of processes: their pods, parents and identity.
 
+Nothing here depends on what a process can write: its command line, its environment or files.
+"""
+
+import os
 import re
-from collections.abc import Iterator
+import select
+import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pydantic import BaseModel, ConfigDict
+
 _PROC: Final = Path("/proc")
-_SERVER: Final = b"nvidia-cuda-mps-server"
-_CONTROL: Final = b"nvidia-cuda-mps-control"
-_FIRST_WORDS: Final = 5
-"""The program is one of the first words of a command line; scripts have an interpreter before."""
+_BOOT_ID: Final = _PROC / "sys/kernel/random/boot_id"
+_STATE, _STARTED = 0, 19
+"""Fields of ``stat`` after the program: state, and start time in ticks after the boot."""
+
+_ENDED: Final = {b"Z", b"X"}
 
 # kubelet's systemd driver writes the UID with underscores. The UID of a static pod is a hash.
 _POD_UID: Final = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})")
@@ -32,31 +41,99 @@ class Processes:
         return found[-1].replace("_", "-") if found else None
 
 
-def is_daemon(pid: int, pipe: Path) -> bool:
-    """Return whether a process is a control daemon or a server that uses the folder ``pipe``.
+class ProcessId(BaseModel):
+    """A process. A PID alone may be of another process later.
 
-    A client has the same variable in its environment, but another program.
+    Attributes:
+        started: in ticks after the boot.
     """
-    process = _PROC / str(pid)
+
+    model_config = ConfigDict(frozen=True)
+
+    pid: int
+    started: int
+
+
+class ProcessHandle:
+    """A process by its pidfd, which never names another process."""
+
+    def __init__(self, identity: ProcessId, descriptor: int) -> None:
+        self.identity = identity
+        self._descriptor = descriptor
+        self._ends = select.poll()
+        self._ends.register(descriptor, select.POLLIN)
+
+    @classmethod
+    def open(cls, identity: ProcessId) -> "ProcessHandle | None":
+        """Return the process, or None if it has ended."""
+        try:
+            descriptor = os.pidfd_open(identity.pid)
+        except OSError:
+            return None
+        if process_id(identity.pid) != identity:
+            os.close(descriptor)
+            return None
+        return cls(identity, descriptor)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return not self._ends.poll(0)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Close the pidfd."""
+        os.close(self._descriptor)
+
+
+def boot_id() -> str:
+    """Return a text that differs after each boot of the node."""
+    return _BOOT_ID.read_text().strip()
+
+
+def process_id(pid: int) -> ProcessId | None:
+    """Return the identity of a process, or None if it has ended."""
     try:
-        words = (process / "cmdline").read_bytes().split(b"\0")[:_FIRST_WORDS]
-        if not _is_program([word.rpartition(b"/")[2] for word in words]):
-            return False
-        variables = (process / "environ").read_bytes().split(b"\0")
+        text = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    fields = text[text.rindex(b")") + 1 :].split()  # the program may have any name
+    return None if fields[_STATE] in _ENDED else ProcessId(pid=pid, started=int(fields[_STARTED]))
+
+
+def children_of(pid: int) -> list[ProcessId]:
+    """Return the child processes of a process."""
+    pids: list[int] = []
+    for file in _PROC.glob(f"{pid}/task/*/children"):
+        with suppress(OSError):
+            pids += map(int, file.read_text().split())
+    return [found for each in pids if (found := process_id(each)) is not None]
+
+
+def executable_of(pid: int) -> str:
+    """Return the program that a process runs; empty if the process has ended."""
+    try:
+        return str((_PROC / str(pid) / "exe").readlink())
+    except OSError:
+        return ""
+
+
+def cgroup_of(pid: int) -> str:
+    """Return the cgroups of a process as the kernel lists them; empty if it has ended."""
+    try:
+        return (_PROC / str(pid) / "cgroup").read_text()
+    except OSError:
+        return ""
+
+
+def has_variable(pid: int, name: str, value: str) -> bool:
+    """Return whether a process was started with a variable; a process can forge this."""
+    try:
+        variables = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
         return False
-    return f"CUDA_MPS_PIPE_DIRECTORY={pipe}".encode() in variables
-
-
-def find_daemons(pipe: Path) -> Iterator[int]:
-    """Yield the PIDs of the control daemon and of the servers that use the folder ``pipe``."""
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit() and is_daemon(int(entry.name), pipe):
-            yield int(entry.name)
-
-
-def _is_program(words: list[bytes]) -> bool:
-    """Return whether the command line is of a server or of a daemon, which has an option."""
-    if _SERVER in words:
-        return True
-    return _CONTROL in words and words[words.index(_CONTROL) + 1 :][:1] not in ([], [b""])
+    return f"{name}={value}".encode() in variables

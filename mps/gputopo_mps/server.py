@@ -15,11 +15,9 @@ from gputopo_mps.supervisor import SharedGpus
 
 
 @asynccontextmanager
-async def serving(
-    socket: Path, gpus: SharedGpus, faults: FaultStore, shm_dir: Path
-) -> AsyncIterator[None]:
+async def serving(socket: Path, gpus: SharedGpus, faults: FaultStore) -> AsyncIterator[None]:
     """Serve requests while the context is open. Only root may connect."""
-    routes = _Routes(gpus, faults, shm_dir)
+    routes = _Routes(gpus, faults)
     application = web.Application()
     application.add_routes(
         [
@@ -40,10 +38,9 @@ async def serving(
 
 
 class _Routes:
-    def __init__(self, gpus: SharedGpus, faults: FaultStore, shm_dir: Path) -> None:
+    def __init__(self, gpus: SharedGpus, faults: FaultStore) -> None:
         self._gpus = gpus
         self._faults = faults
-        self._shm_dir = shm_dir
 
     async def list(self, _: web.Request) -> web.Response:
         """Return the shared GPUs and the faults."""
@@ -73,16 +70,21 @@ class _Routes:
         existed = self._faults.acknowledge(request.match_info["id"])
         return web.json_response({}, status=200 if existed else 404)
 
-    def _document(self, gpu: SharedGpu) -> dict[str, Any]:
+    @staticmethod
+    def _document(gpu: SharedGpu) -> dict[str, Any]:
         return {
             "uuid": gpu.folders.uuid,
             "state": gpu.state,
             "reason": gpu.reason,
             "pipeDirectory": str(gpu.folders.pipe),
-            "shmDirectory": str(self._shm_dir),
+            "shmDirectory": str(gpu.folders.shm),
             "serverPid": gpu.server,
             "clients": [
                 {"pid": each.client.pid, "podUID": each.pod} for each in gpu.clients.current
             ],
             "memoryBytes": gpu.mode.memory_bytes,
+            "podsAboveMemory": [
+                {"podUID": each.pod, "usedBytes": each.used_bytes, "limitBytes": each.limit_bytes}
+                for each in gpu.memory.exceeded
+            ],
         }

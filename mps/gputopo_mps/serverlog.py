@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from gputopo_mps.files import open_regular
+
 _MOST_BYTES: Final = 1 << 20
 """Most bytes of new text to read at a time; older text is skipped. A longer log is emptied."""
 
@@ -119,13 +121,12 @@ class ServerLog:
     def read(self) -> list[str]:
         """Return the complete lines that were added since the last call."""
         try:
-            with self._path.open("rb") as file:
-                size = file.seek(0, 2)
+            with open_regular(self._path) as descriptor:
+                size = os.fstat(descriptor).st_size
                 if size < self.offset:
                     self.offset = 0
                 self.offset = max(self.offset, size - _MOST_BYTES)
-                file.seek(self.offset)
-                text = file.read(_MOST_BYTES)
+                text = os.pread(descriptor, _MOST_BYTES, self.offset)
         except OSError:
             return []
         complete = text[: text.rfind(b"\n") + 1]
@@ -141,9 +142,10 @@ def limit_size(log: Path) -> bool:
     MPS never does. The daemon logs several lines for each command: 40 MB a day.
     """
     try:
-        if log.stat().st_size <= _MOST_BYTES:
-            return False
-        os.truncate(log, 0)
+        with open_regular(log, os.O_WRONLY) as descriptor:
+            if os.fstat(descriptor).st_size <= _MOST_BYTES:
+                return False
+            os.ftruncate(descriptor, 0)
     except OSError:
         return False
     return True

@@ -8,6 +8,7 @@ from pydantic import Field
 from gputopo.api.names import RESOURCE
 from gputopo.api.shares import share_resource
 from gputopo.runtime.settings import Port, ProgramSettings, Seconds
+from gputopo_mps.folders import SharedMemory
 
 
 class MpsSettings(ProgramSettings):
@@ -38,6 +39,20 @@ class MpsSettings(ProgramSettings):
         Path,
         Field(description="folder on a tmpfs of the host, the same path here as on the host"),
     ] = Path("/run/gputopo-mps")
+    shared_memory_size: Annotated[
+        str | None,
+        Field(
+            description="size of the shared memory (/dev/shm) of the containers of one GPU, as in "
+            "the option of mount; by default they have the /dev/shm of this program"
+        ),
+    ] = None
+    shared_memory_files: Annotated[
+        int, Field(ge=1, description="most files in the shared memory of one GPU")
+    ] = 65_536
+    max_pods_per_gpu: Annotated[
+        int,
+        Field(ge=1, description="number of equal shares into which the memory of a GPU divides"),
+    ] = 3
     cgroup_dir: Annotated[
         Path | None,
         Field(
@@ -86,6 +101,8 @@ class MpsSettings(ProgramSettings):
         return self.run_dir / "mps.sock"
 
     @property
-    def shm_dir(self) -> Path:
-        """The folder that daemons and clients have as ``/dev/shm``."""
-        return self.run_dir / "shm"
+    def shared_memory(self) -> SharedMemory | None:
+        """The limits of the shared memory of one GPU; None if it is that of this program."""
+        if self.shared_memory_size is None:
+            return None
+        return SharedMemory(self.shared_memory_size, self.shared_memory_files)

@@ -2,24 +2,22 @@
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import Final
 
 from gputopo.errors import GputopoError
 from gputopo.runtime.log import fields
 from gputopo_mps.client_termination import ClientTermination
 from gputopo_mps.clients import Clients, StoredState, load_state, save_state
-from gputopo_mps.control import (
-    ControlError,
-    ControlProgram,
-    GpuFolders,
-    NoResponseError,
-)
+from gputopo_mps.control import ControlError, ControlProgram, NoResponseError
 from gputopo_mps.daemon import MpsDaemon
 from gputopo_mps.exclusive import ExclusiveMode, NotPossibleError
 from gputopo_mps.faultwatch import FaultWatch
+from gputopo_mps.folders import GpuFolders
+from gputopo_mps.memory import GpuMemory
 from gputopo_mps.parts import NodeParts, SharedGpuState
+from gputopo_mps.threads import in_thread
 
 _MOST_ERRORS: Final = 3
 """A daemon that responds with so many errors, one after another, is replaced."""
@@ -35,6 +33,7 @@ class SharedGpu:
         reason: why the GPU is not Ready.
         server: PID of the server; None if there is none.
         clients: the clients of the server.
+        memory: the limits of their memory.
     """
 
     def __init__(self, folders: GpuFolders, parts: NodeParts) -> None:
@@ -46,10 +45,12 @@ class SharedGpu:
         self.clients = Clients(parts.processes)
         self.control = ControlProgram(settings.control_program, folders, settings.response_seconds)
         self.mode = ExclusiveMode(parts.driver, folders.uuid)
+        self.memory = GpuMemory(folders.uuid, self.control, self.mode, parts)
         self._daemon = MpsDaemon(folders, self.control, settings, parts.cgroup)
         self._faults = FaultWatch(folders, parts.faults, parts.metrics, self.clients, settings)
         self._termination = ClientTermination(self.control, self.clients, parts.metrics)
         self._metrics = parts.metrics
+        self._settings = settings
         self._lock = asyncio.Lock()
         self._errors = 0
 
@@ -67,6 +68,9 @@ class SharedGpu:
                     raise NotPossibleError(str(error)) from error
             if self.state not in {SharedGpuState.READY, SharedGpuState.FAULT}:
                 await self._begin()
+                return
+            with suppress(ControlError):  # the next check finds out why
+                await self.memory.apply(self.server)
 
     async def stop(self) -> None:
         """End MPS and set the compute mode DEFAULT; do nothing if the GPU is not shared.
@@ -133,6 +137,7 @@ class SharedGpu:
             raise NotPossibleError(reason) from error
 
     async def _recover(self) -> None:
+        self._daemon.processes.restore()
         state = load_state(self.folders.state)
         if state is None:
             await self._clean_up()
@@ -157,12 +162,15 @@ class SharedGpu:
             await self._replace("no-response", str(error))
             return
         self._errors = 0
+        self._daemon.processes.update()
         await self.mode.keep([*servers, *(each.pid for each in clients)])
         if self.server is not None and self.server not in servers:
-            self._faults.record("ended", f"the MPS server {self.server} has ended")
+            await self._faults.record("ended", f"the MPS server {self.server} has ended")
         self.server = servers[0] if servers else None
         self.clients.update(clients)
         await self._follow_status(status)
+        await self.memory.apply(self.server)
+        self.memory.check()
         self._save()
 
     async def _follow_status(self, status: str) -> None:
@@ -178,7 +186,7 @@ class SharedGpu:
 
     async def _replace(self, kind: str, reason: str) -> None:
         """Kill daemon and server, which ends the clients, and start them again."""
-        self._faults.record(kind, reason)
+        await self._faults.record(kind, reason)
         self._set(SharedGpuState.STARTING, reason)
         try:
             await self._daemon.kill()
@@ -191,8 +199,9 @@ class SharedGpu:
             await self._abandon(f"{reason}; not started again: {error}")
 
     async def _serve(self) -> None:
-        await self._daemon.start()
+        await self._daemon.start(self.memory.limits.of_process)
         self._errors = 0
+        self.memory.reset()
         self._faults.reset()
         self._save()
         servers = await self.control.servers()
@@ -224,13 +233,14 @@ class SharedGpu:
         self._set(SharedGpuState.FAILED, reason)
 
     async def _clean_up(self) -> None:
-        """Undo everything. The folder is removed last, because it shows what is left to do."""
+        """Undo everything. The folder is last, because it shows what is left to do."""
         self.folders.state.unlink(missing_ok=True)
         await self._daemon.kill()
         if self.folders.root.exists():
             await self.mode.leave()
-            shutil.rmtree(self.folders.root)
+            await in_thread(self.folders.remove, self._settings.stop_seconds)
         self.clients.update([])
+        self.memory.reset()
         self.server = None
         self._faults.reset(new_log=True)
 

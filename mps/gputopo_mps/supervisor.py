@@ -5,10 +5,11 @@ import re
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from gputopo_mps.control import GpuFolders
 from gputopo_mps.exclusive import NotPossibleError
+from gputopo_mps.folders import GpuFolders
 from gputopo_mps.parts import NodeParts
 from gputopo_mps.shared_gpu import SharedGpu
+from gputopo_mps.tracked import kill_others
 
 _UUID: Final = re.compile(r"GPU-[0-9A-Za-z-]+")
 
@@ -50,13 +51,15 @@ class SharedGpus:
         self._folder.chmod(0o755)
         found = [entry.name for entry in self._folder.iterdir() if _UUID.fullmatch(entry.name)]
         await asyncio.gather(*(self._gpu(uuid).recover() for uuid in found))
+        kill_others(self._parts.cgroup)
 
     async def check(self) -> None:
         """Check all shared GPUs once and set the metrics."""
         await asyncio.gather(*(gpu.check() for gpu in self.all))
         gpus = self.all
         clients = sum(len(gpu.clients.current) for gpu in gpus)
-        self._parts.metrics.set_gpus([str(gpu.state) for gpu in gpus], clients)
+        above = sum(len(gpu.memory.exceeded) for gpu in gpus)
+        self._parts.metrics.set_gpus([str(gpu.state) for gpu in gpus], clients, above)
 
     async def terminate(self, pods: AbstractSet[str]) -> None:
         """Terminate the clients of these pods."""
@@ -70,7 +73,9 @@ class SharedGpus:
         if not _UUID.fullmatch(uuid):
             raise NotPossibleError(f"GPU {uuid!r}: must be a UUID of NVML")
         if uuid not in self._gpus:
-            self._gpus[uuid] = SharedGpu(GpuFolders(uuid, self._folder / uuid), self._parts)
+            memory = self._parts.settings.shared_memory
+            folders = GpuFolders(uuid, self._folder / uuid, memory)
+            self._gpus[uuid] = SharedGpu(folders, self._parts)
         return self._gpus[uuid]
 
 

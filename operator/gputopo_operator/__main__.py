@@ -31,6 +31,7 @@ from gputopo_operator.controller import (
 from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.ensemble_queue import EnsembleQueue
 from gputopo_operator.controller.ensemble_reconciler import EnsembleReconciler
+from gputopo_operator.controller.ensemble_snapshot import SHARED_SECONDS
 from gputopo_operator.controller.handlers import registry_for
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.job_queue_api import JobQueueApi
@@ -228,7 +229,14 @@ def _ensembles(
     threads: ThreadPoolExecutor,
 ) -> EnsembleQueue:
     lists = EnsembleApi(connection, settings.namespace_names, settings.scheduler_name)
-    reconciler = EnsembleReconciler(lists, api, reports, metrics.ensembles, settings.resource)
+    reconciler = EnsembleReconciler(
+        lists,
+        api,
+        reports,
+        metrics.ensembles,
+        settings.resource,
+        shared_seconds=SHARED_SECONDS,
+    )
     count_error = metrics.error_counter(OperatorLoop.ENSEMBLES)
     return EnsembleQueue(reconciler, lists, settings.resync_seconds, threads, count_error)
 

@@ -110,6 +110,11 @@ class OperatorMetrics:
             buckets=WAIT_BUCKETS,
             registry=self.registry,
         )
+        self._failed_starts = Counter(
+            "gputopo_operator_failed_starts_total",
+            "Started GPUJobs that the queue suspended again, because no pod could be created.",
+            registry=self.registry,
+        )
         self._ended_sharings = Counter(
             "gputopo_operator_ended_sharings_total",
             "GPUs whose sharing did not pay: the last pod was moved, or only reported.",
@@ -122,6 +127,10 @@ class OperatorMetrics:
         self.ensembles = EnsembleMetrics(self.registry)
         build = Info("gputopo_build", "Version of gputopo.", registry=self.registry)
         build.info({"version": version("gputopo"), "component": "operator"})
+
+    def count_failed_start(self) -> None:
+        """Count a started job that was suspended again, because its pod could not be created."""
+        self._failed_starts.inc()
 
     def count_ended_sharing(self, *, moved: bool) -> None:
         """Count a sharing that did not pay."""

@@ -16,6 +16,7 @@ from gputopo.sharing.capacities import parse_capacities
 from gputopo.sharing.loadlaw import LoadCapacity
 from gputopo.sharing.model import SharingError
 from gputopo.sharing.policy import (
+    ALL_MEMORY_PERCENT,
     MIN_GAIN_PERCENT,
     SLOWDOWN_PERCENT,
     Preference,
@@ -221,9 +222,11 @@ def _sharing(flags: Mapping[str, str]) -> SharingPolicy:
     preference = flags.get("sharing-preference", "")
     gain = _number(flags.get("sharing-min-gain-percent"), MIN_GAIN_PERCENT)
     slowdown = _number(flags.get("sharing-max-slowdown-percent"), SLOWDOWN_PERCENT)
+    memory = _number(flags.get("sharing-max-memory-percent"), ALL_MEMORY_PERCENT)
     return SharingPolicy.of(
         min_gain_percent=int(gain),
         max_slowdown_percent=int(slowdown),
+        max_memory_percent=int(memory),
         unknown=Unknown(unknown) if unknown in {*Unknown} else _SHARING.unknown,
         preference=Preference(preference) if preference in {*Preference} else _SHARING.preference,
         capacities=_capacities(flags.get("sharing-load-capacity", "")),

@@ -10,6 +10,7 @@ from functools import lru_cache
 from sys import intern
 from typing import Any, Final
 
+from gputopo.api.bound_request import with_bound_request
 from gputopo.api.names import GROUP, RESOURCE
 from gputopo.api.shares import share_resource
 from gputopo.runtime.times import unix_seconds
@@ -40,7 +41,8 @@ class PodView:
         node: the node to which the pod is bound; None if the pod is not bound.
         containers: containers that request GPUs, in the order in which kubelet allocates: init
             containers and sidecars, then application containers.
-        annotations: the ``gputopo.io/*`` annotations.
+        annotations: the ``gputopo.io/*`` annotations. Of a bound pod, those of the request have the
+            values at the time of the Binding (:mod:`gputopo.api.bound_request`).
         labels: all labels: names and values, sorted by name. Pods with equal labels share them.
         deleting: whether the pod has a ``deletionTimestamp``.
         priority: scheduling priority. Pods of lower priority may be preempted for this pod.
@@ -188,6 +190,11 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     containers = gpu_containers(pod, resource)
     # Many pods share these names. An interned name is in memory only once.
+    annotations = {
+        intern(name): text
+        for name, text in (metadata.annotations or {}).items()
+        if name.startswith(f"{GROUP}/")
+    }
     return PodView(
         uid=metadata.uid,
         key=ObjectKey(intern(metadata.namespace), metadata.name),
@@ -195,11 +202,7 @@ def view_of(pod: PodObject, resource: str = RESOURCE) -> PodView:
         node=intern(spec.node_name) if spec.node_name else None,
         phase=intern(status.phase or "Pending"),
         containers=containers,
-        annotations={
-            intern(name): text
-            for name, text in (metadata.annotations or {}).items()
-            if name.startswith(f"{GROUP}/")
-        },
+        annotations=with_bound_request(annotations, metadata.uid, spec.node_name),
         labels=_shared_labels(tuple(sorted((metadata.labels or {}).items()))),
         deleting=metadata.deletion_timestamp is not None,
         priority=spec.priority or 0,

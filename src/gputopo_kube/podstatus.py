@@ -15,6 +15,9 @@ ADMISSION_ERROR: Final = "UnexpectedAdmissionError"
 
 _LONGEST_REJECTION: Final = 240
 _DESCRIPTION: Final = " desc = "
+_NOT_OF_NODE: Final = "code = InvalidArgument"
+"""The code of the node agent for a rejection that says nothing about other pods of the node."""
+
 _UNEXPECTED: Final = ", which is unexpected"
 
 ResizeReason: TypeAlias = Literal["Deferred", "Infeasible", "Error"]
@@ -180,11 +183,14 @@ class PodStatus(PodPart):
 
         ``requested`` are the resources that the pod requests. The result is true if kubelet's
         message names ``resource``. It is also true if the message names no requested resource, for
-        example because the message is an error of the device plugin.
+        example because the message is an error of the device plugin. It is false if the node agent
+        rejected the pod for what the pod declares, or for a fault of one GPU.
         """
         if self.rejection is None or self.reason != ADMISSION_ERROR:
             return False
         message = self.message or ""
+        if message.partition(_DESCRIPTION)[0].endswith(_NOT_OF_NODE):
+            return False
         others = {name for name in requested if "/" in name and name != resource}
         return resource in message or not any(name in message for name in others)
 

@@ -15,7 +15,7 @@ def priorities_of(classes: Iterable[Document]) -> dict[str, int]:
     >>> priorities_of([high, low])
     {'high': 9, 'low': 1, '': 1}
     """
-    known = list(classes)
+    known = [each for each in classes if isinstance(each.get("value"), int)]
     values = {each["metadata"]["name"]: each["value"] for each in known}
     defaults = [each["value"] for each in known if each.get("globalDefault")]
     return {**values, **({"": min(defaults)} if defaults else {})}

@@ -15,6 +15,7 @@ from gputopo_kube.errors import NotFoundError, UnavailableError, error_of_status
 
 _PAGE_SIZE: Final = 500
 _LONGEST_MESSAGE: Final = 1000
+_NO_NAMES: Final = frozenset({"", ".", ".."})
 
 
 class SyncApi:
@@ -34,7 +35,12 @@ class SyncApi:
         return self.request("GET", path, query=query)
 
     def find(self, *path: str) -> Document | None:
-        """Return the object at a path, or None if the object does not exist."""
+        """Return the object at a path, or None if the object does not exist.
+
+        Its name may come from a label of a user. An empty one would return the list.
+        """
+        if path[-1] in _NO_NAMES:
+            return None
         try:
             return self.get(*path)
         except NotFoundError:

@@ -15,6 +15,7 @@ from gputopo.api.names import TUNED_LABEL
 from gputopo.api.profile import GPUProfileSpec, Measurement, WorkloadFacts
 from gputopo.api.quantity import parse_bytes
 from gputopo.api.tuning import Amounts
+from gputopo.errors import InvalidInputError
 from gputopo.tuning.gain import current_rate
 from gputopo.tuning.model import Dataset, TunedNode, TunedPod
 from gputopo_kube.document import Document, ObjectKey
@@ -102,12 +103,13 @@ def parse_node_pods(
 
 def parse_sizing_facts(profile: Document | None) -> SizingFacts:
     """Return the facts and the data set of a GPUProfile; parts in an unknown format are missing."""
-    facts, dataset = None, None
-    raw_facts = ((profile or {}).get("status") or {}).get("facts")
+    facts, dataset, found = None, None, profile or {}
+    status = found.get("status")
+    raw_facts = status.get("facts") if isinstance(status, dict) else None
     with suppress(ValidationError):
         facts = WorkloadFacts.model_validate(raw_facts) if raw_facts else None
-    with suppress(ValidationError):
-        dataset = _dataset(GPUProfileSpec.model_validate((profile or {}).get("spec") or {}))
+    with suppress(InvalidInputError, ValidationError):
+        dataset = _dataset(GPUProfileSpec.model_validate(found.get("spec") or {}))
     return SizingFacts(facts, dataset)
 
 
@@ -155,8 +157,10 @@ def has_unknown_gpus(node: Document, pods: Iterable[NodePod], resource: str) -> 
 
 
 def allocatable(node: Document) -> Counter[str]:
-    """Return the allocatable amounts of a node, in thousandths, by resource."""
-    return thousandths((node.get("status") or {}).get("allocatable") or {})
+    """Return the allocatable amounts of a node, in thousandths; empty if they cannot be parsed."""
+    status = node.get("status")
+    found = status.get("allocatable") if isinstance(status, dict) else None
+    return thousandths(found if isinstance(found, dict) else {})
 
 
 def to_amounts(counted: Mapping[str, int]) -> Amounts:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from gputopo.api.shares import gpu_of, share_id, usable_bytes
+from gputopo.api.shares import gpu_of, most_memory, share_id, usable_bytes
 from gputopo.sharing.choice import SharingDecision, SharingReason
 from gputopo.sharing.decision import decide_sharing
-from gputopo.sharing.policy import Preference, SharingPolicy, Unknown
+from gputopo.sharing.policy import ALL_MEMORY_PERCENT, Preference, SharingPolicy, Unknown
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, indices_of, mask_of
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.occupants import Occupant
@@ -70,10 +70,12 @@ class ChosenShare:
     Attributes:
         share: device ID of the share.
         option: the prediction; None if no other pod uses the GPU.
+        max_memory_percent: largest part of a GPU that the pod was allowed to declare.
     """
 
     share: GpuUuid
     option: ShareOption | None
+    max_memory_percent: int = ALL_MEMORY_PERCENT
 
     @property
     def kind(self) -> "ShareKind":
@@ -117,7 +119,7 @@ def shared_gpu(
 ) -> ChosenShare:
     """Return the share of a GPU for a pod, with the prediction; the GPU may be idle."""
     option = next((each for each in share_options(usage, pod, knowledge) if each.gpu == gpu), None)
-    return ChosenShare(next_share(usage, gpu), option)
+    return ChosenShare(next_share(usage, gpu), option, knowledge.policy.max_memory_percent)
 
 
 def next_share(usage: NodeUsage, gpu: GpuIndex) -> GpuUuid:
@@ -141,7 +143,9 @@ def _option(
     used = {share for share in others if gpu_of(share) == usage.topology.uuid_of[gpu]}
     if len(pods) < len(used):
         return ShareOption(gpu, beside, None, NOT_KNOWN)
-    if len(pods) < usage.most_pods_per_gpu and not _memory_fits(usage, gpu, (*pods, pod)):
+    full = len(pods) >= usage.most_pods_per_gpu
+    percent = knowledge.policy.max_memory_percent
+    if not full and not _memory_fits(usage, gpu, pods, pod, percent):
         return ShareOption(gpu, beside, None, NO_MEMORY)
     policy, model = knowledge.policy, usage.topology.gpu_at[gpu].model
     settings = replace(
@@ -159,7 +163,10 @@ def _option(
     return ShareOption(gpu, beside, decision, reason, is_known=decision.shares)
 
 
-def _memory_fits(usage: NodeUsage, gpu: GpuIndex, pods: Iterable[PodView]) -> bool:
-    size = usage.topology.gpu_at[gpu].memory_bytes
-    needed = sum(sharing_limits(pod).memory_on(size, usage.most_pods_per_gpu) for pod in pods)
-    return needed <= usable_bytes(size)
+def _memory_fits(
+    usage: NodeUsage, gpu: GpuIndex, present: Iterable[PodView], pod: PodView, percent: int
+) -> bool:
+    size, most = usage.topology.gpu_at[gpu].memory_bytes, usage.most_pods_per_gpu
+    own = sharing_limits(pod).memory_on(size, most)
+    used = sum(sharing_limits(each).memory_on(size, most) for each in present)
+    return own <= most_memory(size, most, percent) and used + own <= usable_bytes(size)

@@ -10,8 +10,9 @@ from gputopo.sharing.model import MeasuredSharing, SharingJob, SharingWorkload
 from gputopo.sharing.policy import SharingPolicy
 from gputopo.sharing.predictor import SharingPredictor
 from gputopo_kube.pods import PodView
+from gputopo_kube.workload import workload_name
 from gputopo_scheduling.sharing_facts import KnownSharing, measured_sharings
-from gputopo_scheduling.surroundings import InterferenceFacts, workload_name
+from gputopo_scheduling.surroundings import InterferenceFacts
 
 _DEFAULT: Final = SharingPolicy()
 

@@ -9,7 +9,9 @@ function of the node's usage, the pod and what the GPUProfiles show.
 from dataclasses import replace
 from typing import Final
 
-from gputopo.api.shares import usable_bytes
+from gputopo.api.names import SHARING_MEMORY_ANNOTATION
+from gputopo.api.quantity import format_bytes
+from gputopo.api.shares import most_memory
 from gputopo.sharing.choice import SharingReason
 from gputopo.topology.model import GpuMask, mask_of
 from gputopo_kube.pods import PodView
@@ -39,6 +41,7 @@ NO_IDLE: Final = "no idle GPU, and on shared GPUs "
 _NO_GPU: Final = "no GPU is idle, and none is shared by pods beside which the pod may run"
 _NONE_READY: Final = "MPS is not ready on the idle GPUs"
 _OUTAGE: Final = "the component for MPS does not respond"
+_MIB: Final = 2**20
 _TOO_SMALL: Final = "the idle GPUs have less memory than the pod needs"
 
 
@@ -52,11 +55,15 @@ def sharing_state(usage: NodeUsage, pod: PodView, knowledge: SharingKnowledge) -
     usage = usage.for_shares
     restricted = restricted_state(usage, avoiding)
     ready = _without(restricted, usage.not_shareable, _NONE_READY)
-    state = _without(ready, _too_small(usage, pod), _TOO_SMALL)
     if usage.most_pods_per_gpu == 0:
-        return replace(state, blocked=NO_SHARES)
+        return replace(ready, blocked=NO_SHARES)
     if usage.numa is not None:
-        return replace(state, blocked=BESIDE_NUMA)
+        return replace(ready, blocked=BESIDE_NUMA)
+    percent = knowledge.policy.max_memory_percent
+    too_small = _too_small(usage, pod, percent)
+    if too_small and too_small == usage.topology.mask:
+        return replace(ready, blocked=_too_much_memory(usage, pod, percent))
+    state = _without(ready, too_small, _TOO_SMALL)
     options = _permitted_options(usage, pod, knowledge)
     chosen = choose_option(options, state, knowledge.policy)
     if chosen is not None:
@@ -88,7 +95,8 @@ def free_for(usage: NodeUsage, pod: PodView, shared: ChosenShare) -> GpuMask:
     """Return the free GPUs from which :func:`sharing_state` let the policy choose this share."""
     if shared.option is not None:
         return known_mask(usage.topology, [shared.share])
-    return GpuMask(usage.for_shares.free & ~usage.not_shareable & ~_too_small(usage, pod))
+    too_small = _too_small(usage, pod, shared.max_memory_percent)
+    return GpuMask(usage.for_shares.free & ~usage.not_shareable & ~too_small)
 
 
 def _awaited(usage: NodeUsage, reasons: set[str], *, idle: bool) -> str | None:
@@ -112,11 +120,28 @@ def _without(state: NodeState, gpus: GpuMask, reason: str) -> NodeState:
     return replace(state, free=free, deleted=deleted, not_shared=reason)
 
 
-def _too_small(usage: NodeUsage, pod: PodView) -> GpuMask:
-    """Return the GPUs that have less memory than the pod declares."""
-    needed = sharing_limits(pod).memory_bytes or 0
+def _too_small(usage: NodeUsage, pod: PodView, percent: int) -> GpuMask:
+    """Return the GPUs of which the pod declares more memory than one pod may have."""
+    needed = sharing_limits(pod).memory_bytes
+    if needed is None:
+        return GpuMask(0)
+    most = usage.most_pods_per_gpu
     return mask_of(
-        gpu.index for gpu in usage.topology.gpus if usable_bytes(gpu.memory_bytes) < needed
+        gpu.index
+        for gpu in usage.topology.gpus
+        if most_memory(gpu.memory_bytes, most, percent) < needed
+    )
+
+
+def _too_much_memory(usage: NodeUsage, pod: PodView, percent: int) -> str:
+    """Return that the pod declares more memory than it may have of the largest GPU."""
+    size = max(gpu.memory_bytes for gpu in usage.topology.gpus)
+    most = most_memory(size, usage.most_pods_per_gpu, percent) // _MIB * _MIB
+    declared = format_bytes(sharing_limits(pod).memory_bytes or 0)
+    return (
+        f"{SHARING_MEMORY_ANNOTATION}: {declared}, but one pod may have at most "
+        f"{format_bytes(most)} of a GPU with {format_bytes(size)}; declare less, or request "
+        "a whole GPU"
     )
 
 

@@ -21,8 +21,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from gputopo.api.annotations import AnnotationError
-from gputopo.api.measuring import parse_profile_name
 from gputopo.api.names import SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfileSpec, LinkFact, NeighbourFact
 from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT, Sensitivity
@@ -31,6 +29,7 @@ from gputopo.utility.communication import sockets, sockets_of
 from gputopo.utility.interference import RunningNeighbour, SlowdownTable, WorkloadKind
 from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView
+from gputopo_kube.workload import workload_name
 from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.sharing_facts import KnownSharing, parse_sharing_facts
 from gputopo_scheduling.topologies import UnreadableTopology
@@ -173,14 +172,6 @@ class InterferenceFacts:
     def _kind(self, name: str) -> WorkloadKind:
         known = self.workloads.get(name)
         return WorkloadKind(name) if known is None else known.kind
-
-
-def workload_name(pod: PodView) -> str:
-    """Return ``NAMESPACE/PROFILE``; ``NAMESPACE/`` if the pod names no GPUProfile."""
-    try:
-        return f"{pod.namespace}/{parse_profile_name(pod.annotations) or ''}"
-    except AnnotationError:
-        return f"{pod.namespace}/"
 
 
 def parse_workload(document: Document) -> KnownWorkload:

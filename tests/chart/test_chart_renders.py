@@ -430,9 +430,10 @@ def test_policies_that_change_pods_need_a_cluster_that_serves_them(helm: Helm) -
 
 def test_a_release_of_another_name_names_its_objects_and_accounts_after_it(helm: Helm) -> None:
     rendered = helm.render({"fullnameOverride": "links"})
-    policy = find(rendered, "ValidatingAdmissionPolicy", "links-placement-annotations")
-    account = "system:serviceaccount:gputopo-system:links-extender"
-    assert account in policy["spec"]["variables"][0]["expression"]
+    policy = find(rendered, "ValidatingAdmissionPolicy", "links-pod-fields")
+    expressions = " ".join(each["expression"] for each in policy["spec"]["variables"])
+    for account in ("links-extender", "links-operator"):
+        assert f"'system:serviceaccount:gputopo-system:{account}'" in expressions
     assert pod_of(find(rendered, "Deployment", "links-scheduler"))["serviceAccountName"] == (
         "links-extender"
     )

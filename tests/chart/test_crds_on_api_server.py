@@ -14,9 +14,16 @@ from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.patterns.declared import DeclaredPattern
 from gputopo.placement.model import PolicyName
 from gputopo_topologies.catalogue import named, names
-from support.control_plane.api_server import JOBS, PROFILES, TOPOLOGIES, ApiServer
+from support.control_plane.api_server import (
+    JOBS,
+    PROFILES,
+    TOPOLOGIES,
+    ApiServer,
+    service_account,
+)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+OPERATOR = service_account("gputopo-operator")
 TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
 _number = itertools.count()
 
@@ -347,14 +354,15 @@ def test_status_is_a_subresource(server: ApiServer) -> None:
     assert "status" not in by_main
     assert by_main["spec"]["suspend"] is True
 
-    by_status = server.merge(f"{path}/status", {"spec": {"suspend": False}, "status": STATUS}).body
+    changes = {"spec": {"suspend": False}, "status": STATUS}
+    by_status = server.merge(f"{path}/status", changes, OPERATOR).body
     assert by_status["spec"]["suspend"] is True
     assert by_status["status"] == STATUS
 
 
 def test_a_table_of_jobs_shows_node_and_bandwidth(server: ApiServer) -> None:
     name = server.create(JOBS, gpu_job({})).body["metadata"]["name"]
-    server.merge(f"{JOBS}/{name}/status", {"status": STATUS})
+    server.merge(f"{JOBS}/{name}/status", {"status": STATUS}, OPERATOR)
     table = server.table(f"{JOBS}/{name}")
     shown = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
     assert shown == ["Name", "Phase", "GPUs", "Node", "EffectiveMBps", "Age"]

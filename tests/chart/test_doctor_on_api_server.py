@@ -232,12 +232,12 @@ def test_commands_of_the_findings_restore_the_policies(
     opened = {"spec": {"failurePolicy": "Ignore"}}
     _must(cluster.merge(f"{policy}ies/gputopo-scheduler-name", opened))
     toothless = {"spec": {"validationActions": ["Warn"]}}
-    _must(cluster.merge(f"{policy}ybindings/gputopo-placement-annotations", toothless))
+    _must(cluster.merge(f"{policy}ybindings/gputopo-pod-fields", toothless))
     document = gputopo(cluster, "doctor --settle 0 -o json").document
     restored = document["checks"][1]["findings"]
     assert [found["object"] for found in restored] == [
         "ValidatingAdmissionPolicy gputopo-own-topology",
-        "ValidatingAdmissionPolicyBinding gputopo-placement-annotations",
+        "ValidatingAdmissionPolicyBinding gputopo-pod-fields",
         "ValidatingAdmissionPolicy gputopo-scheduler-name",
     ]
     # Helm rejects an upgrade as long as there is a change that it did not make.

@@ -66,7 +66,7 @@ FOR_ALL: dict[str, tuple[str, str, Any]] = {
     "act as another": ("POST", f"{SYSTEM}/serviceaccounts/default/token", {"spec": {}}),
     "grant itself rights": ("POST", f"{RBAC}/clusterrolebindings", {"metadata": {"name": "x"}}),
     "widen its role": ("PATCH", f"{RBAC}/clusterroles/gputopo-extender", {"rules": []}),
-    "lift a policy": ("DELETE", f"{POLICIES}/gputopo-placement-annotations", None),
+    "lift a policy": ("DELETE", f"{POLICIES}/gputopo-pod-fields", None),
     "change a CRD": (
         "PATCH",
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gpujobs.gputopo.io",

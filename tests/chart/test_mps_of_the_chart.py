@@ -4,6 +4,7 @@ import pytest
 
 from gputopo.api.names import RESOURCE
 from gputopo.api.shares import share_resource
+from gputopo_mps.folders import SharedMemory
 from gputopo_mps.settings import MpsSettings
 from support.helm_chart import Helm, HelmError, Object, container, find, pod_of
 
@@ -33,25 +34,29 @@ def test_its_arguments_are_settings(helm: Helm, everything: list[Object]) -> Non
     assert str(found.library_dir) == "/driver/lib/driver/lib"
     assert found.control_program == "/driver/bin/driver/bin/nvidia-cuda-mps-control"
     assert found.client_user == 0
+    assert found.shared_memory == SharedMemory("2g", 1000)
+    assert found.max_pods_per_gpu == 2
     default = settings(helm.render({"sharing": {"enabled": True}}))
     assert default.share_resource == share_resource(RESOURCE)
     assert default.control_program == "nvidia-cuda-mps-control"
     assert default.client_user is None
+    assert default.shared_memory == SharedMemory("8g", 65_536)
+    assert default.max_pods_per_gpu == 3
 
 
 def test_containers_can_mount_its_folders(everything: list[Object]) -> None:
-    daemons = find(everything, "DaemonSet", NAME)
-    mounts = {each["name"]: each["mountPath"] for each in container(daemons, "mps")["volumeMounts"]}
-    paths = {each["name"]: each["hostPath"]["path"] for each in pod_of(daemons)["volumes"]}
     default = MpsSettings(node="n1")
-    assert mounts["run"] == paths["run"] == str(default.run_dir)
-    shared_memory = (mounts["shm"], paths["shm"])
-    assert shared_memory == ("/dev/shm", str(default.shm_dir))  # noqa: S108
-    (prepare,) = pod_of(daemons)["initContainers"]
-    assert prepare["command"][-2:] == [str(default.shm_dir), "8g"]
-    assert prepare["volumeMounts"] == [
-        {"name": "run", "mountPath": str(default.run_dir), "mountPropagation": "Bidirectional"}
-    ]
+    for name, main, volume, propagation in (
+        (NAME, "mps", "run", "Bidirectional"),
+        ("gputopo-deviceplugin", "deviceplugin", "mps", "HostToContainer"),
+    ):
+        daemons = find(everything, "DaemonSet", name)
+        mounts = {each["name"]: each for each in container(daemons, main)["volumeMounts"]}
+        paths = {each["name"]: each.get("hostPath") for each in pod_of(daemons)["volumes"]}
+        assert mounts[volume]["mountPath"] == paths[volume]["path"] == str(default.run_dir)
+        assert mounts[volume]["mountPropagation"] == propagation
+    pod = pod_of(find(everything, "DaemonSet", NAME))
+    assert "initContainers" not in pod
 
 
 def test_only_it_shares_the_process_list_of_the_host(everything: list[Object]) -> None:

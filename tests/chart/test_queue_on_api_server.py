@@ -9,12 +9,13 @@ import pytest
 
 from support.builders.gpujobs import gpu_job
 from support.control_plane import api_server
-from support.control_plane.api_server import JOBS, ApiServer
+from support.control_plane.api_server import JOBS, ApiServer, service_account
 from support.control_plane.components import running_operator
 from support.control_plane.scheduler_pairs import put_nodes, wait_until
 from support.helm_chart import Helm
 
 BATCH = "/apis/batch/v1/namespaces/default/jobs"
+OPERATOR = service_account("gputopo-operator")
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
@@ -62,7 +63,7 @@ def test_queue_works_with_the_rights_of_the_chart(queue: ApiServer) -> None:
 
     # An overdue job comes first, and a small job is kept off the node that is reserved for it.
     long_ago = {"status": {"queue": {"waitingSince": "2026-01-01T00:00:00Z"}}}
-    assert queue.merge(f"{JOBS}/large/status", long_ago).accepted
+    assert queue.merge(f"{JOBS}/large/status", long_ago, OPERATOR).accepted
     wait_until(lambda: position(queue, "large") == 1, seconds=60)
     create(queue, "small", 1)
     wait_until(lambda: is_started(queue, "small"), seconds=60)

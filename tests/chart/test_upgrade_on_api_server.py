@@ -16,7 +16,7 @@ from localcluster.settings import CLONE
 from showcase.install import NAMESPACE
 from showcase.kubectl import Kubectl, Object
 from support.control_plane import api_server
-from support.control_plane.api_server import PROFILES, ApiServer
+from support.control_plane.api_server import PROFILES, ApiServer, service_account
 from support.helm_chart import Helm as HelmOfTests
 from support.helm_chart import HelmError
 from upgradetest import cleanup, inspect
@@ -26,6 +26,7 @@ from upgradetest.previous import COMPONENTS, Version
 
 OLD_VALUES = CLONE / "tests" / "data" / "chart-values-4a77908e.yaml"
 TEMPLATES_SINCE_THEN = ("tests", "validation.yaml", "servicemonitors.yaml")
+OPERATOR = service_account("gputopo-operator")
 KEPT = "--measure-publish-seconds=31"
 WORKLOADS = (
     ("deployment", "gputopo-operator"),
@@ -119,7 +120,7 @@ def test_release_goes_through_upgrade_rollback_and_mixed_versions(
     }
     assert installation.server.create(PROFILES, profile).accepted
     written = {"status": {"podAnnotation": "facts", "sampleCount": 3}}
-    assert installation.server.merge(f"{PROFILES}/newer/status", written).accepted
+    assert installation.server.merge(f"{PROFILES}/newer/status", written, OPERATOR).accepted
     helm.rollback(1)
     assert installation.is_of(old)
     # An older API does not show what only the newer one knows, and keeps everything else.

@@ -28,6 +28,7 @@ from resizetest.soaking import facts
 from sandbox import Sandbox
 from showcase.install import Installed
 from showcase.kubectl import KubectlError, Object, wait_for
+from soaktest.client import OPERATOR
 from support.features import MUTATING_POLICIES
 
 pytestmark = pytest.mark.e2e
@@ -103,7 +104,7 @@ def _know_speed(box: Sandbox) -> None:
     """Create a GPUProfile of a workload that uses all CPUs of the node."""
     box.create(facts.profile("hungry"))
     status = {"status": facts.status("hungry", enough=2000, generation=1)}
-    patch = ("--subresource=status", "--type=merge", "-p", json.dumps(status))
+    patch = ("--subresource=status", "--type=merge", "-p", json.dumps(status), f"--as={OPERATOR}")
     box.kubectl.run("patch", "gpuprofile", "hungry", "-n", box.namespace, *patch)
 
 

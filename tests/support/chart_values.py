@@ -53,7 +53,8 @@ EVERYTHING: dict[str, Any] = {
         "image": {"tag": "v4"},
         "programDir": "/run/nvidia/driver/bin",
         "clientUser": 0,
-        "sharedMemorySize": "8g",
+        "sharedMemorySize": "2g",
+        "sharedMemoryFiles": 1000,
         "podAnnotations": {"a": "b"},
     },
     "web": {

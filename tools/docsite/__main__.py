@@ -1,4 +1,4 @@
-"""Writes the generated pages of ``docs/reference/``."""
+"""Writes the generated pages of ``docs/``."""
 
 from docsite.reference import GENERATED, ROOT
 

@@ -12,6 +12,7 @@ from typing import Any
 from fakemps.wire import (
     CONTROL_SOCKET,
     FOREGROUND,
+    LIMIT,
     PID_FILE,
     WireError,
     log,
@@ -23,8 +24,12 @@ from fakemps.wire import (
 )
 
 _POLL_SECONDS = 0.02
-_FOR_SERVER = {"get_client_list", "get_server_status", "terminate_client"}
-_DEFAULTS = {"set_default_device_pinned_mem_limit", "set_default_active_thread_percentage"}
+_FOR_SERVER = {
+    *("get_client_list", "get_server_status", "terminate_client"),
+    "set_device_pinned_mem_limit",
+}
+_DEFAULT_LIMIT = "set_default_device_pinned_mem_limit"
+_DEFAULTS = {_DEFAULT_LIMIT, "set_default_active_thread_percentage"}
 
 
 def run(*, background: bool, multiuser: bool) -> None:
@@ -109,7 +114,11 @@ class Daemon:
 
     def _start(self, user: int) -> "subprocess.Popen[bytes]":
         program = Path(sys.argv[0]).resolve().with_name("nvidia-cuda-mps-server")
-        self._server = server = subprocess.Popen([program], stdin=subprocess.DEVNULL)
+        limit = self._defaults.get(_DEFAULT_LIMIT, [])[1:]
+        environment = {**os.environ, LIMIT: "".join(limit)}
+        self._server = server = subprocess.Popen(
+            [program], stdin=subprocess.DEVNULL, env=environment
+        )
         self._server_user = user
         log("Control", f"Starting new server {server.pid} for user {user}")
         return server

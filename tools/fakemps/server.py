@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fakemps.memory import GpuFiles, ProcessFile
-from fakemps.wire import WireError, log, parse_bytes, peer, pipe_directory, receive, send
+from fakemps.wire import LIMIT, WireError, log, parse_bytes, peer, pipe_directory, receive, send
 
 FATAL_FAULT, OUT_OF_MEMORY, INVALID_VALUE, NOT_READY, TERMINATED = 700, 2, 1, 807, 810
 INVALID_CONTEXT = 201
@@ -62,6 +62,8 @@ class Server:
         self._clients: list[Client] = []
         self._faulted: list[Client] = []
         self._connected = 0
+        limit = os.environ.get(LIMIT)
+        self._limit_bytes = parse_bytes(limit) if limit else None
         self._gpu = GpuFiles.find(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         self._own_file = self._gpu and self._gpu.register(os.getpid(), "C")
 
@@ -99,7 +101,7 @@ class Server:
         if self._status == "FAULT":
             return None, {"error": NOT_READY, "message": "the server recovers from a fault"}
         try:
-            limit_bytes = parse_limit(message.get("limit") or "")
+            limit_bytes = self._limit_of(message.get("limit") or "")
         except (KeyError, ValueError):
             text = f"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT={message.get('limit')!r}: must be 0=AMOUNT"
             return None, self._rejected(pid, text)
@@ -112,6 +114,13 @@ class Server:
         log("Server", f"Client {client.name} connected")
         log("Server", f"Status of client {client.name} is ACTIVE")
         return client, {"server": os.getpid()}
+
+    def _limit_of(self, variable: str) -> int:
+        """Return the limit of a client: its variable can only lower the limit of the server."""
+        limits = [] if self._limit_bytes is None else [self._limit_bytes]
+        if variable or not limits:
+            limits.append(parse_limit(variable))
+        return min(limits)
 
     def _rejected(self, pid: int, reason: str) -> dict[str, Any]:
         log("Server", f"Rejected client {pid}: {reason}")
@@ -170,6 +179,9 @@ class Server:
             return {"text": "".join(f"{pid}\n" for pid in pids), "status": 0}
         if name == "ps":
             return {"text": "".join(map(self._row, [None, *self._clients])), "status": 0}
+        if name == "set_device_pinned_mem_limit":
+            self._limit_bytes = parse_bytes(arguments[1])
+            return {"text": "", "status": 0}
         found = [each for each in self._clients if [str(each.pid)] == arguments]
         for each in found:
             log("Server", f"MPS server requesting client {each.name} to exit")

@@ -13,6 +13,9 @@ PID_FILE = "nvidia-cuda-mps-control.pid"
 FOREGROUND = "FAKEMPS_FOREGROUND"
 """Variable of a daemon in the foreground (``-f``), which logs to its standard output only."""
 
+LIMIT = "FAKEMPS_LIMIT"
+"""Variable of a server: the default limit of the memory of its clients."""
+
 _CREDENTIALS = struct.Struct("3i")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

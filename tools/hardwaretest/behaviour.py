@@ -80,7 +80,7 @@ class Behaviour:
             state=gpu.state,
             server=gpu.server,
             pipe=_listing(gpu.folders.pipe),
-            shm=_listing(self._node.settings.shm_dir),
+            shm=_listing(gpu.folders.shm),
         )
         await self._wait(lambda: gpu.server is not None)
         if gpu.server is not None:

@@ -68,7 +68,7 @@ class SharedNode:
         """Return a container as the node agent creates it for a sharing pod."""
         response = api.ContainerAllocateResponse()
         pipe = self.gpu.folders.pipe
-        add_mps(response, _daemon(self.uuid, pipe, self.settings.shm_dir), memory_bytes)
+        add_mps(response, _daemon(self.uuid, pipe, self.gpu.folders.shm), memory_bytes)
         mounts = {each.container_path: each.host_path for each in response.mounts}
         variables = {**response.envs, "CUDA_VISIBLE_DEVICES": self.uuid}
         return Container(mounts, variables, user)
@@ -113,8 +113,8 @@ async def shared_node(
     driver = GpuDriver(library_dir, settings.nvml_timeout_seconds)
     faults = FaultStore(settings.run_dir / "faults.json", settings.fault_keep_seconds)
     cgroup = DaemonCgroup(None, Path("/proc/self/cgroup"))
-    parts = NodeParts(settings, driver, Processes(settings.proc_dir), faults, MpsMetrics(), cgroup)
-    settings.shm_dir.mkdir(parents=True)
+    processes, metrics = Processes(settings.proc_dir), MpsMetrics()
+    parts = NodeParts(settings, driver, processes, faults, metrics, cgroup, lambda _: {})
     node = SharedNode(uuid, settings, driver, SharedGpus(parts), faults)
     await node.gpus.recover()
     checks = asyncio.create_task(_check(node.gpus))

@@ -130,7 +130,7 @@ class Bench:
         except RejectedError as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise
-        self.client.patch(f"{path}/{profile}/status", {"status": status})
+        self.client.patch_as_operator(f"{path}/{profile}/status", {"status": status})
 
     def resize(self, pod: Object, milli_cpu: int) -> None:
         """Change request and limit of CPUs of a running pod with one container."""

@@ -41,7 +41,7 @@ def _measure_and_resize(site: Site) -> None:
     """Start a measured job beside a pod that takes CPUs, and remove this pod after a sample."""
     site.client.create(_PROFILES, facts.profile(_PROFILE))
     status = {"status": facts.status(_PROFILE, enough=2000, generation=1)}
-    site.client.patch(f"{_PROFILES}/{_PROFILE}/status", status)
+    site.client.patch_as_operator(f"{_PROFILES}/{_PROFILE}/status", status)
     filler = manifests.filler(_FILLER, site.node, _FILLER_MILLI_CPU, site.image)
     site.start(filler)
     measuring = MeasuringRequest(profile=_PROFILE)

@@ -126,9 +126,7 @@ def _annotation(pod: Object) -> Object:
 def _forge(site: Site, pod: str, annotation: Object) -> None:
     """Write an annotation that only the extender may write."""
     change = {"metadata": {"annotations": {GPUS_ANNOTATION: json.dumps(annotation)}}}
-    _without_policy(
-        site, "gputopo-placement-annotations", lambda: site.client.patch(f"{PODS}/{pod}", change)
-    )
+    _without_policy(site, "gputopo-pod-fields", lambda: site.client.patch(f"{PODS}/{pod}", change))
 
 
 def _without_policy(site: Site, policy: str, write: Callable[[], object]) -> None:

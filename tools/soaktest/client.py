@@ -10,9 +10,12 @@ import httpx2
 
 from localcluster import settings
 from localcluster.settings import Paths
+from showcase.install import NAMESPACE
 
 Object = dict[str, Any]
 Value = TypeVar("Value")
+
+OPERATOR = f"system:serviceaccount:{NAMESPACE}:gputopo-operator"
 
 _PATIENCE_SECONDS = 60.0
 # Thousands of objects are deleted in one request.
@@ -75,6 +78,11 @@ class Client:
     def patch(self, path: str, change: Mapping[str, Any]) -> Object:
         """Change parts of an object."""
         return self._json("PATCH", path, content=json.dumps(change), headers=_MERGE_PATCH)
+
+    def patch_as_operator(self, path: str, change: Mapping[str, Any]) -> Object:
+        """Change what an admission policy lets only the operator change."""
+        headers = {**_MERGE_PATCH, "Impersonate-User": OPERATOR}
+        return self._json("PATCH", path, content=json.dumps(change), headers=headers)
 
     def delete(self, path: str, **query: str) -> None:
         """Delete an object or a collection; a missing one is no error."""

@@ -9,6 +9,7 @@ sharing:
   maxPodsPerGPU: 3
   minGainPercent: 5
   maxSlowdownPercent: 100
+  maxMemoryPercent: 50
   unknownPairs: Exclusive
   loadCapacityPercent: {}
   preference: Shared
@@ -70,7 +71,8 @@ mps:
   logLevel: info
   programDir: ""
   clientUser: null
-  sharedMemorySize: 50%
+  sharedMemorySize: 8g
+  sharedMemoryFiles: 65536
 web:
   enabled: false
   allowedHosts: []

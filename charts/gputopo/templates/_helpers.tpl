@@ -117,6 +117,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- define "gputopo.sharingFlags" -}}
 - --sharing-min-gain-percent={{ int .minGainPercent }}
 - --sharing-max-slowdown-percent={{ int .maxSlowdownPercent }}
+- --sharing-max-memory-percent={{ int .maxMemoryPercent }}
 - --sharing-unknown-pairs={{ .unknownPairs }}
 - --sharing-preference={{ .preference }}
 {{- $capacities := list }}

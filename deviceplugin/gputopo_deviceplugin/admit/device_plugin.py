@@ -108,7 +108,7 @@ class GpuDevicePlugin(DevicePluginServicer):
             )
             gpus = await self._admission.prefer(preference)
             if isinstance(gpus, AdmissionRejection):
-                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, gpus.reason)
+                await context.abort(_code(gpus), gpus.reason)
             response.container_responses.add(deviceIDs=gpus)
         return response
 
@@ -122,7 +122,7 @@ class GpuDevicePlugin(DevicePluginServicer):
         for each in request.container_requests:
             result = await self._admission.allocate([*map(GpuUuid, each.devices_ids)])
             if isinstance(result, AdmissionRejection):
-                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, result.reason)
+                await context.abort(_code(result), result.reason)
             injected = self._inject(result)
             self._add_locality(injected, result)
             # The agent knows that the GPUs are this container's, so the socket is its own too.
@@ -154,6 +154,13 @@ class GpuDevicePlugin(DevicePluginServicer):
     def _gpus(self) -> Mapping[GpuUuid, Gpu]:
         hardware = self._state.hardware
         return hardware.gpus if hardware else {}
+
+
+def _code(rejection: AdmissionRejection) -> grpc.StatusCode:
+    """Return the code that kubelet copies to the pod's status, from where the extender reads it."""
+    if rejection.node_fault:
+        return grpc.StatusCode.FAILED_PRECONDITION
+    return grpc.StatusCode.INVALID_ARGUMENT
 
 
 def _devices(health: Health, numa_nodes: Mapping[GpuUuid, int]) -> api.ListAndWatchResponse:

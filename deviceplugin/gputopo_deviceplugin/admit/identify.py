@@ -50,10 +50,18 @@ class ContainerAllocation:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRejection:
-    """The reason why a container gets no GPUs. ``pod`` is None if no pod was identified."""
+    """The reason why a container gets no GPUs.
+
+    Attributes:
+        pod: None if no pod was identified.
+        node_fault: whether other pods of the node may be rejected for the same reason, so that the
+            extender should avoid the node for some time. False if the reason is what the pod
+            declares, or a fault of one GPU: a user could otherwise keep pods away from the node.
+    """
 
     reason: str
     pod: PodView | None = None
+    node_fault: bool = True
 
 
 AdmissionResult: TypeAlias = ContainerAllocation | AdmissionRejection
@@ -175,7 +183,7 @@ def _allocation(
     try:
         candidates = candidate_gpus(pod, container, node)
     except PlacementError as error:
-        return AdmissionRejection(str(error), pod)
+        return AdmissionRejection(str(error), pod, node_fault=False)
     gpus = _select(candidates, request)
     obstacle = _obstacle(request, listed, gpus)
     if obstacle is not None:

@@ -73,6 +73,11 @@ class EventRecorder:
         _log.error("fault on a shared GPU %s", fields(pod=pod.key, reason=reason))
         self._write(pod_reference(pod), "SharedGPUFault", reason)
 
+    def record_memory_excess(self, pod: PodView, message: str) -> None:
+        """Record that a pod uses more memory of a shared GPU than it may have."""
+        _log.warning("GPU memory exceeded %s", fields(pod=pod.key, reason=message))
+        self._write(pod_reference(pod), "SharedMemoryExceeded", message)
+
     def record_invalid_measuring(self, pod: PodView, reason: str) -> None:
         """Record why a pod gives no samples, for example because of an invalid annotation."""
         _log.warning("no samples %s", fields(pod=pod.key, reason=reason))

@@ -4,9 +4,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from gputopo.api.bound_request import with_request
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.node_api import FIRST_DELAY_SECONDS
@@ -136,7 +137,7 @@ class NodePods(Mapping[ObjectKey, PodView]):
             self._pods.pop(key, None)
             self._absent.add(key)
         elif not self._is_outdated(pod):
-            self._pods[key] = pod
+            self._pods[key] = with_first_request(pod, self._pods.get(key))
 
     def _is_outdated(self, pod: PodView) -> bool:
         """Return whether the watch has shown a newer state than ``pod``, or the pod's deletion."""
@@ -152,7 +153,10 @@ class NodePods(Mapping[ObjectKey, PodView]):
         change, the agent writes no status, so an idle node causes no writes.
         """
         version = version_number(listing.resource_version)
-        before, self._pods = self._pods, {pod.key: pod for pod in listing.items}
+        before = self._pods
+        self._pods = {
+            pod.key: with_first_request(pod, before.get(pod.key)) for pod in listing.items
+        }
         self._absent.clear()
         self._deleted.clear()
         unchanged = _with_gpus(before) == _with_gpus(self._pods)
@@ -165,7 +169,7 @@ class NodePods(Mapping[ObjectKey, PodView]):
     def _apply(self, event: WatchEvent[PodView]) -> None:
         pod, known = event.item, self._pods.get(event.item.key)
         if not event.deleted:
-            self._pods[pod.key] = pod
+            self._pods[pod.key] = with_first_request(pod, known)
         else:
             self._deleted.append(pod.uid)
             if known is not None and known.uid == pod.uid:
@@ -180,6 +184,17 @@ class NodePods(Mapping[ObjectKey, PodView]):
     def _need(self, version: int) -> None:
         self.version = PodsVersion(version, version)
         self._changes.notify()
+
+
+def with_first_request(pod: PodView, known: PodView | None) -> PodView:
+    """Return the pod with the request that the agent has seen first.
+
+    All pods of this node are bound. The view of a pod has the request that was recorded at its
+    Binding. An older extender records none. Its pods keep the request until the agent restarts.
+    """
+    if known is None or known.uid != pod.uid or known.annotations == pod.annotations:
+        return pod
+    return replace(pod, annotations=with_request(pod.annotations, known.annotations))
 
 
 def _with_gpus(pods: Mapping[ObjectKey, PodView]) -> set[tuple[str, bool]]:

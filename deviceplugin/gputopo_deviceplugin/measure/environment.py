@@ -13,11 +13,12 @@ from gputopo.api.shares import gpu_of
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.admit.usage import GpuUser
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
-from gputopo_deviceplugin.measure.containers import MeasuredContainer, requested_measuring
+from gputopo_deviceplugin.measure.containers import MeasuredContainer
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podruntime import ContainerRuntime
 from gputopo_kube.pods import PodView
+from gputopo_kube.workload import workload_name
 
 PHYSICAL_MODEL = "physical"
 """Name of the bandwidth model whose predictions the extender writes for every node."""
@@ -132,7 +133,7 @@ def _workload(user: GpuUser, pods: Mapping[ObjectKey, PodView]) -> str:
     pod = pods.get(user.key)
     if pod is None or pod.uid != user.uid:  # the processes of a deleted pod still run
         return f"{user.key.namespace}/"
-    return f"{user.key.namespace}/{requested_measuring(pod)[0].profile or ''}"
+    return workload_name(pod)
 
 
 def _bandwidth(container: MeasuredContainer) -> LinkBandwidth | None:

@@ -15,6 +15,7 @@ import logging
 import os
 import shutil
 import socket
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
@@ -163,7 +164,7 @@ def _bind(folder: Path) -> socket.socket:
         path = Path(f"/proc/self/fd/{descriptor}") / STEPS_SOCKET
         path.unlink(missing_ok=True)
         opened.bind(str(path))
-        path.chmod(0o666)
+        _let_all_send(descriptor)
         opened.setblocking(False)
     except OSError:
         opened.close()
@@ -171,3 +172,14 @@ def _bind(folder: Path) -> socket.socket:
     finally:
         os.close(descriptor)
     return opened
+
+
+def _let_all_send(folder: int) -> None:
+    """Let any user send to the socket. It must be the socket: a link would change another file."""
+    found = os.open(STEPS_SOCKET, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        if not stat.S_ISSOCK(os.fstat(found).st_mode):
+            raise OSError(f"{STEPS_SOCKET}: another file has replaced the socket")
+        Path(f"/proc/self/fd/{found}").chmod(0o666)
+    finally:
+        os.close(found)

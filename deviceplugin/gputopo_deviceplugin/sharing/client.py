@@ -26,6 +26,18 @@ class MpsUnavailableError(MpsError):
     """The component does not respond; it may respond again soon, for example after a restart."""
 
 
+class MpsFaultError(MpsError):
+    """A client has caused a fatal fault on the GPU, which takes no clients until it is over."""
+
+
+class PodAboveMemory(ApiModel):
+    """A pod whose processes together use more memory of their GPU than the pod may have."""
+
+    pod: Annotated[str, Field(alias="podUID")]
+    used_bytes: int
+    limit_bytes: int
+
+
 class MpsGpu(ApiModel):
     """A GPU with an MPS daemon.
 
@@ -40,6 +52,7 @@ class MpsGpu(ApiModel):
     reason: str | None = None
     pipe_directory: Path
     shm_directory: Path
+    pods_above_memory: tuple[PodAboveMemory, ...] = ()
 
     @property
     def fault(self) -> str | None:
@@ -96,7 +109,7 @@ class MpsConnection:
         """
         found = _parse(MpsGpu, await self._request("PUT", f"/gpus/{gpu}"))
         if found.fault is not None:
-            raise MpsError(found.fault)
+            raise MpsFaultError(found.fault) if found.state == "Fault" else MpsError(found.fault)
         return found
 
     async def stop(self, gpu: GpuUuid) -> None:

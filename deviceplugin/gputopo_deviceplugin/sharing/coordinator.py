@@ -19,11 +19,13 @@ from gputopo_deviceplugin.gpus.state import GpuState, MpsFaults
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.sharing.client import (
     MpsError,
+    MpsFaultError,
     MpsGpu,
     MpsUnavailableError,
     SharedGpuFault,
 )
 from gputopo_deviceplugin.sharing.daemons import MpsDaemons
+from gputopo_deviceplugin.sharing.excess import MemoryExcess
 from gputopo_deviceplugin.sharing.memory import MemoryLimitError, check_memory
 from gputopo_kube.pods import PodView
 
@@ -77,6 +79,7 @@ class SharingCoordinator:
         self._node = node
         self._unused: dict[GpuUuid, int] = {}
         self._reported: set[str] = set()
+        self._excess = MemoryExcess(recorder)
         state.mps_faults = MpsFaults(outage="the agent has not read the state of MPS yet")
 
     def folders(self, gpu: GpuUuid) -> MpsGpu:
@@ -110,7 +113,9 @@ class SharingCoordinator:
         except MpsUnavailableError:
             return allocation
         except (MpsError, MemoryLimitError) as error:
-            return AdmissionRejection(f"pod {pod.key}: {gpu} cannot be shared: {error}", pod)
+            reason = f"pod {pod.key}: {gpu} cannot be shared: {error}"
+            caused = isinstance(error, MemoryLimitError | MpsFaultError)
+            return AdmissionRejection(reason, pod, node_fault=not caused)
         return allocation
 
     async def before_start(self, gpu: GpuUuid) -> str:
@@ -145,12 +150,14 @@ class SharingCoordinator:
         users = self._tracker.all_users()
         wanted = shared_gpus(self._tracker.pods.values(), users, self._node)
         try:
-            for fault in (await self._daemons.read()).faults:
+            state = await self._daemons.read()
+            for fault in state.faults:
                 await self._report(fault)
         except MpsError as error:
             self._metrics.record_failure("mps", error)
             self._show_outage(str(error))
             return
+        self._excess.report(state.gpus, self._tracker.pods.values())
         not_ended = await self._end_unused(wanted)
         in_use = {*users, *self._tracker.assigned_gpus()}
         started = await self._start(wanted - self._daemons.known.keys() - in_use)

@@ -7,6 +7,7 @@ clients go on while the component is down, so its GPU can take further sharing p
 import asyncio
 import errno
 import socket
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -26,7 +27,6 @@ class MpsPresence:
         """Look beside the socket of the component, whose path is that of the host."""
         self._component = component
         self._gpus = component.parent / "gpus"
-        self._shm = component.parent / "shm"
 
     def served(self) -> frozenset[GpuUuid]:
         """Return the GPUs that only MPS can use: all that may have EXCLUSIVE_PROCESS."""
@@ -47,8 +47,13 @@ class MpsPresence:
 
     def expected(self, gpu: GpuUuid) -> MpsGpu:
         """Return what the daemon of a GPU has once it takes clients."""
-        pipe = self._gpus / gpu / "pipe"
-        return MpsGpu(uuid=gpu, state="Ready", pipe_directory=pipe, shm_directory=self._shm)
+        folder = self._gpus / gpu
+        shm = folder / "shm"
+        if folder.exists() and not shm.exists():
+            # An earlier release of the component has one folder for all GPUs.
+            shm = self._component.parent / "shm"
+        pipe = folder / "pipe"
+        return MpsGpu(uuid=gpu, state="Ready", pipe_directory=pipe, shm_directory=shm)
 
     async def wait_for_end(self, seconds: float) -> None:
         """Return when the component ends, at once if it does not run, or after ``seconds``.
@@ -80,8 +85,16 @@ def _is_open(path: Path) -> bool:
     """Return whether a process has a socket of MPS open. The process does not notice the check.
 
     A datagram socket cannot connect to it. The error shows whether a process has the other socket:
-    EPROTOTYPE, or ECONNREFUSED after its end.
+    EPROTOTYPE, or ECONNREFUSED after its end. Neither a FIFO nor a full queue blocks the check.
+
+    The pods of the GPU can write the folder. A link is no socket of MPS: it could lead to a socket
+    of the host. A pod can replace the socket by its own one, which harms the pods of this GPU only.
     """
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            return False
+    except OSError:
+        return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         return other.connect_ex(str(path)) == errno.EPROTOTYPE
 

@@ -4,6 +4,7 @@ The binder calls this module with a ``Match``: the GPU that the policy has chose
 """
 
 from gputopo.api.annotations import GpusAnnotation
+from gputopo.api.bound_request import request_record
 from gputopo.api.names import (
     GPUS_ANNOTATION,
     PLACEMENT_ANNOTATION,
@@ -63,6 +64,7 @@ def decide(
         node=node,
         generation=usage.generation,
         containers=_by_container(pod, devices),
+        request=request_record(pod.annotations),
     )
     around = surroundings_on_node(request, running.neighbours)
     figures = placement_figures(request, match, usage.topology, shared)

@@ -4,6 +4,7 @@ The reflector of GPUProfiles writes here. Without the right to list GPUProfiles,
 without them, all slowdowns are unknown, and nothing else changes.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
@@ -22,6 +23,10 @@ from gputopo_scheduling.usage import NodeUsage
 REFRESH_SECONDS: Final = 10.0
 """Shortest time between two sets of facts: each new set makes stored evaluations useless."""
 
+MOST_WORKLOADS: Final = 1000
+"""GPUProfiles of one namespace that count. The operator creates no more in a namespace, but a user
+can. A GPUProfile without facts and without a declared sensitivity does not count."""
+
 
 class NodeInterference:
     """The facts about interference, and the surroundings of each node."""
@@ -30,6 +35,7 @@ class NodeInterference:
         """Begin without any facts; ``clock`` returns seconds."""
         self._clock = clock
         self._workloads: dict[str, KnownWorkload] = {}
+        self._of_namespace = Counter[str]()
         self._facts = InterferenceFacts()
         self._changed = False
         self._refresh_at = clock()
@@ -40,19 +46,39 @@ class NodeInterference:
 
     def replace(self, workloads: Iterable[KnownWorkload]) -> None:
         """Replace all workloads by those of a list."""
-        found = {workload.kind.name: workload for workload in workloads}
-        self._changed |= found != self._workloads
-        self._workloads = found
+        before, self._workloads = self._workloads, {}
+        self._of_namespace.clear()
+        for workload in workloads:
+            self._store(workload)
+        self._changed |= before != self._workloads
 
     def put(self, workload: KnownWorkload) -> None:
         """Add or replace a workload."""
-        name = workload.kind.name
-        self._changed |= self._workloads.get(name) != workload
-        self._workloads[name] = workload
+        before = self._workloads.get(workload.kind.name)
+        if before != workload:
+            self.drop(workload.kind.name)
+            self._changed |= self._store(workload)
 
     def drop(self, name: str) -> None:
         """Remove the workload ``NAMESPACE/PROFILE``."""
-        self._changed |= self._workloads.pop(name, None) is not None
+        if self._workloads.pop(name, None) is not None:
+            self._of_namespace -= Counter([_namespace(name)])  # leaves no zeros
+            self._changed = True
+
+    def full_namespaces(self) -> int:
+        """Return the number of namespaces with ``MOST_WORKLOADS`` workloads."""
+        return sum(count >= MOST_WORKLOADS for count in self._of_namespace.values())
+
+    def _store(self, workload: KnownWorkload) -> bool:
+        """Store a workload; return False if it shows nothing, or if its namespace is full."""
+        name = workload.kind.name
+        namespace = _namespace(name)
+        shows = workload.kind.group or workload.beside or workload.sharing is not None
+        if not shows or self._of_namespace[namespace] >= MOST_WORKLOADS:
+            return False
+        self._workloads[name] = workload
+        self._of_namespace[namespace] += 1
+        return True
 
     @property
     def facts(self) -> InterferenceFacts:
@@ -109,3 +135,7 @@ class NodeInterference:
     def _share(self, usage: NodeUsage, facts: InterferenceFacts) -> NodeSurroundings:
         neighbours = facts.neighbours(usage.topology, usage.occupants)
         return self._shared.setdefault(neighbours, NodeSurroundings(neighbours))
+
+
+def _namespace(name: str) -> str:
+    return name.partition("/")[0]

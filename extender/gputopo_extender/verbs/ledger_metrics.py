@@ -33,6 +33,11 @@ class LedgerCollector(Collector):
             "Memory of the tables that are kept; it has a limit.",
             value=TABLES.currsize,
         )
+        yield GaugeMetricFamily(
+            "gputopo_ledger_full_profile_namespaces",
+            "Namespaces with so many GPUProfiles that the extender leaves further ones out.",
+            value=self._ledger.interference.full_namespaces(),
+        )
         yield self._reservations()
         yield from self._gpus()
         yield from self._waiting()

@@ -46,6 +46,7 @@ class TableWarmUp:
     def _cold(self) -> list[NodeTopology]:
         states = [it for it in set(self._ledger.states().values()) if isinstance(it, NodeState)]
         structures = {state.structure.fingerprint: state.structure for state in states}
+        self._warm &= structures.keys()  # forget the topologies of nodes that are gone
         return [structures[each] for each in sorted(structures.keys() - self._warm)]
 
     async def _build(self, structure: NodeTopology) -> None:

@@ -38,6 +38,7 @@ class EnsembleQueue:
     ) -> None:
         """Call ``on_error`` after each failure that is repeated."""
         self._queue = queue_in_threads(reconciler.reconcile, threads, on_error=on_error)
+        self._expire = reconciler.expire
         self._on_error = on_error
         self._api = api
         self._resync_seconds = resync_seconds
@@ -52,12 +53,14 @@ class EnsembleQueue:
         ) -> None:
             key = ObjectKey(namespace or "", name)
             if self._is_new(key, event):
+                self._expire()
                 self._queue.add(key)
 
         @kopf.on.event(
             GROUP, VERSION, "gpujobs", labels={ENSEMBLE_LABEL: kopf.PRESENT}, registry=registry
         )
         async def member_changed(namespace: str | None, labels: kopf.Labels, **_: object) -> None:
+            self._expire()
             self._queue.add_later(
                 ObjectKey(namespace or "", labels[ENSEMBLE_LABEL]), GATHER_SECONDS
             )

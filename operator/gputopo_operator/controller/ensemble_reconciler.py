@@ -7,18 +7,16 @@ the same free GPUs at the same time.
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from time import monotonic
-from typing import Final
 
-from gputopo.api.profile import Measurement, ScalingFact
+from gputopo.api.profile import ScalingFact
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import AlreadyExistsError, ConflictError, DeniedError, NotFoundError
 from gputopo_operator.controller.ensemble_api import EnsembleApi
+from gputopo_operator.controller.ensemble_snapshot import EnsembleSnapshots
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.node_reports import NodeReports
-from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.ensemble.decide import decide_ensemble
 from gputopo_operator.decision.ensemble.inputs import EnsembleObjects, ensemble_input
@@ -36,15 +34,9 @@ from gputopo_operator.model.ensembles import (
 from gputopo_operator.model.jobs import ObjectEvent
 from gputopo_operator.parse.ensemble_spec import parse_ensemble
 from gputopo_operator.parse.ensembles import (
-    parse_member_jobs,
-    parse_remains,
     parse_scaling,
 )
 from gputopo_operator.parse.preprocessors import parse_preprocessors, parse_service
-from gputopo_operator.parse.queue import parse_gpu_pods
-
-NODES_SECONDS: Final = 5.0
-"""For how long the operator uses what it has read of all nodes. A GPUTopology has 25 kB."""
 
 _log = logging.getLogger(__name__)
 
@@ -67,16 +59,20 @@ class EnsembleReconciler:
         metrics: EnsembleMetrics,
         resource: str,
         clock: Callable[[], str] = utc_now,
+        *,
+        shared_seconds: float = 0.0,
     ) -> None:
-        """Read rates from ``reports``; ``resource`` is the extended resource that counts GPUs."""
+        """Read rates from ``reports``; ``resource`` is the extended resource that counts GPUs.
+
+        Decisions of different ensembles use the same objects for ``shared_seconds``, if no decision
+        writes and ``expire`` is not called.
+        """
         self._api = api
         self._objects = objects
-        self._reports = reports
         self._metrics = metrics
-        self._resource = resource
         self._clock = clock
-        self._nodes = QueueNodes()
-        self._nodes_until = 0.0
+        self._snapshots = EnsembleSnapshots(api, objects, reports, resource, shared_seconds)
+        self.expire = self._snapshots.expire
 
     def reconcile(self, key: ObjectKey) -> float | None:
         """Reconcile one GPUEnsemble. Return the seconds until the next one is due, or None.
@@ -126,31 +122,19 @@ class EnsembleReconciler:
         return writes.recheck_after_seconds
 
     def _read(self, ensemble: Ensemble) -> EnsembleInput:
-        # Pods are read first, then Jobs, then GPUJobs, then other GPUEnsembles: a pod never lacks
-        # its owners because of a member that started meanwhile.
-        pods = self._api.pods()
-        children = self._api.member_children()
-        jobs = self._api.member_jobs()
-        by_ensemble = parse_member_jobs(jobs, pods)
-        has_others = bool(by_ensemble.keys() - {ensemble.key})
-        uids = {
-            ObjectKey.of(job): str(job["metadata"]["uid"])
-            for job in jobs
-            if "deletionTimestamp" not in job["metadata"]
-        }
-        self._read_nodes()
+        found = self._snapshots.read(ensemble.key)
         preprocessor_pods, service = self._read_preprocessor(ensemble)
         objects = EnsembleObjects(
-            jobs=by_ensemble,
-            remains=parse_remains(children, pods, uids),
-            pods=parse_gpu_pods(pods, self._resource),
-            nodes=self._nodes.gpus.values(),
-            rules=self._nodes.rules.values(),
+            jobs=found.jobs,
+            remains=found.remains,
+            pods=found.pods,
+            nodes=self._snapshots.nodes.gpus.values(),
+            rules=self._snapshots.nodes.rules.values(),
             facts=self._read_facts(ensemble),
-            measured=self._measured(),
-            preprocessors=parse_preprocessors(children, preprocessor_pods),
+            measured=found.measured,
+            preprocessors=parse_preprocessors(found.preprocessors, preprocessor_pods),
             service=service,
-            ensembles=self._api.ensemble_uids() if has_others else {},
+            ensembles=found.uids,
         )
         return ensemble_input(ensemble, objects, self._clock())
 
@@ -162,13 +146,6 @@ class EnsembleReconciler:
         pods = self._api.preprocessor_pods(ensemble.key)
         return pods, parse_service(self._api.service(ensemble.key))
 
-    def _read_nodes(self) -> None:
-        if monotonic() < self._nodes_until:
-            return
-        self._nodes.gpus.replace_all(self._objects.topologies())
-        self._nodes.rules.replace_all(self._objects.nodes())
-        self._nodes_until = monotonic() + NODES_SECONDS
-
     def _read_facts(self, ensemble: Ensemble) -> dict[str, tuple[ScalingFact, ...]]:
         members = ensemble.spec.members if ensemble.spec else []
         facts = {}
@@ -177,23 +154,19 @@ class EnsembleReconciler:
             facts[name] = parse_scaling(raw) if raw is not None else ()
         return facts
 
-    def _measured(self) -> dict[str, Measurement]:
-        measured: dict[str, Measurement] = {}
-        for node in self._reports.uids():
-            measured |= self._reports.measured(node)
-        return measured
-
     def _write_status(self, raw: Document, ensemble: Ensemble, writes: EnsembleWrites) -> Document:
         """Write the status; return the object with its new resource version."""
         if writes.status is None:
             return raw
-        before = ensemble.status.to_json() if raw.get("status") else {}
+        before = raw["status"] if ensemble.status_error else ensemble.status.to_json()
         after = self._objects.write_status(raw, before, writes.status.to_json())
         _log.info("status written %s", fields(gpuensemble=ensemble.key, phase=writes.status.phase))
         return after
 
     def _carry_out(self, namespace: str, writes: EnsembleWrites) -> _Rejections:
         """Write the preprocessor and the GPUJobs; return the messages about rejected ones."""
+        if writes.delete or writes.create or writes.preprocessor != PreprocessorWrites():
+            self.expire()  # other ensembles must see these writes
         preprocessor_error = self._write_preprocessor(namespace, writes.preprocessor)
         for deletion in writes.delete:
             self._api.delete_gpu_job(deletion)

@@ -5,13 +5,14 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
+from itertools import islice
 from typing import Final
 
 from gputopo.api.names import API_VERSION, GROUP, JOB_LABEL, VERSION
 from gputopo.errors import GputopoError
 from gputopo.runtime.log import fields
 from gputopo_kube.document import Document, ObjectKey, identity
-from gputopo_kube.errors import ApiError, ConflictError, NotFoundError
+from gputopo_kube.errors import ApiError, ConflictError, DeniedError, NotFoundError
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.model.jobs import ObjectEvent
@@ -32,6 +33,9 @@ _EVENT_NAME_CHARACTERS: Final = 253 - len(".0123456789abcdef")
 """Longest part of an object's name in the name of an event, which has a dot and a hash too."""
 
 _LARGE_PAGE_SIZE: Final = 50
+
+_MOST_EVENTS: Final = 1000
+"""Events of one Job that are read. The Job controller writes at most 25 in a row."""
 
 MOST_PROFILES: Final = 1000
 """GPUProfiles of a namespace above which the operator creates none, by default."""
@@ -85,6 +89,19 @@ class JobApi:
         """Return the up-to-date list of the pods with the label of the GPUJob."""
         path = ("api", "v1", "namespaces", key.namespace, "pods")
         return self._api.list(*path, selector=f"{JOB_LABEL}={key.name}")
+
+    def failed_creates(self, namespace: str, job_uid: str) -> list[Document]:
+        """Return the events that pods of a Job could not be created, at most 1,000 of them.
+
+        The list is empty if the operator may not read events.
+        """
+        path = ("api", "v1", "namespaces", namespace, "events")
+        selector = f"involvedObject.uid={job_uid},reason=FailedCreate"
+        try:
+            return [*islice(self._api.each(*path, fields=selector), _MOST_EVENTS)]
+        except DeniedError as error:
+            _log.warning("events not read %s", fields(namespace=namespace, reason=error))
+            return []
 
     def gpu_jobs(self, namespace: str | None) -> dict[ObjectKey, bool]:
         """Return the GPUJobs in a namespace, or in all if ``namespace`` is None.

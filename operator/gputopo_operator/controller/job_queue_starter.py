@@ -16,12 +16,21 @@ from gputopo_kube.errors import ConflictError, DeniedError, NotFoundError
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.job_queue_api import JobQueueApi
+from gputopo_operator.controller.pod_creation import PodCreation
 from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
-from gputopo_operator.decision.queue import queue_plan
+from gputopo_operator.decision.pod_creation import queue_stops, stop_event
+from gputopo_operator.decision.queue import jobs_without_pod, queue_plan
 from gputopo_operator.decision.queue_status import queue_event
 from gputopo_operator.metrics import OperatorMetrics
-from gputopo_operator.model.queued import JobStart, QueueChange, QueuedJob, QueueInput, QueuePlan
+from gputopo_operator.model.queued import (
+    JobStart,
+    JobStop,
+    QueueChange,
+    QueuedJob,
+    QueueInput,
+    QueuePlan,
+)
 from gputopo_operator.parse.queue import parse_gpu_pods, parse_queued_jobs
 
 MAX_CHANGES: Final = 20
@@ -71,6 +80,7 @@ class JobQueueStarter:
         self._resource = resource
         self._clock = clock
         self._joins = joins
+        self._creation = PodCreation(objects)
 
     def advance(self, _: str) -> float | None:
         """Start the jobs that the queue admits; return the seconds until the next call, or None.
@@ -78,7 +88,10 @@ class JobQueueStarter:
         Raises:
             ApiError: a request failed; the caller tries again later.
         """
-        plan, not_started = self._start_jobs()
+        found = self._read()
+        if self._stop_jobs(found({})):
+            found = self._read()
+        plan, not_started = self._start_jobs(found)
         changes = [each for each in plan.changes if each.job.job.key not in not_started]
         written = [self._write(change) for change in changes[:MAX_CHANGES]]
         self._metrics.set_waiting_jobs(plan.waiting + len(not_started), plan.waiting_since)
@@ -86,13 +99,37 @@ class JobQueueStarter:
             return CONFLICT_DELAY_SECONDS
         return PASS_SECONDS if len(changes) > MAX_CHANGES else plan.recheck_after_seconds
 
-    def _start_jobs(self) -> tuple[QueuePlan, set[ObjectKey]]:
+    def _stop_jobs(self, found: QueueInput) -> bool:
+        """Suspend started jobs whose pods cannot be created; return whether there are any."""
+        without = jobs_without_pod(found)
+        stops = queue_stops(without, self._creation.errors(without, found.now), found.now)
+        for stop in stops:
+            key = stop.job.job.key
+            try:
+                self._stop(stop)
+            except (*_CHANGED, DeniedError) as error:
+                _log.warning("job not suspended %s", fields(gpujob=key, reason=error))
+        return bool(stops)
+
+    def _stop(self, stop: JobStop) -> None:
+        job, raw = stop.job.job, stop.job.raw
+        if stop.after is not None:
+            patch = merge_patch(_queue_field(job.status.queue), _queue_field(stop.after))
+            self._objects.patch_status(raw, {"uid": job.uid}, patch)
+        self._objects.patch_job(job.key, stop.patch)
+        _log.info("job suspended, its pod was not created %s", fields(gpujob=job.key))
+        if stop.after is not None:
+            self._metrics.count_failed_start()
+            self._objects.create_event(raw, stop_event(stop.after), self._clock())
+
+    def _start_jobs(
+        self, found: Callable[[dict[ObjectKey, str]], QueueInput]
+    ) -> tuple[QueuePlan, set[ObjectKey]]:
         """Start the jobs of the plan; return the plan, and the jobs to be tried again soon.
 
         A rejected job keeps its place in the queue, but a new plan gives its GPUs to other jobs. A
         job that was changed since it was read remains in the plan: no other job gets its GPUs.
         """
-        found = self._read()
         tried, changed, rejected = set[ObjectKey](), set[ObjectKey](), dict[ObjectKey, str]()
         while True:  # not endless: each repetition has one more rejected job
             plan = queue_plan(found(rejected), self._rules)

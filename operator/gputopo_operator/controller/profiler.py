@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gputopo.profiling.decide import next_step
-from gputopo.profiling.finish import POLL_SECONDS
+from gputopo.profiling.finish import POLL_SECONDS, is_restorable, raises_request
 from gputopo.profiling.model import (
     Done,
     ProfilingSituation,
@@ -19,7 +19,7 @@ from gputopo.runtime.log import fields
 from gputopo.runtime.times import timestamp, utc
 from gputopo.tuning.measured import CpusToMeasure, cpus_to_measure
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.errors import ConflictError, DeniedError
+from gputopo_kube.errors import ApiError, ConflictError, DeniedError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.tuned_node import parse_node_pods, parse_tuned_node
 from gputopo_operator.controller.job_api import JobApi
@@ -93,11 +93,18 @@ class Profiler:
             return None
         now, budget = self._clock(), request.profiling_seconds
         situation = ProfilingSituation(now, pod, budget, rejection=rejection)
-        if pod.state and pod.state.result:
-            return situation  # the restore depends on no other object
+        ended = pod.state is not None and pod.state.result is not None
+        if ended and not raises_request(situation):
+            return situation
         name = request.profile
-        profile = self._objects.profile(ObjectKey(key.namespace, name)) if name else None
-        return self._with_measured(situation, raw["spec"].get("nodeName", ""), profile)
+        try:
+            profile = self._objects.profile(ObjectKey(key.namespace, name)) if name else None
+            found = self._with_measured(situation, raw["spec"].get("nodeName", ""), profile)
+        except ApiError:
+            if ended:
+                return situation  # the restore depends on no other object
+            raise
+        return replace(found, is_restorable=is_restorable(found))
 
     def _with_measured(
         self, situation: ProfilingSituation, node: str, profile: Document | None
@@ -128,7 +135,9 @@ class Profiler:
         except DeniedError as error:
             _log.info("CPUs of the node not read %s", fields(node=node, reason=error))
             return situation
-        available = available_milli_cpu(found or {}, on_node, pod.uid, pod.container)
+        available = available_milli_cpu(
+            found or {}, on_node, pod.uid, pod.container, self._resource
+        )
         share, kept = self._shares(found, on_node, situation)
         return replace(
             situation,

@@ -71,8 +71,11 @@ class ProfilingQueue:
         pods = ProfiledPods(self._namespaces)
 
         @kopf.on.event(GROUP, VERSION, "gputopologies", registry=registry)
-        async def measurements_changed(name: str, status: kopf.Status, **_: object) -> None:
-            for key in pods.changed(name, status):
+        async def measurements_changed(
+            event: kopf.RawEvent, name: str, status: kopf.Status, **_: object
+        ) -> None:
+            gone = event["type"] == "DELETED"
+            for key in pods.changed(name, {} if gone else status):
                 self._queue.add(key)
 
     async def run(self) -> None:

@@ -13,6 +13,7 @@ from gputopo_kube.document import Document
 from gputopo_kube.node_match import node_rules
 from gputopo_operator.model.queued import NodeGpus
 from gputopo_operator.parse.queue import parse_node_gpus
+from gputopo_operator.parse.readable import UNREADABLE
 
 Value = TypeVar("Value")
 
@@ -37,12 +38,12 @@ class ParsedObjects(Generic[Value]):
 
     def replace(self, raw: Document) -> bool:
         """Parse and store an object; return whether its parsed value has changed."""
-        name, after = _name(raw), self._parse(raw)
+        name, after = _name(raw), self._parsed(raw)
         with self._lock:
-            before = self._found.get(name)
-            self._found[name] = _uid(raw), after
+            before = self._found.pop(name, None)
+            self._found |= after
             self._note(name)
-        return before is None or before[1] != after
+        return (before and before[1]) != (after[name][1] if after else None)
 
     def drop(self, raw: Document) -> None:
         """Forget a deleted object. An object that was created after it with its name stays.
@@ -68,13 +69,24 @@ class ParsedObjects(Generic[Value]):
         Objects that have changed since ``begin_list`` stay as they are. All pages of a list show
         the state before its first page, and a list of thousands of nodes takes seconds.
         """
-        after = {_name(raw): (_uid(raw), self._parse(raw)) for raw in raws}
+        after: dict[str, tuple[str | None, Value]] = {}
+        for raw in raws:
+            after |= self._parsed(raw)
         with self._lock:
             for name in self._changed or ():
                 after.pop(name, None)
                 if name in self._found:
                     after[name] = self._found[name]
             self._found, self._changed = after, None
+
+    def _parsed(self, raw: Document) -> dict[str, tuple[str | None, Value]]:
+        """Return the parsed object by its name; empty if it cannot be parsed."""
+        try:
+            return {_name(raw): (_uid(raw), self._parse(raw))}
+        except UNREADABLE as error:
+            found = {"kind": raw.get("kind"), "object": _name(raw), "reason": repr(error)}
+            _log.warning("object not readable, left out %s", fields(**found))
+            return {}
 
     def _note(self, name: str) -> None:
         if self._changed is not None:

@@ -18,14 +18,17 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError, DeniedError
 from gputopo_kube.measurements import parse_measured
 from gputopo_operator.controller.job_api import JobApi, ProfileLimitError
+from gputopo_operator.controller.pod_creation import read_creation_error
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.decide import decide, profile_to_read
 from gputopo_operator.decision.link_run_job import link_run_name
 from gputopo_operator.decision.link_runs import has_links_to_measure
+from gputopo_operator.decision.pod_creation import lacks_pod
 from gputopo_operator.decision.rejections import is_permanent
 from gputopo_operator.decision.throughput import shown_rate
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model.jobs import (
+    ChildJob,
     GpuJob,
     GpuJobState,
     JobPod,
@@ -37,6 +40,7 @@ from gputopo_operator.model.jobs import (
     WriteErrors,
 )
 from gputopo_operator.parse.jobs import (
+    job_start,
     parse_child_job,
     parse_gpu_job,
     parse_job_pod,
@@ -127,19 +131,38 @@ class Reconciler:
         pods = tuple(parse_job_pod(pod) for pod in self._api.pods(job.key)) if has_pods else ()
         name = profile_to_read(job, child)
         profile = self._api.profile(ObjectKey(job.key.namespace, name)) if name else None
-        topologies = self._read_topologies(pods)
+        topologies, now = self._read_topologies(pods), self._clock()
+        parsed = parse_child_job(child) if child else None
+        started = job_start(child) if child else None
         return GpuJobState(
             job=job,
-            child=parse_child_job(child) if child else None,
+            child=parsed,
             pods=pods,
             observed=_merged(map(parse_observed, topologies)),
             measured=_merged(map(parse_measured, topologies)),
             profile=parse_profile(profile, complete=measures_links) if profile else None,
-            now=self._clock(),
+            now=now,
             link_runs=link_runs,
             samples=_merged(by_pod(samples_of(each)) for each in topologies),
             queued=self._queued,
+            started=started,
+            pod_error=self._pod_error(job.key, parsed, started, pods, now),
         )
+
+    def _pod_error(
+        self,
+        key: ObjectKey,
+        child: ChildJob | None,
+        started: str | None,
+        pods: Iterable[JobPod],
+        now: str,
+    ) -> str:
+        """Return why a Job has no pod; empty if it has one, or if no error is known."""
+        if child is None or not lacks_pod(started, None, now):
+            return ""
+        if any(pod.view.live and pod.job_uid == child.uid for pod in pods):
+            return ""
+        return read_creation_error(self._api, key, child, (started,), now)
 
     def _read_link_runs(self, key: ObjectKey) -> dict[LinkSet, LinkRun]:
         """Return the Jobs that measure the links of a GPUJob before its child Job is created."""
@@ -214,9 +237,10 @@ class Reconciler:
         return ""
 
     def _write_status(self, raw: Document, status: GPUJobStatus, state: GpuJobState) -> None:
-        key = state.job.key
+        key, job = state.job.key, state.job
+        before = raw["status"] if job.status_error else job.status.to_json()
         try:
-            self._api.write_status(raw, state.job.status.to_json(), status.to_json())
+            self._api.write_status(raw, before, status.to_json())
         except DeniedError as error:
             # If the operator cannot write the status, only an event can report this.
             note = f"the status of the GPUJob was not written, trying again: {error.message}"

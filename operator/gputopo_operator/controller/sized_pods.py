@@ -1,6 +1,6 @@
 """Keeps the pods that gputopo sizes, and finds the nodes that must decide after a change."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +18,7 @@ class SizedPods:
         self._pods: defaultdict[str, dict[str, WatchedPod]] = defaultdict(dict)
         self._profiles: dict[ObjectKey, int] = {}
         self._gpus: dict[str, int] = {}
+        self._named = Counter[ObjectKey]()
 
     def __bool__(self) -> bool:
         return any(self._pods.values())
@@ -25,6 +26,7 @@ class SizedPods:
     def replace(self, scope: str, pods: Iterable[WatchedPod]) -> set[str]:
         """Replace the pods of a watch; return the nodes that must decide again."""
         before, self._pods[scope] = self._pods[scope], {pod.uid: pod for pod in pods}
+        self._count_profiles(before.values(), self._pods[scope].values())
         changed = {*before.values()} ^ {*self._pods[scope].values()}
         return {pod.node for pod in changed if pod.node}
 
@@ -33,6 +35,7 @@ class SizedPods:
         before = self._pods[scope].pop(pod.uid, None)
         if not deleted:
             self._pods[scope][pod.uid] = pod
+        self._count_profiles([before] if before else [], [] if deleted else [pod])
         if before == pod and not deleted:
             return set()
         return {each.node for each in (before, pod) if each is not None and each.node}
@@ -48,6 +51,9 @@ class SizedPods:
             key: the GPUProfile.
             fingerprint: see ``profile_fingerprint``; None if the GPUProfile was deleted.
         """
+        if key not in self._named:  # a cluster can have any number of GPUProfiles
+            self._profiles.pop(key, None)
+            return set()
         if not _changed(self._profiles, key, fingerprint):
             return set()
         pods = (pod for pods in self._pods.values() for pod in pods.values())
@@ -57,6 +63,15 @@ class SizedPods:
         """Return the node if it has sized pods and its ``gpus_fingerprint`` has changed."""
         changed = _changed(self._gpus, node, fingerprint)
         return {node} & self.nodes() if changed else set()
+
+    def _count_profiles(self, before: Iterable[WatchedPod], after: Iterable[WatchedPod]) -> None:
+        """Count the pods that name each GPUProfile; forget a GPUProfile that no pod names."""
+        self._named.update(pod.profile for pod in after if pod.profile)
+        for key in [pod.profile for pod in before if pod.profile]:
+            self._named[key] -= 1
+            if not self._named[key]:
+                del self._named[key]
+                self._profiles.pop(key, None)
 
 
 def _changed(known: dict[Any, int], key: object, fingerprint: int | None) -> bool:

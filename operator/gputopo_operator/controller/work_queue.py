@@ -8,6 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from gputopo.runtime.log import fields
 from gputopo_kube.errors import ApiError
+from gputopo_operator.controller.fair_queue import FairQueue
 
 KeyType = TypeVar("KeyType", bound=Hashable)
 
@@ -17,16 +18,20 @@ CONFLICT_DELAY_SECONDS: Final = 0.2
 FIRST_DELAY_SECONDS: Final = 0.5
 LONGEST_DELAY_SECONDS: Final = 120.0
 
+_COUNTED_ERRORS: Final = 10
+"""Errors in a row after which the delay no longer grows. A power of more than 1,024 overflows."""
+
 _log = logging.getLogger(__name__)
 
 
 class WorkQueue(Generic[KeyType]):
     """Calls ``work(key)`` for every key that is added.
 
-    A waiting key is in the queue only once. Only one worker at a time handles a key. If a key is
-    added again while a worker handles it, the worker handles the key once more. ``work`` returns
-    the seconds until the next call for the key, or None. After an error the queue tries the key
-    again; each error in a row doubles the delay. An ``ApiError`` is logged without a stack trace.
+    A waiting key is in the queue only once, and the namespaces of the keys take turns. Only one
+    worker at a time handles a key. If a key is added again while a worker handles it, the worker
+    handles the key once more. ``work`` returns the seconds until the next call for the key, or
+    None. After an error the queue tries the key again; each error in a row doubles the delay. An
+    ``ApiError`` is logged without a stack trace.
     """
 
     def __init__(
@@ -44,7 +49,7 @@ class WorkQueue(Generic[KeyType]):
         self._work = work
         self._on_error = on_error
         self._rest_seconds = rest_seconds
-        self._ready: asyncio.Queue[KeyType] = asyncio.Queue()
+        self._ready = FairQueue[KeyType]()
         self._waiting: set[KeyType] = set()
         self._running: set[KeyType] = set()
         self._again: set[KeyType] = set()
@@ -120,7 +125,7 @@ class WorkQueue(Generic[KeyType]):
         try:
             delay_seconds = await self._work(key)
         except Exception as error:  # noqa: BLE001 - every error delays the key
-            errors = self._errors[key] = self._errors.get(key, 0) + 1
+            errors = self._errors[key] = min(self._errors.get(key, 0) + 1, _COUNTED_ERRORS)
             backoff_seconds = min(FIRST_DELAY_SECONDS * 2.0 ** (errors - 1), LONGEST_DELAY_SECONDS)
             _log.warning(
                 "failed, trying again %s",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from gputopo.api.model import Condition
-from gputopo.api.v1alpha1 import GPUJobSpec, JobFailures, JobPlacement
+from gputopo.api.v1alpha1 import GPUJobSpec, JobFailures, JobPlacement, QueueStatus
 from gputopo.patterns.declared import DeclaredPattern
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.podstatus import ContainerStatus
@@ -12,6 +12,7 @@ from gputopo_operator.decision.conditions import (
     COMPLETE,
     FAILED,
     PLACED,
+    POD_NOT_CREATED,
     POSTPONED,
     PROFILE_READY,
     PROFILED,
@@ -108,7 +109,13 @@ def profile_ready(state: GpuJobState, name: str | None) -> list[ConditionUpdate]
 
 
 def suspended(
-    spec: GPUJobSpec, child: ChildJob, queue: str, result: JobResult | None, *, queued: bool
+    spec: GPUJobSpec,
+    child: ChildJob,
+    queue: str,
+    result: JobResult | None,
+    waits: QueueStatus | None,
+    *,
+    queued: bool,
 ) -> ConditionUpdate:
     """Return the condition Suspended: whether the user or a queue suspends the job.
 
@@ -117,15 +124,13 @@ def suspended(
         child: the child Job.
         queue: the Kueue queue of the job, or an empty text.
         result: None until the job has ended.
+        waits: the job in gputopo's queue.
         queued: whether gputopo's queue starts the jobs that are not under Kueue.
     """
     if result is not None:
         return ConditionUpdate(SUSPENDED, False, "Finished", "")
     if queued and not queue and not spec.suspend:
-        if child.suspended:
-            message = "waiting in gputopo's queue; see status.queue for position and reason"
-            return ConditionUpdate(SUSPENDED, True, QUEUED, message)
-        return ConditionUpdate(SUSPENDED, False, "Admitted", "")
+        return _queued(child, waits)
     if not queue:
         reason = "SuspendedByUser" if spec.suspend else "NotSuspended"
         return ConditionUpdate(SUSPENDED, spec.suspend, reason, "")
@@ -137,18 +142,30 @@ def suspended(
     return ConditionUpdate(SUSPENDED, False, "AdmittedByQueue", message)
 
 
+def _queued(child: ChildJob, waits: QueueStatus | None) -> ConditionUpdate:
+    if not child.suspended:
+        return ConditionUpdate(SUSPENDED, False, "Admitted", "")
+    if waits is not None and waits.pod_error:
+        message = (
+            f"waiting in gputopo's queue again, not before {waits.not_before}: the pod could not "
+            f"be created: {waits.pod_error}"
+        )
+        return ConditionUpdate(SUSPENDED, True, POD_NOT_CREATED, message)
+    message = "waiting in gputopo's queue; see status.queue for position and reason"
+    return ConditionUpdate(SUSPENDED, True, QUEUED, message)
+
+
 def placed(
-    job: str,
+    state: GpuJobState,
     child: ChildJob,
     pod: JobPod | None,
     place: JobPlacement | None,
-    previous: Sequence[Condition],
     result: JobResult | None,
 ) -> ConditionUpdate:
     """Return the condition Placed: whether the pod has a node and GPUs."""
     if pod is None:
-        before = find(previous, PLACED)
-        return _repeat(before) if result is not None and before is not None else _no_pod(job, child)
+        before = find(state.job.status.conditions, PLACED) if result is not None else None
+        return _repeat(before) if before is not None else _no_pod(state, child)
     name, node = pod.view.name, pod.view.node
     if node is None:
         return _unscheduled(pod)
@@ -203,12 +220,16 @@ def finished(
     ]
 
 
-def _no_pod(job: str, child: ChildJob) -> ConditionUpdate:
+def _no_pod(state: GpuJobState, child: ChildJob) -> ConditionUpdate:
     if child.suspended:
         message = "the job is suspended, so it has no pod; see condition Suspended"
         return ConditionUpdate(PLACED, False, "Suspended", message)
+    if state.pod_error:
+        message = f"the pod could not be created: {state.pod_error}"
+        return ConditionUpdate(PLACED, False, POD_NOT_CREATED, message)
     # The Job's events give the reason: a quota, an admission webhook, an unknown class.
-    message = f"the Job has no pod yet; see the events of `kubectl describe job {job}`"
+    name = state.job.key.name
+    message = f"the Job has no pod yet; see the events of `kubectl describe job {name}`"
     return ConditionUpdate(PLACED, False, "NoPod", message)
 
 

@@ -22,6 +22,9 @@ POSTPONED = "Postponed"
 QUEUED = "Queued"
 """Reason of the condition Suspended while the job waits in gputopo's queue, and the phase then."""
 
+POD_NOT_CREATED = "PodNotCreated"
+"""Reason of the conditions Placed and Suspended while the API server rejects the pod."""
+
 # The phase is the name of the first condition that is true.
 _PHASES = (
     (FAILED, "Failed"),
@@ -66,7 +69,8 @@ def phase(conditions: Sequence[Condition]) -> str:
     otherwise = "Refused" if status.get(ACCEPTED) == "False" else "Pending"
     found = next((phase for type_, phase in _PHASES if status.get(type_) == "True"), otherwise)
     suspended = find(conditions, SUSPENDED)
-    queued = found == "Suspended" and suspended is not None and suspended.reason == QUEUED
+    reasons = {QUEUED, POD_NOT_CREATED}
+    queued = found == "Suspended" and suspended is not None and suspended.reason in reasons
     return QUEUED if queued else found
 
 

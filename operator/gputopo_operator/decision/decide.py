@@ -23,12 +23,13 @@ from gputopo_operator.decision.conditions import (
     phase,
     updated_conditions,
 )
-from gputopo_operator.decision.events import status_events
+from gputopo_operator.decision.events import invalid_status, status_events
 from gputopo_operator.decision.failures import FailureCounts, count_failures, exceeded_limit
 from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS, job_patch, with_job_patch
 from gputopo_operator.decision.link_run_job import ended_patch, link_run_job
 from gputopo_operator.decision.link_runs import LinkPlan, link_plan
 from gputopo_operator.decision.placements import current_pod, job_placement
+from gputopo_operator.decision.pod_creation import check_after_seconds
 from gputopo_operator.decision.pod_patch import pod_patch, with_pod_patch
 from gputopo_operator.decision.postponed import postponed
 from gputopo_operator.decision.profiled import profiled
@@ -153,10 +154,10 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
     queue = child.queue or state.job.labels.get(QUEUE_LABEL, "")
     updates = [
         condition_updates.accepted(spec, child),
-        condition_updates.placed(state.job.key.name, child, pod, place, before.conditions, result),
+        condition_updates.placed(state, child, pod, place, result),
         condition_updates.running(pod, result),
         *condition_updates.finished(result, counts.failures, spec),
-        condition_updates.suspended(spec, child, queue, result, queued=state.queued),
+        condition_updates.suspended(spec, child, queue, result, before.queue, queued=state.queued),
         *profiled(spec, child, pod, before.conditions),
         *sized(spec, pod, result),
         *postponed(pod, before.conditions, result),
@@ -169,7 +170,11 @@ def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> Reconc
     suspend = None if queue else spec.suspend or (state.queued and child.suspended)
     plan = with_job_patch(state, plan, job_patch(spec, child, suspend, counts, result))
     plan = with_pod_patch(state, plan, pod_patch(spec, pod))
-    return plan if result is not None else _with_profile(state, spec, plan)
+    if result is not None:
+        return plan
+    if pod is None and state.started is not None and plan.recheck_after_seconds is None:
+        plan = replace(plan, recheck_after_seconds=check_after_seconds(state.started, state.now))
+    return _with_profile(state, spec, plan)
 
 
 def _with_profile(state: GpuJobState, spec: GPUJobSpec, plan: ReconcilePlan) -> ReconcilePlan:
@@ -219,8 +224,11 @@ def _status_plan(
         resources=job_resources(before, placements, size, throughput, state.measured),
     )
     return ReconcilePlan(
-        status=status if status != before else None,
-        events=status_events(before, status, counts.new, state.job.spec),
+        status=status if status != before or state.job.status_error else None,
+        events=(
+            *invalid_status(state.job.status_error),
+            *status_events(before, status, counts.new, state.job.spec),
+        ),
         failed_pods=counts.new,
     )
 

@@ -35,6 +35,13 @@ def status_events(
     )
 
 
+def invalid_status(error: str) -> Iterator[ObjectEvent]:
+    """Yield the event about an invalid value in a status; none if ``error`` is empty."""
+    if error:
+        note = f"{error}; the value counts as unknown, and the operator writes the status again"
+        yield ObjectEvent("Warning", "StatusInvalid", truncated(note))
+
+
 def _acceptance(before: GPUJobStatus, after: GPUJobStatus) -> Iterator[ObjectEvent]:
     old, new = find(before.conditions, ACCEPTED), find(after.conditions, ACCEPTED)
     if new is None:

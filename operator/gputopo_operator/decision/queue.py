@@ -10,8 +10,10 @@ from typing import Final
 
 from gputopo.queueing.decide import decide_queue
 from gputopo.queueing.model import QueueDecision, QueueRules, QueueState
+from gputopo.runtime.times import unix_seconds
 from gputopo_operator.decision.conditions import COMPLETE, FAILED, holds
 from gputopo_operator.decision.node_affinity import avoided_nodes, without_nodes
+from gputopo_operator.decision.pod_creation import lacks_pod
 from gputopo_operator.decision.queue_state import QueueMember, queue_state
 from gputopo_operator.decision.queue_status import queue_change
 from gputopo_operator.model.queued import (
@@ -28,6 +30,9 @@ from gputopo_operator.parse.jobs import QUEUE_LABEL
 RECHECK_SECONDS: Final = 60.0
 """Interval while jobs wait: positions may change with time, and a watch may lose an event."""
 
+POD_CHECK_SECONDS: Final = 20.0
+"""Interval while a started job has no pod."""
+
 
 def queue_plan(found: QueueInput, rules: QueueRules) -> QueuePlan:
     """Return the plan of the writes that the queue needs now."""
@@ -39,7 +44,24 @@ def queue_plan(found: QueueInput, rules: QueueRules) -> QueuePlan:
         changes=_changes(decision, members, found.now),
         waiting=len(decision.waiting),
         waiting_since=_waiting_since(state, decision),
-        recheck_after_seconds=_recheck_after_seconds(state, decision, rules),
+        recheck_after_seconds=_recheck_after_seconds(found, members, state, decision, rules),
+    )
+
+
+def jobs_without_pod(found: QueueInput) -> tuple[QueuedJob, ...]:
+    """Return the started jobs that have had no pod for a minute, as far as this is known.
+
+    The Job controller has seen the start of these Jobs. A Job that it has not seen, because it is
+    down, is none of them.
+    """
+    owners = {pod.owner_uid for pod in found.pods}
+    return tuple(
+        queued
+        for queued in found.jobs
+        if role_of(queued) is QueueRole.ADMITTED
+        and queued.child is not None
+        and queued.child.uid not in owners
+        and lacks_pod(queued.started, queued.ended, found.now)
     )
 
 
@@ -116,10 +138,28 @@ def _waiting_since(state: QueueState, decision: QueueDecision) -> float | None:
 
 
 def _recheck_after_seconds(
-    state: QueueState, decision: QueueDecision, rules: QueueRules
+    found: QueueInput,
+    members: Sequence[QueueMember],
+    state: QueueState,
+    decision: QueueDecision,
+    rules: QueueRules,
 ) -> float | None:
-    """Return the time until a job becomes overdue, at most a minute; None if no job waits."""
-    if not decision.waiting:
+    """Return the time until a job becomes overdue or may start again, at most a minute.
+
+    None if no job waits, and each started job has a pod.
+    """
+    podless = any(
+        each.role is QueueRole.ADMITTED and each.pod is None and each.queued.started
+        for each in members
+    )
+    if not decision.waiting and not podless:
         return None
-    waits = (rules.max_skip_seconds - (state.now - job.waiting_since) for job in state.waiting)
+    times = [job.waiting_since + rules.max_skip_seconds for job in state.waiting]
+    times += [at for each in found.jobs if (at := _not_before(each)) is not None]
+    waits = [at - state.now for at in times] + [POD_CHECK_SECONDS] * podless
     return min((wait for wait in waits if 0 < wait < RECHECK_SECONDS), default=RECHECK_SECONDS)
+
+
+def _not_before(queued: QueuedJob) -> float | None:
+    status = queued.job.status.queue
+    return unix_seconds(status.not_before) if status else None

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
+from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import AdmittedJob, JoinableGpu, QueueState, WaitingJob
+from gputopo.runtime.times import unix_seconds
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.model.queued import GpuPod, QueuedJob, QueueInput, QueueRole
 
@@ -34,7 +35,7 @@ class QueueMember:
 
 def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState:
     """Return the input of the decision: free GPUs, admitted and waiting jobs."""
-    now, admitted = _seconds(found.now), _admitted_pods(members)
+    now, admitted = _seconds(found.now, 0.0), _admitted_pods(members)
     others = _shared_by_others(found, admitted)
     return QueueState(
         capacities=_capacities(found, admitted, others),
@@ -47,8 +48,26 @@ def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState
             _waiting(each, now, found.joins) for each in members if each.role is QueueRole.WAITING
         ),
         now=now,
-        rejected={str(key): text for key, text in found.rejected.items()},
+        rejected={**_delayed(members, now), **_rejected(found)},
     )
+
+
+def _rejected(found: QueueInput) -> dict[str, str]:
+    return {str(key): text for key, text in found.rejected.items()}
+
+
+def _delayed(members: Sequence[QueueMember], now: float) -> dict[str, str]:
+    """Return the jobs whose pod could not be created and that may not start again yet."""
+    return {
+        each.name: f"{not_created(status)}; gputopo starts the job again after {status.not_before}"
+        for each in members
+        if (status := each.queued.job.status.queue) and _seconds(status.not_before, 0.0) > now
+    }
+
+
+def not_created(status: QueueStatus) -> str:
+    """Return why the pod of a job could not be created, as text for users."""
+    return f"its pod could not be created: {status.pod_error or 'the reason is unknown'}"
 
 
 def _admitted(
@@ -62,7 +81,7 @@ def _admitted(
         # The GPU is not free when this job ends.
         0 if shared is not None and shared in others.get(node or "", ()) else member.gpus,
         node,
-        _seconds(since) if since else now,
+        _seconds(since, now),
         member.avoids,
         shared,
         frozenset() if node else _joins_of(member, joins),
@@ -72,12 +91,11 @@ def _admitted(
 def _waiting(member: QueueMember, now: float, joins: _Joins) -> WaitingJob:
     queued = member.queued
     spec, status = queued.job.spec, queued.job.status.queue
-    since = status.waiting_since if status else None
     return WaitingJob(
         job=member.name,
         gpus=member.gpus,
-        created=_seconds(queued.created),
-        waiting_since=_seconds(since) if since else now,
+        created=_seconds(queued.created, now),
+        waiting_since=_seconds(status.waiting_since if status else None, now),
         ran_seconds=(status.ran_seconds or 0) if status else 0,
         expected_seconds=spec.expected.duration_seconds if spec else None,
         priority=queued.priority,
@@ -85,6 +103,7 @@ def _waiting(member: QueueMember, now: float, joins: _Joins) -> WaitingJob:
         can_avoid_nodes=queued.started is None,
         sharing=spec is not None and spec.sharing.mode == "Allowed",
         joins=_joins_of(member, joins),
+        failed_starts=(status.failed_starts or 0) if status else 0,
     )
 
 
@@ -139,5 +158,7 @@ def _used_by_unlisted(used: Mapping[str, int], listed: set[str]) -> int:
     return sum(gpus for uid, gpus in used.items() if uid not in listed)
 
 
-def _seconds(time: str) -> float:
-    return datetime.fromisoformat(time).timestamp()
+def _seconds(time: str | None, otherwise: float) -> float:
+    """Return a time in Unix time; ``otherwise`` if it is missing or impossible."""
+    found = unix_seconds(time)
+    return otherwise if found is None else found

@@ -1,13 +1,20 @@
 """Decides the ``status.queue`` of a GPUJob, and the event when the queue admits it."""
 
-from datetime import datetime
+from math import floor
+from typing import Final
 
 from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import QueueOrder, QueuePlace
-from gputopo.runtime.times import seconds_since
+from gputopo.runtime.times import unix_seconds
 from gputopo_operator.decision.conditions import truncated
 from gputopo_operator.model.jobs import ObjectEvent
 from gputopo_operator.model.queued import GpuPod, QueueChange, QueuedJob, QueueRole
+
+_MOST_SECONDS: Final = 2**53 - 1
+"""The largest number that every JSON parser reads exactly."""
+
+_CREATED: Final = dict.fromkeys(("pod_error", "failed_starts", "not_before"))
+"""The fields about failed starts of a job whose pod was created, or that has ended."""
 
 
 def queue_change(
@@ -26,6 +33,8 @@ def queue_change(
     started = pod.started if pod and role is QueueRole.ADMITTED else None
     if role is QueueRole.WAITING and before.waiting_since is None:
         before = before.model_copy(update={"waiting_since": now})
+    if pod is not None or queued.child is None:
+        before = before.model_copy(update=_CREATED)
     end = _end_of_run(queued, before.running_since, pod, now)
     after = _with_run_time(_with_wait(before, place, now), started, end)
     if after == (queued.job.status.queue or QueueStatus()):
@@ -68,7 +77,7 @@ def _with_wait(before: QueueStatus, place: QueuePlace | None, now: str) -> Queue
     )
     if before.waiting_since is not None:
         waited_seconds = (before.waited_seconds or 0) + _elapsed(before.waiting_since, now)
-        ended["waited_seconds"] = waited_seconds
+        ended["waited_seconds"] = min(_MOST_SECONDS, waited_seconds)
     return before.model_copy(update=ended)
 
 
@@ -79,10 +88,10 @@ def _end_of_run(queued: QueuedJob, since: str | None, pod: GpuPod | None, now: s
     suspension, and creates the next pod when the former one has ended.
     """
     next_pod = pod.created if pod and pod.started != since else None
-    known = [each for each in (queued.ended, next_pod) if each]
-    begin, last = datetime.fromisoformat(since or now), datetime.fromisoformat(now)
-    ends = [each for each in known if begin <= datetime.fromisoformat(each) <= last]
-    return min(ends, key=datetime.fromisoformat, default=now)
+    begin, last = unix_seconds(since or now) or 0.0, unix_seconds(now) or 0.0
+    known = {unix_seconds(each): each for each in (queued.ended, next_pod) if each}
+    ends = {at: each for at, each in known.items() if at is not None and begin <= at <= last}
+    return ends[min(ends)] if ends else now
 
 
 def _with_run_time(before: QueueStatus, started: str | None, end: str) -> QueueStatus:
@@ -92,9 +101,12 @@ def _with_run_time(before: QueueStatus, started: str | None, end: str) -> QueueS
         return before
     runs: dict[str, object] = {"running_since": started}
     if since is not None:
-        runs["ran_seconds"] = (before.ran_seconds or 0) + _elapsed(since, end)
+        ran_seconds = (before.ran_seconds or 0) + _elapsed(since, end)
+        runs["ran_seconds"] = min(_MOST_SECONDS, ran_seconds)
     return before.model_copy(update=runs)
 
 
 def _elapsed(since: str | None, now: str) -> int:
-    return max(0, seconds_since(since or now, datetime.fromisoformat(now)))
+    """Return the whole seconds from one time to another; 0 if one is missing or impossible."""
+    begin, end = unix_seconds(since), unix_seconds(now)
+    return 0 if begin is None or end is None else max(0, floor(end - begin))

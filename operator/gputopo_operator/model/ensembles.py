@@ -18,6 +18,8 @@ class Ensemble:
     Attributes:
         spec: the parsed spec, or None if the spec is invalid.
         spec_error: the invalid field and its value; empty if the spec is valid.
+        status: the valid part of the status.
+        status_error: the first invalid value of the status; empty if the status is valid.
     """
 
     key: ObjectKey
@@ -27,6 +29,7 @@ class Ensemble:
     spec: GPUEnsembleSpec | None
     spec_error: str
     status: GPUEnsembleStatus
+    status_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class MemberJob:
         message: what the GPUJob waits for; empty if it waits for nothing.
         pod: None if it has no live pod.
         suspended: whether ``spec.suspend`` of the GPUJob is true.
+        pod_error: why its Job or its pod could not be created; empty if no error is known.
     """
 
     name: str
@@ -68,6 +72,7 @@ class MemberJob:
     message: str = ""
     pod: MemberPod | None = None
     suspended: bool = False
+    pod_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ class GpuJob:
     Attributes:
         spec: the parsed spec, or None if the spec is invalid.
         spec_error: the invalid field and its value; empty if the spec is valid.
+        status: the valid part of the status.
+        status_error: the first invalid value of the status; empty if the status is valid.
     """
 
     key: ObjectKey
@@ -55,6 +57,7 @@ class GpuJob:
     spec: GPUJobSpec | None
     spec_error: str
     status: GPUJobStatus
+    status_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class ChildJob:
         facts: facts about the workload in the annotations of the pod template, if any.
         result: None until the Job is complete or has failed.
         links: result of measuring links before this Job; None if the GPUJob did not request it.
+        parallelism: how many pods the Job creates at a time.
     """
 
     uid: str
@@ -92,6 +96,21 @@ class ChildJob:
     facts: FactsAnnotation | None
     result: JobResult | None
     links: LinksResult | None = None
+    parallelism: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCreate:
+    """The Job controller could not create a pod; one event can stand for several attempts.
+
+    Attributes:
+        first: Unix time of the first attempt.
+        last: Unix time of the last attempt.
+    """
+
+    message: str
+    first: float
+    last: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +219,9 @@ class GpuJobState:
         link_runs: the existing Jobs of the short runs that measure links.
         samples: maps the UID of each pod to its samples in GPUTopologies, oldest first.
         queued: whether gputopo's queue starts the child Jobs that are not under Kueue.
+        started: RFC 3339 time at which the Job controller last started the child Job; None if it
+            has not started it since its last suspension.
+        pod_error: why the child Job has had no pod for a minute; empty if no error is known.
     """
 
     job: GpuJob
@@ -213,6 +235,8 @@ class GpuJobState:
     link_runs: Mapping[LinkSet, LinkRun] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
     queued: bool = False
+    started: str | None = None
+    pod_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

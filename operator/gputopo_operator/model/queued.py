@@ -118,6 +118,21 @@ class JobStart:
 
 
 @dataclass(frozen=True, slots=True)
+class JobStop:
+    """A started job without a pod that is suspended again.
+
+    Attributes:
+        after: the new ``status.queue``; it is written before the Job is suspended, so an operator
+            that is killed in between counts this start only once. None if it was written already.
+        patch: the merge patch that suspends the child Job.
+    """
+
+    job: QueuedJob
+    after: QueueStatus | None
+    patch: Document
+
+
+@dataclass(frozen=True, slots=True)
 class QueueChange:
     """A new ``status.queue`` of a GPUJob.
 

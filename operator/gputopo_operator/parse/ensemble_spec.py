@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
+from gputopo.api.readable import readable_status
 from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey
@@ -60,7 +61,7 @@ class _PodTemplate(_PodRule):
 
 
 def parse_ensemble(raw: Document) -> Ensemble:
-    """Return a GPUEnsemble; ``spec_error`` describes an invalid spec."""
+    """Return a GPUEnsemble; ``spec_error`` and ``status_error`` describe what is invalid."""
     metadata = raw["metadata"]
     spec, spec_error = None, ""
     try:
@@ -70,6 +71,7 @@ def parse_ensemble(raw: Document) -> Ensemble:
     spec_error = spec_error or (_template_error(spec) if spec else "")
     spec_error = spec_error or (_preprocessing_error(spec) if spec else "")
     spec_error = spec_error or (_rate_error(spec) if spec else "")
+    status, status_error = readable_status(GPUEnsembleStatus, raw.get("status"))
     return Ensemble(
         key=ObjectKey(metadata["namespace"], metadata["name"]),
         uid=metadata["uid"],
@@ -77,7 +79,8 @@ def parse_ensemble(raw: Document) -> Ensemble:
         deleting="deletionTimestamp" in metadata,
         spec=None if spec_error else spec,
         spec_error=spec_error,
-        status=GPUEnsembleStatus.model_validate(raw.get("status", {})),
+        status=status,
+        status_error=status_error,
     )
 
 

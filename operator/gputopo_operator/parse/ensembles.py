@@ -11,6 +11,7 @@ from gputopo.api.names import (
     JOB_LABEL,
 )
 from gputopo.api.profile import GPUProfile, ScalingFact
+from gputopo.api.readable import readable_status
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo_kube.document import Document, ObjectKey, controller_of
 from gputopo_operator.model.ensembles import (
@@ -19,8 +20,10 @@ from gputopo_operator.model.ensembles import (
     member_job_name,
 )
 from gputopo_operator.model.jobs import JobResult
+from gputopo_operator.parse.readable import each_readable
 
 _REJECTED_FOR_GOOD = frozenset({"JobRefused", "SpecRefused", "SpecInvalid"})
+_NOT_CREATED = frozenset({"PodNotCreated", "JobForbidden", "JobNameTaken"})
 _WAITS = ("Accepted", "Suspended", "Placed", "Running")
 
 
@@ -37,19 +40,23 @@ def parse_member_jobs(
         name = labels.get(JOB_LABEL, "") if ENSEMBLE_LABEL in labels else ""
         by_job.setdefault(ObjectKey(pod["metadata"]["namespace"], name), []).append(pod)
     found: dict[ObjectKey, dict[str, MemberJob]] = {}
-    for raw in jobs:
+
+    def parse(raw: Document) -> None:
         metadata = raw["metadata"]
         ensemble = ObjectKey(metadata["namespace"], metadata["labels"][ENSEMBLE_LABEL])
         member = metadata["labels"].get(ENSEMBLE_MEMBER_LABEL, "")
-        if metadata["name"] != member_job_name(ensemble.name, member):
-            continue  # a copy with the labels of a member
-        found.setdefault(ensemble, {})[member] = _member_job(raw, by_job.get(ObjectKey.of(raw), ()))
+        if metadata["name"] == member_job_name(ensemble.name, member):  # else it is a copy
+            job = _member_job(raw, by_job.get(ObjectKey.of(raw), ()))
+            found.setdefault(ensemble, {})[member] = job
+
+    for _ in each_readable(parse, jobs):
+        pass
     return found
 
 
 def _member_job(raw: Document, pods: Sequence[Document]) -> MemberJob:
     metadata = raw["metadata"]
-    status = GPUJobStatus.model_validate(raw.get("status", {}))
+    status, _ = readable_status(GPUJobStatus, raw.get("status"))
     return MemberJob(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -61,6 +68,7 @@ def _member_job(raw: Document, pods: Sequence[Document]) -> MemberJob:
         message=_waits_for(status),
         pod=_newest(pods),
         suspended=bool(raw["spec"].get("suspend")),
+        pod_error=_pod_error(status),
     )
 
 
@@ -72,6 +80,14 @@ def _result(status: GPUJobStatus) -> JobResult | None:
         if rejected and condition.reason in _REJECTED_FOR_GOOD:
             return JobResult(succeeded=False, reason=condition.reason, message=condition.message)
     return None
+
+
+def _pod_error(status: GPUJobStatus) -> str:
+    """Return why the Job or the pod of a GPUJob could not be created, by its conditions."""
+    for condition in status.conditions:
+        if condition.reason in _NOT_CREATED:
+            return condition.message or condition.reason
+    return ""
 
 
 def _waits_for(status: GPUJobStatus) -> str:

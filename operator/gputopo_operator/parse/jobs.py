@@ -14,6 +14,7 @@ from gputopo.api.link_runs import LinkRunResult, LinksResult
 from gputopo.api.names import FACTS_ANNOTATION, LINK_RESULT_ANNOTATION, SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfile
 from gputopo.api.profiling import ProfilingState, parse_profiling_state
+from gputopo.api.readable import readable_status
 from gputopo.api.tuning import (
     ResourcesMode,
     TuningRequest,
@@ -34,11 +35,30 @@ from gputopo_operator.model.workloads import NodeReport, PodReport, ProfileState
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
+_ENDS = frozenset({"Complete", "Failed", "Suspended"})
+
 
 def has_ended(raw: Document) -> bool:
     """Return whether the status of a GPUJob or Job shows that it has succeeded or failed."""
     conditions = (raw.get("status") or {}).get("conditions") or ()
     return any(map(_is_result, conditions))
+
+
+def end_of(job: Document) -> str | None:
+    """Return when a Job was suspended or ended; None if it can have a running pod."""
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in _ENDS and condition["status"] == "True":
+            time: str | None = condition.get("lastTransitionTime")
+            return time
+    return None
+
+
+def job_start(job: Document) -> str | None:
+    """Return when the Job controller started a Job; None if it has not, or the Job has ended."""
+    if job["spec"].get("suspend") or end_of(job) is not None:
+        return None
+    started: str | None = (job.get("status") or {}).get("startTime")
+    return started
 
 
 def is_current(raw: Document) -> bool:
@@ -48,13 +68,14 @@ def is_current(raw: Document) -> bool:
 
 
 def parse_gpu_job(raw: Document) -> GpuJob:
-    """Return a GPUJob; ``spec_error`` describes an invalid spec."""
+    """Return a GPUJob; ``spec_error`` and ``status_error`` describe what is invalid."""
     metadata = raw["metadata"]
     spec, spec_error = None, ""
     try:
         spec = GPUJobSpec.model_validate(raw.get("spec", {}))
     except ValidationError as error:
         spec_error = first_error(error, prefix="spec")
+    status, status_error = readable_status(GPUJobStatus, raw.get("status"))
     return GpuJob(
         key=ObjectKey(metadata["namespace"], metadata["name"]),
         uid=metadata["uid"],
@@ -63,7 +84,8 @@ def parse_gpu_job(raw: Document) -> GpuJob:
         deleting="deletionTimestamp" in metadata,
         spec=spec,
         spec_error=spec_error,
-        status=GPUJobStatus.model_validate(raw.get("status", {})),
+        status=status,
+        status_error=status_error,
     )
 
 
@@ -84,6 +106,7 @@ def parse_child_job(raw: Document) -> ChildJob:
         facts=_facts(pod_annotations.get(FACTS_ANNOTATION)),
         result=_job_result(status.get("conditions", [])),
         links=LinksResult.parse(metadata.get("annotations", {}).get(LINK_RESULT_ANNOTATION)),
+        parallelism=spec.get("parallelism", 1),
     )
 
 
@@ -196,8 +219,9 @@ def parse_report(raw: Document) -> NodeReport:
             running[ObjectKey(found.namespace, found.profile)].add(uid)
     samples: defaultdict[ObjectKey, list[str]] = defaultdict(list)
     for sample in raw.get("status", {}).get("samples", []):
-        key = ObjectKey(sample["namespace"], sample["profile"])
-        samples[key].append(json.dumps(sample, separators=(",", ":")))
+        with suppress(KeyError, TypeError):  # the other samples and nodes are read
+            key = ObjectKey(sample["namespace"], sample["profile"])
+            samples[key].append(json.dumps(sample, separators=(",", ":")))
     return NodeReport(
         pods=pods,
         running={key: frozenset(uids) for key, uids in running.items()},
@@ -206,10 +230,18 @@ def parse_report(raw: Document) -> NodeReport:
 
 
 def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
-    """Parse a GPUTopology. The result maps each pod's UID to the pod's GPUs, or to its share."""
+    """Parse a GPUTopology. The result maps each pod's UID to the pod's GPUs, or to its share.
+
+    It is empty if the GPUs are in an unknown format, which must not hide the reports of other
+    nodes.
+    """
     used: dict[str, tuple[str, ...]] = {}
     gpus = raw.get("status", {}).get("gpus", [])
-    for gpu in GPUTopologyStatus.model_validate({"gpus": gpus}).gpus:
+    try:
+        found = GPUTopologyStatus.model_validate({"gpus": gpus}).gpus
+    except ValidationError:
+        return used
+    for gpu in found:
         shares = [(share.pod_uid, share.id) for share in gpu.shares or ()]
         for uid, device in shares or [(gpu.pod_uid, gpu.uuid)]:
             if uid is not None:

@@ -15,12 +15,14 @@ from gputopo_kube.podmodel import PodError, parse_pod_object
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.priorities import priorities_of
 from gputopo_operator.model.queued import GpuPod, NodeGpus, QueuedJob
-from gputopo_operator.parse.jobs import has_ended, parse_child_job, parse_gpu_job
+from gputopo_operator.parse.jobs import end_of, has_ended, parse_child_job, parse_gpu_job
+from gputopo_operator.parse.readable import each_readable
 
-_OPEN_FIELDS: Final = {"position", "reason", "reservedNode", "waitingSince", "runningSince"}
+_OPEN_FIELDS: Final = {
+    *("position", "reason", "reservedNode", "waitingSince", "runningSince"),
+    *("podError", "failedStarts", "notBefore"),
+}
 """Fields of ``status.queue`` that the queue removes when the job ends."""
-
-_ENDS: Final = frozenset({"Complete", "Failed", "Suspended"})
 
 
 def parse_queued_jobs(
@@ -36,15 +38,15 @@ def parse_queued_jobs(
         children: batch/v1 Jobs; a child Job has the name of its GPUJob.
         classes: the PriorityClasses; without them, the priority of every job is 0.
     """
-    by_key: dict[ObjectKey, Document | str | None] = {}
-    for child in children:
-        by_key[ObjectKey.of(child)] = _end(child) if has_ended(child) else child
+    by_key = dict(each_readable(_with_key, children))
     values = priorities_of(classes)
-    return tuple(
-        _queued_job(raw, by_key.get(ObjectKey.of(raw)), values)
-        for raw in jobs
-        if not (has_ended(raw) and _has_left(raw))
-    )
+
+    def parse(raw: Document) -> QueuedJob | None:
+        if has_ended(raw) and _has_left(raw):
+            return None
+        return _queued_job(raw, by_key.get(ObjectKey.of(raw)), values)
+
+    return tuple(job for job in each_readable(parse, jobs) if job is not None)
 
 
 def parse_gpu_pods(pods: Iterable[Document], resource: str) -> tuple[GpuPod, ...]:
@@ -72,6 +74,10 @@ def parse_node_gpus(topology: Document) -> NodeGpus:
     return NodeGpus(0 if not_ready else len(healthy), used, shared)
 
 
+def _with_key(child: Document) -> tuple[ObjectKey, Document | str | None]:
+    return ObjectKey.of(child), end_of(child) if has_ended(child) else child
+
+
 def _has_left(raw: Document) -> bool:
     """Return whether ``status.queue`` has no field of a job that waits or runs."""
     return not _OPEN_FIELDS & ((raw.get("status") or {}).get("queue") or {}).keys()
@@ -93,19 +99,10 @@ def _queued_job(
         priority=values.get(pod.get("priorityClassName") or "", 0),
         child=parse_child_job(child),
         started=status.get("startTime"),
-        ended=_end(child),
+        ended=end_of(child),
         pod_rules=pod_rules(pod),
         pod_template=template,
     )
-
-
-def _end(job: Document) -> str | None:
-    """Return when a Job was suspended or ended; None if it can have a running pod."""
-    for condition in (job.get("status") or {}).get("conditions") or ():
-        if condition["type"] in _ENDS and condition["status"] == "True":
-            time: str | None = condition.get("lastTransitionTime")
-            return time
-    return None
 
 
 def _gpu_pods(pods: Iterable[Document], resource: str) -> Iterator[GpuPod]:

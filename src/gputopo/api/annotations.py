@@ -35,7 +35,8 @@ class GpusAnnotation(JsonAnnotation):
     """``gputopo.io/gpus``: the exact GPUs of each container, in rank order.
 
     ``uid`` and ``node`` identify the pod for which the extender wrote the annotation. gputopo
-    ignores copies of the annotation on other pods.
+    ignores copies of the annotation on other pods. ``request`` has the request of the user at the
+    time of the Binding (:mod:`gputopo.api.bound_request`); None if an older extender wrote it.
     """
 
     v: Literal[1] = 1
@@ -43,6 +44,7 @@ class GpusAnnotation(JsonAnnotation):
     node: Annotated[str, Field(min_length=1)]
     generation: Annotated[int, Field(ge=0)]
     containers: dict[str, Annotated[list[Uuid], Field(min_length=1)]]
+    request: dict[str, str] | None = None
 
 
 class SharingFigures(ApiModel):

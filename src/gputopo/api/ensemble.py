@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gputopo.api.model import (
+    AnnotationTime,
     AnyInteger,
     ApiModel,
     Conditions,
@@ -12,7 +13,6 @@ from gputopo.api.model import (
     ObjectName,
     PodUid,
     ProfileName,
-    Timestamp,
 )
 from gputopo.patterns.model import MAX_GPUS_PER_POD
 
@@ -150,6 +150,9 @@ class EnsembleMemberStatus(ApiModel):
         progress_percent: None if the items of the member are unknown.
         limited: why the plan gives the member fewer GPUs than its pace needs; empty if it does not.
         message: what the member waits for, or why it has failed.
+        pod_error: why its pod could not be created after the last start; None if it was created.
+        failed_starts: how often in a row it was started without getting a pod.
+        not_before: it is not planned before this time; None if it is planned.
     """
 
     name: MemberName
@@ -163,12 +166,15 @@ class EnsembleMemberStatus(ApiModel):
     )
     items_done: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
     earlier_items: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
-    items_counted: Timestamp | None = None
+    items_counted: AnnotationTime | None = None
     pod_uid: Annotated[PodUid | None, Field(alias="podUID")] = None
-    starting_since: Timestamp | None = None
+    starting_since: AnnotationTime | None = None
     progress_percent: Annotated[int, Field(ge=0, le=100)] | None = None
     limited: Annotated[str, Field(max_length=1024)] = ""
     message: Annotated[str, Field(max_length=1024)] = ""
+    pod_error: Annotated[str, Field(max_length=1024)] | None = None
+    failed_starts: Annotated[int, Field(ge=1)] | None = None
+    not_before: AnnotationTime | None = None
 
 
 class EnsemblePlanStatus(ApiModel):
@@ -183,7 +189,7 @@ class EnsemblePlanStatus(ApiModel):
         seconds: forecast of the time until the last member ends; None if it is unknown.
     """
 
-    time: Timestamp
+    time: AnnotationTime
     reason: Annotated[str, Field(max_length=1024)]
     generation: Generation
     ended: Annotated[int, Field(ge=0, le=MAX_MEMBERS)]

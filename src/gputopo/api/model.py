@@ -51,7 +51,7 @@ Timestamp = Annotated[
 """RFC 3339, in UTC and whole seconds. The API server checks only this pattern."""
 
 AnnotationTime = Annotated[Timestamp, AfterValidator(_possible)]
-"""A time in an annotation, which any user of the pod can write: it must exist."""
+"""A time in an annotation or a status that others can write: it must exist."""
 
 PodUid = Annotated[str, Field(min_length=1, max_length=64)]
 MegabytesPerSecond = Annotated[int, Field(ge=0)]

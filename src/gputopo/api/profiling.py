@@ -45,9 +45,9 @@ class ProfiledPoint(ApiModel):
             :func:`gputopo.profiling.curve.setting_of`. Only points of one setting are comparable.
     """
 
-    milli_cpu: Annotated[int, Field(alias="milliCPU", ge=1)]
-    micro_steps_per_second: Annotated[int, Field(ge=0)]
-    seconds: Annotated[int, Field(ge=0)] = 0
+    milli_cpu: Annotated[MilliCpus, Field(alias="milliCPU")]
+    micro_steps_per_second: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    seconds: Annotated[int, Field(ge=0, le=10**9)] = 0
     setting: Annotated[str, Field(max_length=16)]
 
 
@@ -81,6 +81,22 @@ class ProfilingState(ApiModel):
     result: ProfilingResult | None = None
     message: Annotated[str, Field(max_length=1024)] = ""
     restored: bool = False
+
+    def is_possible(self, container: str, cpu: CpuAmounts | None) -> bool:
+        """Return whether the operator can have written this for a container with these CPUs now.
+
+        A measurement never changes whether request and limit are equal, nor a request below its
+        limit. CPUs of another client are possible; they end the measurement.
+        """
+        if self.container != container or cpu is None:
+            return False
+        if cpu not in {self.last, self.target}:
+            return True
+        guaranteed = cpu.request == cpu.limit
+        original = self.original
+        return (original.request == original.limit) == guaranteed and (
+            guaranteed or original.request == cpu.request
+        )
 
     def dump(self) -> str:
         """Return the compact JSON text of the annotation."""

@@ -111,6 +111,26 @@ def usable_bytes(gpu_bytes: int) -> int:
     return max(0, gpu_bytes - SERVER_BYTES)
 
 
+def most_memory(gpu_bytes: int, most_pods: int, percent: int) -> int:
+    """Return the most memory of a GPU that one of its sharing pods may declare.
+
+    Without this bound, one share would be a whole GPU for the quota of a share. An equal part of
+    the GPU is always allowed.
+
+    Args:
+        gpu_bytes: memory of the GPU.
+        most_pods: how many pods can share it.
+        percent: of the usable memory that one pod may declare, 1 to 100.
+
+    >>> most_memory(16 * 2**30 + SERVER_BYTES, 4, 50) == 8 * 2**30
+    True
+    >>> most_memory(16 * 2**30 + SERVER_BYTES, 4, 10) == 4 * 2**30
+    True
+    """
+    usable = usable_bytes(gpu_bytes)
+    return max(usable * percent // 100, usable // most_pods)
+
+
 def parse_sharing(annotations: Mapping[str, str]) -> SharingLimits:
     """Return the limits that a sharing pod declares; missing annotations are None.
 

@@ -29,6 +29,7 @@ _CPU: Final = re.compile(r"([0-9]{1,9})m|([0-9]{1,6}(?:\.[0-9]{1,3})?)")
 _MEMORY: Final = re.compile(r"[0-9]{1,15}(?:[KMGT]i|[kMGT])?")
 
 _Amount = Annotated[int, Field(ge=0, le=2**63 - 1)]
+_MilliCpus = Annotated[int, Field(ge=0, le=10**9)]
 
 
 class ResourcesMode(StrEnum):
@@ -42,7 +43,7 @@ class ResourcesMode(StrEnum):
 class Amounts(NamedTuple):
     """The requests of one container: thousandths of a CPU, and bytes of memory."""
 
-    milli_cpu: Annotated[_Amount, Field(alias="milliCPU")]
+    milli_cpu: Annotated[_MilliCpus, Field(alias="milliCPU")]
     memory: _Amount
 
 
@@ -92,7 +93,7 @@ class TunedRecord(ApiModel):
     pinned: bool = False
     peak_memory: _Amount = 0
     least_memory: _Amount = 0
-    most_milli_cpu: Annotated[_Amount | None, Field(alias="mostMilliCPU")] = None
+    most_milli_cpu: Annotated[_MilliCpus | None, Field(alias="mostMilliCPU")] = None
     most_memory: _Amount | None = None
     deferrals: Annotated[int, Field(ge=0, le=20)] = 0
 

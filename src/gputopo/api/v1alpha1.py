@@ -11,6 +11,7 @@ from pydantic import Field
 from gputopo.api.alignment import KubeletAlignment
 from gputopo.api.job_resources import JobResources, ResourcesSpec
 from gputopo.api.model import (
+    AnnotationTime,
     ApiModel,
     Conditions,
     ContainerName,
@@ -22,7 +23,6 @@ from gputopo.api.model import (
     PodUid,
     ProfileName,
     SomeMemory,
-    Timestamp,
     Uuid,
 )
 from gputopo.api.profile import (
@@ -408,15 +408,21 @@ class QueueStatus(ApiModel):
         waited_seconds: total time in the queue, without the current wait.
         running_since: start of the current pod.
         ran_seconds: total run time of the former pods.
+        pod_error: why the pod could not be created after the last start; None if it was created.
+        failed_starts: how often in a row the job was started without getting a pod.
+        not_before: the job is not started before this time.
     """
 
     position: Annotated[int, Field(ge=1)] | None = None
     reason: Annotated[str, Field(max_length=1024)] | None = None
     reserved_node: ObjectName | None = None
-    waiting_since: Timestamp | None = None
+    waiting_since: AnnotationTime | None = None
     waited_seconds: Annotated[int, Field(ge=0)] | None = None
-    running_since: Timestamp | None = None
+    running_since: AnnotationTime | None = None
     ran_seconds: Annotated[int, Field(ge=0)] | None = None
+    pod_error: Annotated[str, Field(max_length=1024)] | None = None
+    failed_starts: Annotated[int, Field(ge=1)] | None = None
+    not_before: AnnotationTime | None = None
 
 
 class GPUJobStatus(ApiModel):

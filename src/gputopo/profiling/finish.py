@@ -15,6 +15,11 @@ RETRY_SECONDS: Final = 30.0
 
 _MAX_MESSAGE: Final = 1024
 
+_NOT_SHOWN: Final = (
+    "no sample of the pod shows that it had these CPUs, and its node does not have them free; "
+    "delete the pod, or wait until other pods of the node end"
+)
+
 
 def end(
     situation: ProfilingSituation, state: ProfilingState, result: ProfilingResult, why: str
@@ -33,6 +38,8 @@ def restore(situation: ProfilingSituation, state: ProfilingState) -> Step:
     """Return the next step to restore the container's original CPUs."""
     pod, original = situation.pod, state.original
     if pod.cpu != original:
+        if not situation.is_restorable:
+            return _wait_for_user(original, "gputopo", _NOT_SHOWN)
         if situation.rejection:
             return _wait_for_user(original, "the API server", situation.rejection)
         return Restore(resized(situation, state, original))
@@ -41,6 +48,26 @@ def restore(situation: ProfilingSituation, state: ProfilingState) -> Step:
     if pod.applied_milli_cpu not in {None, original.limit}:
         return Wait(POLL_SECONDS, "waiting until kubelet has restored the CPUs")
     return Done(state.model_copy(update={"restored": True}))
+
+
+def raises_request(situation: ProfilingSituation) -> bool:
+    """Return whether a restore of the original CPUs would raise the CPU request of the pod."""
+    pod = situation.pod
+    return bool(pod.state and pod.cpu and pod.state.original.request > pod.cpu.request)
+
+
+def is_restorable(situation: ProfilingSituation) -> bool:
+    """Return whether the pod had its original CPUs, or can have them without those of other pods.
+
+    The annotation of the pod names the original CPUs, and the pod's user may be able to write it.
+    Each measurement begins with a sample with the original CPU limit. So a sample of the node agent
+    shows that the pod had this limit.
+    """
+    state = situation.pod.state
+    if state is None or not raises_request(situation):
+        return True
+    had = any(sample.milli_cpu == state.original.limit for sample in situation.own)
+    return had or state.original.request <= situation.available_milli_cpu
 
 
 def resized(

@@ -61,6 +61,8 @@ class ProfilingSituation:
         share_milli_cpu: share of the pod in the CPUs of its node; 0 if gputopo does not size it.
         waiting_milli_cpu: CPU request of each pod without a node; None if some are unknown.
         rejection: the API server's message if it has rejected the newest resize, else empty.
+        is_restorable: whether the pod may get the CPUs back that its annotation names; see
+            :func:`gputopo.profiling.finish.is_restorable`.
     """
 
     now: datetime
@@ -72,6 +74,7 @@ class ProfilingSituation:
     share_milli_cpu: int = 0
     waiting_milli_cpu: tuple[int, ...] | None = ()
     rejection: str = ""
+    is_restorable: bool = True
 
 
 @dataclass(frozen=True, slots=True)

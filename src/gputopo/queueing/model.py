@@ -74,6 +74,7 @@ class WaitingJob:
         sharing: whether it may share its GPU with others.
         joins: the shared GPUs that it may join now, on nodes that it may use; reserved nodes
             included.
+        failed_starts: how often in a row it was started without getting a pod.
     """
 
     job: str
@@ -87,6 +88,7 @@ class WaitingJob:
     can_avoid_nodes: bool = True
     sharing: bool = False
     joins: frozenset[JoinableGpu] = frozenset()
+    failed_starts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,15 @@ _BY_DURATION: Final = frozenset({QueueOrder.SRTF, QueueOrder.FTF})
 """Orders that need the expected duration of each job."""
 
 
+MOST_FAILED_STARTS: Final = 2
+"""A job that was started more often without getting a pod is never overdue: no node is reserved for
+it. Fewer failures can have a short cause, such as a webhook that was down."""
+
+
 def is_overdue(job: WaitingJob, rules: QueueRules, now: float) -> bool:
     """Return whether a job has waited so long that it comes first in the queue."""
-    return now - job.waiting_since >= rules.max_skip_seconds
+    waited = now - job.waiting_since >= rules.max_skip_seconds
+    return waited and job.failed_starts <= MOST_FAILED_STARTS
 
 
 def sort_waiting(jobs: Iterable[WaitingJob], rules: QueueRules, now: float) -> list[WaitingJob]:
@@ -25,14 +31,16 @@ def sort_waiting(jobs: Iterable[WaitingJob], rules: QueueRules, now: float) -> l
 
     Overdue jobs come first; the job that has waited longest is the first of them. The others follow
     by priority and then by ``rules.order``. If this order needs the expected duration, jobs without
-    it are the last of their priority. The last criteria are creation time and name.
+    it are the last of their priority. The last criteria are creation time and name. Jobs whose last
+    start has given them no pod are behind all jobs that are not overdue.
     """
 
     def key(job: WaitingJob) -> tuple[float, ...]:
         if is_overdue(job, rules, now):
             return (0, job.waiting_since)
         unknown = rules.order in _BY_DURATION and job.expected_seconds is None
-        return (1, -job.priority, unknown, 0 if unknown else _order_key(job, rules.order, now))
+        order = 0 if unknown else _order_key(job, rules.order, now)
+        return (1, job.failed_starts > 0, -job.priority, unknown, order)
 
     return sorted(jobs, key=lambda job: (key(job), job.created, job.job))
 

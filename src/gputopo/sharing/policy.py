@@ -20,6 +20,12 @@ MIN_GAIN_PERCENT: Final = 5
 SLOWDOWN_PERCENT: Final = 100
 """Default limit of the slowdown of pods that declare none."""
 
+MEMORY_PERCENT: Final = 50
+"""Default of the largest part of a GPU's usable memory that one sharing pod may declare."""
+
+ALL_MEMORY_PERCENT: Final = 100
+"""The same for an installation without this setting, which limits no pod."""
+
 _DEFAULT: Final = SharingSettings()
 
 
@@ -47,6 +53,8 @@ class SharingPolicy:
 
     Attributes:
         max_slowdown_percent: limit of pods that declare none; None for no limit.
+        max_memory_percent: largest part of a GPU's usable memory that one pod may declare; an equal
+            part is always allowed.
         capacities: by GPU model, the load that the jobs of one GPU can have together; models that
             are missing are not calibrated.
     """
@@ -55,6 +63,7 @@ class SharingPolicy:
     unknown: Unknown = Unknown.EXCLUSIVE
     preference: Preference = Preference.SHARED
     max_slowdown_percent: int | None = None
+    max_memory_percent: int = ALL_MEMORY_PERCENT
     capacities: Mapping[str, LoadCapacity] = field(default_factory=dict)
 
     @classmethod
@@ -63,13 +72,21 @@ class SharingPolicy:
         *,
         min_gain_percent: int = MIN_GAIN_PERCENT,
         max_slowdown_percent: int = SLOWDOWN_PERCENT,
+        max_memory_percent: int = MEMORY_PERCENT,
         unknown: Unknown = Unknown.EXCLUSIVE,
         preference: Preference = Preference.SHARED,
         capacities: Mapping[str, LoadCapacity] | None = None,
     ) -> "SharingPolicy":
         """Return the policy of an installation. The nodes limit the number of pods."""
         settings = SharingSettings(margin=1 + min_gain_percent / 100, max_jobs=MAX_SHARES)
-        return cls(settings, unknown, preference, max_slowdown_percent, capacities or {})
+        return cls(
+            settings,
+            unknown,
+            preference,
+            max_slowdown_percent,
+            max_memory_percent,
+            capacities or {},
+        )
 
 
 def _checked_capacities(text: str) -> str:
@@ -98,6 +115,15 @@ class SharingProgramSettings(ProgramSettings):
             "does not say",
         ),
     ] = SLOWDOWN_PERCENT
+    sharing_max_memory_percent: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=ALL_MEMORY_PERCENT,
+            description="largest part of a GPU's usable memory that one sharing pod may declare; "
+            "an equal part is always allowed",
+        ),
+    ] = MEMORY_PERCENT
     sharing_unknown_pairs: Annotated[
         Unknown,
         Field(
@@ -128,6 +154,7 @@ class SharingProgramSettings(ProgramSettings):
         return SharingPolicy.of(
             min_gain_percent=self.sharing_min_gain_percent,
             max_slowdown_percent=self.sharing_max_slowdown_percent,
+            max_memory_percent=self.sharing_max_memory_percent,
             unknown=self.sharing_unknown_pairs,
             preference=self.sharing_preference,
             capacities=parse_capacities(self.sharing_load_capacity),

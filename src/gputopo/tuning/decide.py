@@ -23,7 +23,13 @@ from typing import Final
 from gputopo.tuning.capacity import AmountChange, fitting
 from gputopo.tuning.faults import finding
 from gputopo.tuning.model import NodePlan, PodResize, RecordUpdate, Target, TunedNode, TunedPod
-from gputopo.tuning.pods import amounts_of, floor_of, left_alone_because, within_bounds
+from gputopo.tuning.pods import (
+    amounts_of,
+    claimed_memory,
+    floor_of,
+    left_alone_because,
+    within_bounds,
+)
 from gputopo.tuning.progress import raises, resize, was_never_written
 from gputopo.tuning.waits import RESIZE_INTERVAL_SECONDS, seconds_since_resize, wait_left
 
@@ -71,7 +77,8 @@ def _changes(node: TunedNode, chosen: Mapping[str, Target]) -> list[AmountChange
 
 
 def _has_too_little(pod: TunedPod) -> bool:
-    return raises(amounts_of(pod), floor_of(pod))
+    now = amounts_of(pod)
+    return now.memory < claimed_memory(pod) or raises(now, floor_of(pod))
 
 
 def _in_flight(pod: TunedPod) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from gputopo.api.quantity import format_bytes
 from gputopo.api.tuning import MAX_REASON, Amounts, TunedRecord
 from gputopo.tuning.model import PodResize, RecordUpdate, TunedPod, TuningEvent
-from gputopo.tuning.pods import amounts_of, floor_of, tunes_memory
+from gputopo.tuning.pods import amounts_of, floor_of, had_by, tunes_memory
 from gputopo.tuning.progress import (
     first_record,
     is_applied,
@@ -65,7 +65,8 @@ def _end_of_pinned(
     if not was_never_written(pod, record):
         applied = not record.done and is_applied(pod, record, now)
         return RecordUpdate(pod.uid, _with(record, done=True)) if applied else None
-    if pod.rejection:
+    # The operator pins a pod while it restores what the pod has. More is not the operator's target.
+    if pod.rejection or raises(had_by(pod), record.target):
         return RecordUpdate(pod.uid, _with(record, target=record.last, done=True))
     return PodResize(pod.uid, record, resized_spec(pod.spec, record.target))
 

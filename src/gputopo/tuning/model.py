@@ -76,7 +76,8 @@ class TunedPod:
             several CPU limits; 0 if this limit was not measured.
         measuring: whether the pod is being measured with several CPU limits, or has not started.
             gputopo must not resize the pod then.
-        own_milli_cpu: CPU request that the pod gets back after this measurement; 0 if unknown.
+        own_milli_cpu: CPU request that the pod gets back after this measurement; 0 if unknown. It
+            is only shown: the pod can write it, so it does not count against other pods.
         obstacle: why the pod cannot be resized, with the remedy; empty if it can.
         rejection: the API server's message if it has rejected the newest resize, else empty.
         out_of_memory_at: memory limit at which the container was last killed for memory; 0 if it

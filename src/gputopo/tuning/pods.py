@@ -45,12 +45,27 @@ def floor_of(pod: TunedPod) -> Amounts:
 
     These are the amounts with which the pod was created. The memory can be more, if the pod ran out
     of memory or kubelet rejected a cut of memory.
+
+    The operator never gives a pod less than its floor. So the record, which is an annotation,
+    counts only up to what the pod has: it must not take anything from other pods.
     """
-    now = amounts_of(pod)
-    if pod.record is None:
+    now, record = amounts_of(pod), pod.record
+    if record is None:
         return now
-    memory = max(pod.record.floor.memory, pod.record.least_memory)
-    return Amounts(pod.record.floor.milli_cpu, memory if tunes_memory(pod) else now.memory)
+    memory = max(record.floor.memory, record.least_memory)
+    floor = Amounts(*map(min, (record.floor.milli_cpu, memory), had_by(pod)))
+    return floor if tunes_memory(pod) else Amounts(floor.milli_cpu, now.memory)
+
+
+def claimed_memory(pod: TunedPod) -> int:
+    """Return the memory below which the pod ran out of memory; 0 if its memory is not tuned."""
+    return pod.record.least_memory if pod.record is not None and tunes_memory(pod) else 0
+
+
+def had_by(pod: TunedPod) -> Amounts:
+    """Return the most that the pod has: in its spec, reserved by kubelet, or in its container."""
+    spec, state = amounts_of(pod), pod.state
+    return Amounts(*map(max, spec, state.allocated or spec, state.applied or spec))
 
 
 def most_of(pod: TunedPod, allocatable: Amounts, now: datetime) -> Amounts:
@@ -83,14 +98,9 @@ def within_bounds(pod: TunedPod, amounts: Amounts, node: TunedNode) -> Amounts:
 def held_by(pod: TunedPod) -> Amounts:
     """Return what the scheduler counts for a pod that gputopo does not resize now.
 
-    For a pod that is being measured, the result is at least the request before the measurement.
+    What an annotation of the pod claims does not count: a measurement never lowers a sized pod.
     """
-    spec = pod.spec.request
-    allocated = pod.state.allocated or spec
-    own = pod.own_milli_cpu if pod.measuring else 0
-    return Amounts(
-        max(spec.milli_cpu, allocated.milli_cpu, own), max(spec.memory, allocated.memory)
-    )
+    return Amounts(*map(max, pod.spec.request, pod.state.allocated or pod.spec.request))
 
 
 def tunes_memory(pod: TunedPod) -> bool:

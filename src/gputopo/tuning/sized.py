@@ -1,6 +1,6 @@
 """Computes the CPUs and memory that gputopo guarantees to each sized pod of a node."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -11,6 +11,7 @@ from gputopo.tuning.matrix import sensitivity_of
 from gputopo.tuning.model import PendingPod, TunedNode, TunedPod
 from gputopo.tuning.pods import (
     amounts_of,
+    claimed_memory,
     floor_of,
     held_by,
     is_measured,
@@ -33,7 +34,8 @@ class SizedPod:
         now: amounts that the pod has now.
         share: proportional share of the pod, within ``floor`` and ``most``.
         least: the fewest CPUs and memory, from ``floor`` to ``share``, with which the pod is as
-            fast as with its share. This holds also while the other pods do not use the storage.
+            fast as with its share. This holds also while the other pods do not use the storage. It
+            is more if the pod ran out of memory.
         matrix: throughput of the pod; None if it is unknown. The pod then gets its share.
         resized_recently: whether the last resize was in the last ``RESIZE_INTERVAL_SECONDS``.
     """
@@ -133,6 +135,7 @@ def sized_node(node: TunedNode) -> SizedNode:
     sized = SizedNode(
         capacity, tuple(_sized(pod, share, node) for pod in tuned), share_per_gpu=share
     )
+    sized = _with_claims(sized, {pod.uid: claimed_memory(pod) for pod in tuned})
     return replace(sized, kept_free=_kept_free(sized.spare, node.pending))
 
 
@@ -206,6 +209,22 @@ def _sized(pod: TunedPod, per_gpu: Amounts, node: TunedNode) -> SizedPod:
         matrix=matrix,
         resized_recently=_is_recent(pod.record, node.now),
     )
+
+
+def _with_claims(node: SizedNode, claimed: Mapping[str, int]) -> SizedNode:
+    """Raise the least memory of pods that ran out of memory, by what the other pods do not need.
+
+    The claims come from the records of the pods. So no claim makes another pod slower than with its
+    share. Example: of 20 GiB, two pods have a share of 10 GiB, and one is as fast with 4 GiB. If
+    the other claims 30 GiB, it gets 16 GiB.
+    """
+    spare, pods = max(0, node.spare.memory), list[SizedPod]()
+    for pod in node.pods:
+        wanted = min(claimed[pod.uid], pod.most.memory) - pod.least.memory
+        more = min(spare, max(0, wanted))
+        spare -= more
+        pods.append(replace(pod, least=total((pod.least, Amounts(0, more)))))
+    return replace(node, pods=tuple(pods))
 
 
 def _is_recent(record: TunedRecord | None, now: datetime) -> bool:

@@ -22,7 +22,7 @@ from gputopo_kube.podmodel import PodError
 from gputopo_kube.podstatus import ENDED_PHASES
 from gputopo_kube.priorities import priorities_of
 
-_QUEUED = "Queued"
+_QUEUED = frozenset({"Queued", "PodNotCreated"})
 _BY_USER = "SuspendedByUser"
 
 
@@ -78,7 +78,7 @@ def _suspended(
 ) -> GpuJobExplanation:
     key, reason = ObjectKey.of(job), condition.get("reason")
     pod = _template_pod(job, objects)
-    if reason == _QUEUED:
+    if reason in _QUEUED:
         queue = _position(job, objects)
         summary = f"waits in gputopo's queue at position {queue.position}: {queue.reason}"
         return GpuJobExplanation(

@@ -188,7 +188,8 @@ def _curve(pod: TunedPod) -> tuple[CurvePoint, ...]:
 def _floor(pod: TunedPod) -> Amounts:
     """Return the floor of the pod; while the pod is measured, its spec has other amounts."""
     floor = floor_of(pod)
-    return Amounts(pod.own_milli_cpu, floor.memory) if pod.own_milli_cpu else floor
+    own = min(pod.own_milli_cpu, floor.milli_cpu)
+    return Amounts(own, floor.memory) if own else floor
 
 
 def _limits(pod: TunedPod, amounts: Amounts) -> Amounts:

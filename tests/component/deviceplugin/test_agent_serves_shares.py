@@ -86,7 +86,7 @@ async def test_sharing_container_is_a_client_of_its_gpus_daemon(world: SharingWo
         assert given.envs["CUDA_MPS_PIPE_DIRECTORY"] == PIPE_DIRECTORY
         mounts = {each.container_path: each.host_path for each in given.mounts}
         assert mounts[PIPE_DIRECTORY] == f"/run/gputopo-mps/gpus/{uuid}/pipe"
-        assert mounts["/dev/shm"] == "/run/gputopo-mps/shm"  # noqa: S108
+        assert mounts["/dev/shm"] == f"/run/gputopo-mps/gpus/{uuid}/shm"  # noqa: S108
         assert [each.container_path for each in given.devices] == [
             *("/dev/nvidia5", "/dev/nvidiactl", "/dev/nvidia-uvm")
         ]

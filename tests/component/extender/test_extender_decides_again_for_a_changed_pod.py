@@ -7,9 +7,15 @@ from collections.abc import Set as AbstractSet
 
 import pytest
 
-from gputopo.api.names import PATTERN_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.api.names import (
+    GPUS_ANNOTATION,
+    PATTERN_ANNOTATION,
+    PLACEMENT_ANNOTATION,
+    PROFILE_ANNOTATION,
+)
 from gputopo.placement.model import PlacementRequest
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
+from gputopo_kube.pods import parse_pod
 from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
 from support.api.faults import Hook
 from support.api.server import ApiServer
@@ -90,3 +96,19 @@ async def test_pattern_that_changes_while_tables_are_built_is_used(
         assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
     assert patterns == ["Ring", "AllToAll"]
     assert recorded_pattern(api) == ("AllToAll", "Annotation")
+
+
+async def test_binding_records_the_request_of_the_decision(start: Start, api: ApiServer) -> None:
+    def change(profile: str) -> None:
+        changed = copy.deepcopy(api.pod("a"))
+        changed["metadata"]["annotations"][PROFILE_ANNOTATION] = profile
+        api.put(PODS, changed)
+
+    api.put(PODS, pod("a", 4, annotations={PROFILE_ANNOTATION: "first"}))
+    async with start() as extender:
+        before_binding(api, lambda: change("second"))
+        assert await extender.scheduler().bind(pod("a", 4), "n1") == ""
+        recorded = json.loads(api.pod("a")["metadata"]["annotations"][GPUS_ANNOTATION])
+        assert recorded["request"] == {"profile": "second"}
+        change("third")
+    assert parse_pod(api.pod("a")).annotations[PROFILE_ANNOTATION] == "second"

@@ -1,13 +1,20 @@
 """The verbs of the extender for pods that share GPUs, and for pods with whole GPUs beside them."""
 
 import asyncio
+import copy
 import json
 from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 
-from gputopo.api.names import PLACEMENT_ANNOTATION
+from gputopo.api.names import (
+    AVOID_ANNOTATION,
+    PLACEMENT_ANNOTATION,
+    PROFILE_ANNOTATION,
+    SHARING_MAX_SLOWDOWN_ANNOTATION,
+    SHARING_MEMORY_ANNOTATION,
+)
 from gputopo.api.shares import gpu_of, is_share
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
@@ -58,6 +65,31 @@ async def test_binding_names_the_share_and_the_reason(start: Start, api: ApiServ
     assert figures["y"]["slowdownPercents"] == [43, 25]
     assert figures["y"]["reason"].startswith("predicted summed speed 1.5")
     assert figures["z"]["share"] == f"{second}::0"
+
+
+async def test_limits_that_a_running_pod_changes_bar_no_other_pod(
+    start: Start, api: ApiServer
+) -> None:
+    first = TOPOLOGIES_OF["s1"].gpus[0].uuid
+    async with start() as extender:
+        await extender.profiled()
+        await bind(extender, api, sharing_pod("x", "b", memory="1Gi"), "s1")
+        changed = copy.deepcopy(api.pod("x"))
+        changed["metadata"]["annotations"] |= {
+            SHARING_MEMORY_ANNOTATION: "31Gi",
+            SHARING_MAX_SLOWDOWN_ANNOTATION: "0",
+            PROFILE_ANNOTATION: "c",
+            AVOID_ANNOTATION: '[{"matchLabels": {"app": "y"}, "level": "Node"}]',
+        }
+        api.put(PODS, changed)
+        api.put(PODS, pod("later", 1))
+        await until(lambda: one_pod_waits(extender))
+        new = sharing_pod("y", "a", labels={"app": "y"})
+        assert await bind(extender, api, new, "s1") == [f"{first}::1"]
+
+
+async def one_pod_waits(extender: Extender) -> bool:
+    return await extender.metric("gputopo_ledger_waiting_pods") == 1
 
 
 @pytest.mark.parametrize("cached", [True, False])

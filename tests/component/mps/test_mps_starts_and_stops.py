@@ -1,10 +1,15 @@
 """The node agent starts and stops MPS for single GPUs."""
 
 import asyncio
+import json
 import stat
 from pathlib import Path
 
-from support.mps.world import MpsWorld, pod_uid
+from gputopo.api.names import GPUS_ANNOTATION, SHARING_MEMORY_ANNOTATION
+from gputopo.api.shares import SERVER_BYTES, share_id
+from gputopo.topology.model import GpuUuid
+from support.api.store import PODS, Document
+from support.mps.world import NODE, MpsWorld, pod_uid
 
 
 async def test_it_serves_a_gpu_and_leaves_it_as_found(world: MpsWorld) -> None:
@@ -16,10 +21,11 @@ async def test_it_serves_a_gpu_and_leaves_it_as_found(world: MpsWorld) -> None:
             "state": "Ready",
             "reason": "",
             "pipeDirectory": str(world.folder(0) / "pipe"),
-            "shmDirectory": str(world.settings.run_dir / "shm"),
+            "shmDirectory": str(world.folder(0) / "shm"),
             "serverPid": server,
             "clients": [],
             "memoryBytes": world.topology.gpus[0].memory_bytes,
+            "podsAboveMemory": [],
         }
         assert world.mode(0) == "3"
         assert await world.share(0) == shared, "a second request changes nothing"
@@ -74,9 +80,73 @@ async def test_memory_above_the_limit_of_a_client_is_rejected(world: MpsWorld) -
         world.start_client(0, "a", "--memory=1G")
         greedy = world.start_client(0, "b", "--memory=1100M", ready=False)
         assert await world.error_of(greedy) == 2
-        unlimited = world.start_client(0, "c", limit="", ready=False)
-        output = await world.end_of(unlimited)
-        assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" in output
+
+
+def share_of(world: MpsWorld) -> int:
+    """Return an equal part of the first GPU in MiB."""
+    usable = world.topology.gpus[0].memory_bytes - SERVER_BYTES
+    return usable // world.settings.max_pods_per_gpu // 2**20
+
+
+async def test_a_process_without_a_limit_has_that_of_an_equal_part(world: MpsWorld) -> None:
+    async with world.running():
+        await world.share(0)
+        most = share_of(world)
+        world.start_client(0, "a", f"--memory={most}M", limit="")
+        greedy = world.start_client(0, "b", f"--memory={most + 1}M", limit="", ready=False)
+        assert await world.error_of(greedy) == 2
+
+
+async def test_a_pod_gets_the_memory_that_it_declares(world: MpsWorld) -> None:
+    async with world.running():
+        await world.share(0)
+        memory = share_of(world) + 100
+        world.put_pod("a", annotations=placed(world, "a", 0, memory))
+        world.put_pod("other", annotations=placed(world, "other", 1, memory + 100))
+        assert world.component is not None
+        pods = world.component._pods
+        await world.until(lambda: pods.running == 2)
+        await world.share(0)  # as the agent does before each container starts
+        world.start_client(0, "a", f"--memory={memory}M", limit=f"0={memory}M")
+        greedy = world.start_client(0, "b", f"--memory={memory + 1}M", limit="", ready=False)
+        assert await world.error_of(greedy) == 2
+        world.api.delete(PODS, "a")
+        await world.until(lambda: pods.running == 1)
+        await world.share(0)
+        greedy = world.start_client(0, "b", f"--memory={memory}M", limit="", ready=False)
+        assert await world.error_of(greedy) == 2
+
+
+def placed(world: MpsWorld, name: str, index: int, memory: int) -> dict[str, str]:
+    """Return the annotations of a pod that has a share of a GPU and declares its memory in MiB."""
+    gpus = {"main": [share_id(GpuUuid(world.uuids[index]), 0)]}
+    chosen = {"v": 1, "uid": pod_uid(name), "node": NODE, "generation": 1, "containers": gpus}
+    return {GPUS_ANNOTATION: json.dumps(chosen), SHARING_MEMORY_ANNOTATION: f"{memory}Mi"}
+
+
+async def test_a_pod_whose_processes_exceed_its_memory_is_shown(world: MpsWorld) -> None:
+    async with world.running():
+        await world.share(0)
+        most = share_of(world)
+        first = world.start_client(0, "a", f"--memory={most}M", limit=f"0={most}M")
+        world.start_client(0, "b", f"--memory={most}M", limit=f"0={most}M")
+        await world.until_clients(0, ["a", "b"])
+        value = world.metrics.registry.get_sample_value
+        assert (await world.shared(0))["podsAboveMemory"] == []
+        world.start_client(0, "a", "--memory=1M", limit="")
+
+        async def exceeded() -> list[Document]:
+            found: list[Document] = (await world.shared(0))["podsAboveMemory"]
+            return found
+
+        (found,) = await world.until(exceeded)
+        assert found["podUID"] == pod_uid("a")
+        assert found["usedBytes"] == (most + 1) * 2**20
+        assert found["limitBytes"] // 2**20 == most
+        await world.until(lambda: value("gputopo_mps_pods_above_memory") == 1)
+        assert (await world.shared(0))["state"] == "Ready", "nothing ends it"
+        first.kill()
+        await world.until(lambda: value("gputopo_mps_pods_above_memory") == 0)
 
 
 async def rejected(world: MpsWorld, uuid: str = "") -> str:

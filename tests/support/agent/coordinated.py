@@ -69,9 +69,13 @@ class Faults(RecordedEvents):
     def __init__(self) -> None:
         super().__init__()
         self.faults: list[tuple[str, str | None, str]] = []
+        self.excesses: list[tuple[str, str]] = []
 
     def record_sharing_fault(self, pod: PodView, cause: PodView | None, message: str) -> None:
         self.faults.append((pod.key.name, cause.key.name if cause else None, message))
+
+    def record_memory_excess(self, pod: PodView, message: str) -> None:
+        self.excesses.append((pod.key.name, message))
 
 
 class Coordinated:

@@ -95,7 +95,7 @@ class FakeMps:
             "state": state,
             "reason": reason,
             "pipeDirectory": f"/run/gputopo-mps/gpus/{uuid}/pipe",
-            "shmDirectory": "/run/gputopo-mps/shm",
+            "shmDirectory": f"/run/gputopo-mps/gpus/{uuid}/shm",
             "serverPid": None,
             "clients": [],
             "memoryBytes": 16 * 2**30,
@@ -104,6 +104,7 @@ class FakeMps:
             control = self.folder(uuid) / "pipe" / "control"
             control.parent.mkdir(parents=True, exist_ok=True)
             control.unlink(missing_ok=True)
+            (self.folder(uuid) / "shm").mkdir(exist_ok=True)
             self._processes[uuid] = listener = socket.socket(socket.AF_UNIX)
             listener.bind(str(control))
             listener.listen(64)

@@ -151,8 +151,8 @@ def installation() -> StaticApi:
                 "spec": {"failurePolicy": "Fail"},
             }
             for part in (
-                *("own-leases", "own-topology", "placement-annotations", "scheduler-name"),
-                *("environment", "measured-pods", "resources-annotations", "own-dry-runs"),
+                *("own-leases", "own-topology", "pod-fields", "scheduler-name"),
+                *("environment", "measured-pods", "operator-fields", "own-dry-runs"),
             )
         ],
     }

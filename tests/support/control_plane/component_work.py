@@ -2,11 +2,10 @@
 
 import asyncio
 import re
-import ssl
 import tempfile
 import urllib.error
-import urllib.request
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,14 @@ from lightkube import AsyncClient, KubeConfig
 
 from fakenvml.build import build_library
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.runtime.times import timestamp, utc
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_kube.aiohttp_transport import aiohttp_client
 from gputopo_kube.client import AsyncApi
 from support.agent.world import NODE, agent_world, annotation_of
 from support.builders.gpujobs import exited, gpu_job, job_pod
 from support.control_plane.api_server import JOBS, PODS, TOPOLOGIES, ApiServer, service_account
-from support.control_plane.scheduler_pairs import Pair, put_pod, wait_until
+from support.control_plane.scheduler_pairs import Pair, put_pod, read_url, wait_until
 from support.helm_chart import CHART
 
 NODE_COUNT = 2
@@ -127,31 +127,16 @@ def put_device(server: ApiServer) -> None:
 
 def read_metrics(server: ApiServer, pair: Pair, work: Path) -> None:
     """Request kube-scheduler's metrics: the account of the page may read them, others may not."""
+    metrics = f"https://127.0.0.1:{pair.scheduler_port}/metrics"
     with pytest.raises(urllib.error.HTTPError, match="403"):
-        _metrics(pair, server.kubeconfig_of(OPERATOR, work / "reader"))
+        read_url(metrics, server.kubeconfig_of(OPERATOR, work / "reader"))
     page = (CHART.parents[1] / "docs/operate/monitoring.md").read_text()
     (text,) = re.findall(r"(?ms)^```yaml\n(apiVersion: v1\nkind: ServiceAccount.*?)^```", page)
     for each in yaml.safe_load_all(text):
         response = server.create(_COLLECTIONS[each["kind"]], each)
         assert response.accepted, response.message
     access = server.kubeconfig_of("kube-scheduler-metrics", work / "metrics")
-    assert "scheduler_pending_pods" in _metrics(pair, access)
-
-
-def _metrics(pair: Pair, kubeconfig: Path) -> str:
-    access = KubeConfig.from_file(kubeconfig).get()
-    assert access is not None
-    assert access.user is not None
-    trusting = ssl.create_default_context()
-    trusting.check_hostname = False
-    trusting.verify_mode = ssl.CERT_NONE
-    handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting))
-    request = urllib.request.Request(
-        f"https://127.0.0.1:{pair.scheduler_port}/metrics",
-        headers={"Authorization": f"Bearer {access.user.token}"},
-    )
-    with urllib.request.build_opener(*handlers).open(request, timeout=10) as response:
-        return str(response.read().decode())
+    assert "scheduler_pending_pods" in read_url(metrics, access)
 
 
 def run_gpu_job(server: ApiServer) -> None:
@@ -160,6 +145,8 @@ def run_gpu_job(server: ApiServer) -> None:
     assert server.create(JOBS, job).accepted
     child = "/apis/batch/v1/namespaces/default/jobs/train"
     wait_until(lambda: server.get(child).accepted, seconds=120)
+    report_failed_pod(server, child)
+    wait_until(lambda: placed_reason(server) == "PodNotCreated", seconds=120)
     pod = job_pod(server.get(child).body, "train-1")
     # The API server sets these.
     del pod["metadata"]["uid"], pod["metadata"]["resourceVersion"], pod["status"]
@@ -173,6 +160,35 @@ def run_gpu_job(server: ApiServer) -> None:
     assert server.merge(f"{PODS}/train-1/status", {"status": exited(1)}).accepted
     wait_until(lambda: phase() == "Failed", seconds=120)
     wait_until(lambda: server.get(child).body["spec"]["backoffLimit"] == 0, seconds=120)
+
+
+def report_failed_pod(server: ApiServer, child: str) -> None:
+    """Report, as the Job controller does, that it has not created the pod of a Job for an hour."""
+    begin = timestamp(utc() - timedelta(hours=1))
+    assert server.merge(f"{child}/status", {"status": {"startTime": begin}}).accepted
+    involved = {"kind": "Job", "apiVersion": "batch/v1", "namespace": "default", "name": "train"}
+    event = {
+        "metadata": {"name": "train.failed", "namespace": "default"},
+        "involvedObject": {**involved, "uid": server.get(child).body["metadata"]["uid"]},
+        "reason": "FailedCreate",
+        "message": "exceeded quota: none",
+        "type": "Warning",
+        "source": {"component": "job-controller"},
+        "firstTimestamp": begin,
+        "lastTimestamp": timestamp(utc()),
+        "count": 2,
+    }
+    response = server.create("/api/v1/namespaces/default/events", event)
+    assert response.accepted, response.message
+    # The operator sees the event when it looks at the job again.
+    assert server.merge(f"{child}/status", {"status": {"ready": 0}}).accepted
+
+
+def placed_reason(server: ApiServer) -> str:
+    """Return the reason of the condition Placed of the GPUJob."""
+    status = server.get(f"{JOBS}/train").body.get("status", {})
+    found = {each["type"]: each["reason"] for each in status.get("conditions", [])}
+    return str(found.get("Placed"))
 
 
 def put_on_gpus(server: ApiServer, name: str) -> None:

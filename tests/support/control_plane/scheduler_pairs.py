@@ -63,7 +63,7 @@ class Pair:
 
     def metrics(self) -> str:
         """Return the metrics of the extender."""
-        return _read(f"http://127.0.0.1:{self.probes_port}/metrics")
+        return read_url(f"http://127.0.0.1:{self.probes_port}/metrics")
 
     def bound(self) -> int:
         """Return how many pods the extender has bound."""
@@ -85,8 +85,8 @@ class Pair:
     def is_ready(self) -> bool:
         """Return the result of kubelet's readiness probe."""
         try:
-            _read(f"http://127.0.0.1:{self.probes_port}/readyz")
-            _read(f"https://127.0.0.1:{self.scheduler_port}/readyz")
+            read_url(f"http://127.0.0.1:{self.probes_port}/readyz")
+            read_url(f"https://127.0.0.1:{self.scheduler_port}/readyz")
         except OSError:
             return False
         return True
@@ -267,10 +267,15 @@ def _blocked(configuration: Document) -> int:
     return int(configuration["leaderElection"]["renewDeadline"].removesuffix("s")) + 1
 
 
-def _read(url: str) -> str:
+def read_url(url: str, access: Path | None = None) -> str:
+    """Return what a port of this machine serves, with the token of a kubeconfig if there is one."""
     trusting = ssl.create_default_context()
     trusting.check_hostname = False
     trusting.verify_mode = ssl.CERT_NONE
     handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting))
-    with urllib.request.build_opener(*handlers).open(url, timeout=60) as response:
+    request = urllib.request.Request(url)  # noqa: S310 - a port of this machine
+    if access is not None:
+        token = json.loads(access.read_text())["users"][0]["user"]["token"]
+        request.add_header("Authorization", f"Bearer {token}")
+    with urllib.request.build_opener(*handlers).open(request, timeout=60) as response:
         return str(response.read().decode())

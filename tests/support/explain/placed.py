@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gputopo.api.names import PLACEMENT_ANNOTATION
+from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedNodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.utility.surroundings import JobSurroundings
@@ -89,10 +89,15 @@ def altered(
 
 
 def of_an_older_version(document: Document) -> Document:
-    """Return a copy of the pod without the record that older versions do not write."""
+    """Return a copy of the pod without the records that older versions do not write."""
     found = figures_of(document)
     del found["replay"]
-    return _with_placement(document, found)
+    older = _with_placement(document, found)
+    annotations = older["metadata"]["annotations"]
+    gpus = json.loads(annotations[GPUS_ANNOTATION])
+    del gpus["request"]
+    annotations[GPUS_ANNOTATION] = json.dumps(gpus, separators=(",", ":"))
+    return older
 
 
 def _with_placement(document: Document, placement: Mapping[str, Any]) -> Document:

@@ -20,6 +20,19 @@ Key = tuple[str, str]
 class AdmissionRejectedError(Exception):
     """The pod is rejected; the message is the one that kubelet writes in its status."""
 
+    @property
+    def status(self) -> dict[str, Any]:
+        """The status that kubelet writes after an error of the plugin."""
+        error = self.__cause__
+        assert isinstance(error, grpc.aio.AioRpcError)
+        code = error.code().name.title().replace("_", "")
+        cause = f"rpc error: code = {code} desc = {error.details()}, which is unexpected"
+        return {
+            "phase": "Failed",
+            "reason": "UnexpectedAdmissionError",
+            "message": f"Pod was rejected: Allocate failed due to {cause}",
+        }
+
 
 class Plugin(Protocol):
     """The plugin, called by kubelet; errors are ``grpc.aio.AioRpcError``."""

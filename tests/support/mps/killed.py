@@ -56,6 +56,7 @@ def shared_gpus(settings: MpsSettings) -> SharedGpus:
             FaultStore(settings.run_dir / "faults.json", settings.fault_keep_seconds),
             MpsMetrics(),
             DaemonCgroup(None, Path("/proc/self/cgroup")),
+            lambda _: {},
         )
     )
 

@@ -23,17 +23,19 @@ from gputopo.topology.model import NodeTopology
 from gputopo_kube.probes import Pulse
 from gputopo_mps.component import MpsComponent
 from gputopo_mps.metrics import MpsMetrics
-from gputopo_mps.processes import find_daemons
+from gputopo_mps.mounts import unmount
 from gputopo_mps.settings import MpsSettings
 from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer, serving
 from support.api.store import PODS, Document
 from support.builders.objects import pod
+from support.mps.daemons import find_daemons
 
 NODE = "n1"
 PATIENCE_SECONDS = 60.0
 _CLIENT = Path(__file__).parents[3] / "tools/fakemps/client.py"
 LIMIT = "0=1G"
+SHARED_MEMORY = "8m"
 
 
 def pod_uid(name: str) -> str:
@@ -238,6 +240,9 @@ class MpsWorld:
                 os.kill(pid, signal.SIGKILL)
             passes_without = 0 if pids else passes_without + 1
             time.sleep(0.01)
+        for pipe in pipes:
+            unmount(pipe)
+            unmount(pipe.with_name("shm"))
 
 
 @asynccontextmanager
@@ -257,6 +262,7 @@ async def mps_world(
         "run_dir": directory / "run",
         "proc_dir": directory / "proc",
         "check_seconds": 0.3,
+        "shared_memory_size": SHARED_MEMORY if os.geteuid() == 0 else None,
         **settings,
     }
     api = ApiServer()

@@ -79,6 +79,7 @@ class EnsembleCluster:
         preprocessors: Jobs of preprocessors.
         service: the Service of the preprocessor.
         starts: numbers of GPUs of each start of a member's program.
+        blocked: for each member whose pod cannot be created, the error; its GPUJob reports it.
     """
 
     nodes: dict[str, int]
@@ -93,6 +94,7 @@ class EnsembleCluster:
     children: dict[str, Document] = field(default_factory=dict)
     pods: dict[str, Document] = field(default_factory=dict)
     starts: dict[str, list[int]] = field(default_factory=dict)
+    blocked: dict[str, str] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
     preprocessors: dict[str, Document] = field(default_factory=dict)
     service: Document | None = None
@@ -314,6 +316,9 @@ class EnsembleCluster:
         }
 
     def _create_pod(self, name: str, job: Document) -> None:
+        if error := self.blocked.get(name.removeprefix("search-")):
+            job["status"] = {"conditions": [condition("Placed", "False", "PodNotCreated", error)]}
+            return
         uid, limits = self._uid(), {RESOURCE: str(job["spec"]["gpusPerReplica"])}
         self.pods[f"pod-{uid}"] = {
             "metadata": {

@@ -67,7 +67,7 @@ def test_definition_of_another_version_is_an_error(
             "",
             "no policy is installed, so users who may change a pod can give it any GPU of its node",
         ),
-        (remove(POLICIES, 2), "error", " gputopo-placement-annotations", "is missing"),
+        (remove(POLICIES, 2), "error", " gputopo-pod-fields", "is missing"),
         (remove(POLICIES, 4), "error", " gputopo-environment", "is missing"),
         (
             change(POLICIES, 1, "spec", failurePolicy="Ignore"),

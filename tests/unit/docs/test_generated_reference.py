@@ -7,6 +7,7 @@ from docsite.fields import fields_page
 from docsite.permissions import parse_roles
 from docsite.reference import GENERATED, ROOT
 from docsite.values import Value, parse_values, values_page
+from docsite.written_fields import security_page
 
 
 @pytest.mark.parametrize("path", GENERATED)
@@ -98,6 +99,17 @@ def test_roles_have_their_rules_and_the_comments_above_them() -> None:
         (["b"], "Reads a and b."),
         (["c"], ""),
     ]
+
+
+def test_page_without_the_comments_around_its_table_is_an_error() -> None:
+    with pytest.raises(ValueError, match="0 tables of fields"):
+        security_page("# Security model\n")
+
+
+def test_table_of_fields_names_the_writer_and_the_policy_of_a_field() -> None:
+    page = GENERATED["docs/operate/security.md"]()
+    (row,) = [line for line in page.splitlines() if "`gputopo.io/profiling-state`, " in line]
+    assert row.endswith("| pods, annotation | the operator | at any time | policy `pod-fields` |")
 
 
 def test_no_role_of_the_chart_reads_secrets_or_runs_commands_in_pods() -> None:

@@ -71,6 +71,7 @@ MISFITS = (
     Sink("gputopo_scheduling.request", "_unusable_containers"),
     Sink("gputopo_scheduling.request", "_unusable_shares"),
     Sink("gputopo_scheduling.sharing_state", "replace", "blocked"),
+    Sink("gputopo_scheduling.sharing_state", "_too_much_memory"),
     Sink("gputopo_scheduling.usage", "_PodGpus", "blocked"),
     Sink("gputopo_scheduling.topologies", "_not_ready"),
     Sink("gputopo_scheduling.numa_limits", "NumaObstacle", 1),
@@ -94,6 +95,7 @@ MISFITS_PASSED = {
     "numa_limits.limit_to_numa": "_unsupported, _rejection, _UNKNOWN_CPUS",
     "request.placement_request": "_unusable_containers, _unusable_shares, or an annotation's error",
     "retries._reason": "_deleted",
+    "sharing_state.sharing_state": "_too_much_memory",
     "waiting.postponed": "reason",
 }
 NOT_SHARED = {

@@ -1,6 +1,7 @@
 """The settings of the installation are those of its containers, or the defaults with the reason."""
 
 from gputopo.placement.model import PolicyName
+from gputopo.sharing.policy import ALL_MEMORY_PERCENT, SharingPolicy
 from gputopo_explain.machines import amount_text, unchecked_rules
 from gputopo_explain.objects import Installation, LiveKind, parse_installation
 from gputopo_scheduling.surroundings import NOTHING_RUNS
@@ -8,6 +9,9 @@ from support.builders.live import cluster, gpu_user, installed
 from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import topology_object
 from support.builders.topologies import node
+
+UNLIMITED = SharingPolicy.of(max_memory_percent=ALL_MEMORY_PERCENT)
+"""The policy of an older installation, which does not limit the memory of a share."""
 
 
 def test_settings_are_the_arguments_of_the_containers() -> None:
@@ -24,12 +28,20 @@ def test_settings_are_the_arguments_of_the_containers() -> None:
         offer_one_above=7,
         queue_order="LAS",
         max_skip_seconds=60,
+        sharing=UNLIMITED,
     )
 
 
 def test_unknown_values_are_the_defaults() -> None:
     odd = installed("--default-policy=Newest", "--offer-one-above=many", "--resource=")
-    assert parse_installation([odd]) == Installation()
+    assert parse_installation([odd]) == Installation(sharing=UNLIMITED)
+
+
+def test_older_installation_has_no_limit_of_the_memory_of_a_share() -> None:
+    assert parse_installation([installed()]).sharing == UNLIMITED
+    assert parse_installation([]).sharing.max_memory_percent == 50
+    flag = installed("--sharing-max-memory-percent=40")
+    assert parse_installation([flag]).sharing.max_memory_percent == 40
 
 
 def test_weights_of_the_installation_are_read() -> None:

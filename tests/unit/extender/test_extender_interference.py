@@ -5,9 +5,13 @@ from weakref import ref
 import pytest
 
 from gputopo.utility.interference import RunningNeighbour, WorkloadKind
-from gputopo_extender.state.interference import REFRESH_SECONDS
+from gputopo_extender.state.interference import (
+    MOST_WORKLOADS,
+    REFRESH_SECONDS,
+    NodeInterference,
+)
 from gputopo_extender.state.ledger import Ledger
-from gputopo_scheduling.surroundings import NOTHING_RUNS, parse_workload
+from gputopo_scheduling.surroundings import NOTHING_RUNS, KnownWorkload, parse_workload
 from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
 from gputopo_topologies.catalogue import named
 from support.builders.node_reports import beside, learnt_profile
@@ -122,3 +126,42 @@ def test_node_that_is_missing_from_a_list_is_forgotten(ledger: Ledger) -> None:
     )
     assert kept() is None
     assert ledger.surroundings("n2") is NOTHING_RUNS
+
+
+def declared(name: str, namespace: str = "default") -> KnownWorkload:
+    """Return a workload whose owner declares its sensitivity."""
+    kind = WorkloadKind(f"{namespace}/{name}", "Insensitive")
+    return KnownWorkload(kind)
+
+
+def test_profile_that_shows_nothing_is_not_kept(clock: Clock) -> None:
+    interference = NodeInterference(clock)
+    new = KnownWorkload(WorkloadKind("default/new"))
+    interference.put(new)
+    interference.replace([new, QUIET])
+    assert [*interference.facts.workloads] == ["default/quiet"]
+    interference.put(KnownWorkload(QUIET.kind))
+    clock.now += REFRESH_SECONDS
+    assert not interference.facts.workloads
+
+
+def test_namespace_with_too_many_profiles_does_not_hide_those_of_others(clock: Clock) -> None:
+    interference = NodeInterference(clock)
+    many = [declared(f"p{number}") for number in range(MOST_WORKLOADS + 5)]
+    interference.replace([*many, declared("a", "other")])
+    assert len(interference.facts.workloads) == MOST_WORKLOADS + 1
+    assert interference.full_namespaces() == 1
+    interference.put(declared("one-more"))
+    interference.put(declared("b", "other"))
+    interference.put(KnownWorkload(WorkloadKind("default/p0", "Sensitive")))  # it is kept already
+    clock.now += REFRESH_SECONDS
+    found = interference.facts.workloads
+    assert len(found) == MOST_WORKLOADS + 2
+    assert found["default/p0"].kind.group == "Sensitive"
+    interference.drop("default/p0")
+    assert interference.full_namespaces() == 0
+    interference.put(declared("one-more"))
+    clock.now += REFRESH_SECONDS
+    assert "default/one-more" in interference.facts.workloads
+    interference.replace([])
+    assert interference.full_namespaces() == 0

@@ -176,6 +176,17 @@ def test_rejection_because_of_another_resource_does_not_pause_the_node(error: st
     assert world.not_ready() is None
 
 
+def test_rejection_for_what_the_pod_declares_does_not_pause_the_node() -> None:
+    world = World()
+    for call in ("", "device plugin GetPreferredAllocation rpc failed with err: "):
+        reason = "pod default/a: GPU-1 cannot be shared: code = FailedPrecondition desc = x"
+        world.live(**rejection(f"{call}rpc error: code = InvalidArgument desc = {reason}"))
+        assert world.not_ready() is None
+    forged = "rpc error: code = FailedPrecondition desc = code = InvalidArgument desc = x"
+    world.live(**rejection(forged))
+    assert world.not_ready() is not None
+
+
 @pytest.mark.parametrize(
     "annotation", ["{}", placed("uid-other", "n1"), placed("uid-p1", "n2"), "not JSON"]
 )

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Hashable
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 from prometheus_client import Histogram
@@ -98,3 +99,16 @@ async def test_structure_whose_tables_cannot_be_built_does_not_stop_the_others(
         await until(lambda: _holds(lambda: recorder.has(6)))
     assert "no such table" in caplog.text
     assert recorder.built.count((8, 1)) == 1
+
+
+def test_topologies_of_nodes_that_are_gone_are_forgotten() -> None:
+    ledger = Ledger()
+    put(ledger, "n1", "dgx1-v100")
+    warm = TableWarmUp(ledger, cast("EvaluationCache", None), PolicyName.PRESERVE)
+    [structure] = warm._cold()
+    warm._warm.add(structure.fingerprint)
+    assert warm._cold() == []
+    assert len(warm._warm) == 1
+    ledger.drop_topology("n1")
+    assert warm._cold() == []
+    assert not warm._warm

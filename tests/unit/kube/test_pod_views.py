@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from gputopo.api.annotations import AnnotationError
-from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.api.names import (
+    AVOID_ANNOTATION,
+    GPUS_ANNOTATION,
+    PROFILE_ANNOTATION,
+    RESOURCE,
+    STEPS_SOURCE_ANNOTATION,
+)
 from gputopo.api.shares import share_resource
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.gpu_containers import UNKNOWN_COUNT, ContainerKind, GpuContainer
@@ -239,3 +245,23 @@ def test_equal_labels_are_one_object() -> None:
     assert first.labels == (("a", "1"), ("b", "2"))
     assert first.labels is second.labels
     assert parse_pod(pod("z")).labels == ()
+
+
+def test_annotations_of_a_bound_pod_are_those_of_its_binding() -> None:
+    written = {"uid": "uid-a", "node": "n1", "generation": 1, "containers": {"main": ["GPU-a"]}}
+    own = json.dumps(written | {"request": {"profile": "bert"}}, separators=(",", ":"))
+    changed = {
+        GPUS_ANNOTATION: own,
+        PROFILE_ANNOTATION: "changed",
+        AVOID_ANNOTATION: "added",
+        STEPS_SOURCE_ANNOTATION: "Log",
+    }
+    bound = parse_pod(pod("a", node="n1", annotations=changed)).annotations
+    assert bound == {
+        GPUS_ANNOTATION: own,
+        PROFILE_ANNOTATION: "bert",
+        STEPS_SOURCE_ANNOTATION: "Log",
+    }
+    for not_own in (pod("a"), pod("b", node="n1"), pod("a", node="n2")):
+        not_own["metadata"]["annotations"] = changed
+        assert parse_pod(not_own).annotations == changed

@@ -56,6 +56,14 @@ def test_an_object_that_does_not_exist_is_none_or_an_error() -> None:
     assert api.find("nodes", "n1") == {"a": 1}
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_an_object_whose_name_is_a_path_does_not_exist(name: str) -> None:
+    """A user writes names into labels; such a path is one of the list or of another kind."""
+    api, requests = api_of((200, {"kind": "NodeList", "items": []}))
+    assert api.find("api", "v1", "nodes", name) is None
+    assert requests == []
+
+
 def test_a_list_is_read_page_by_page() -> None:
     first = {"metadata": {"continue": "more"}, "items": [{"a": 1}]}
     api, requests = api_of((200, first), (200, {"items": None}), (200, {"items": [{"b": 1}]}))

@@ -1,5 +1,6 @@
-"""Daemons leave the cgroup of the container, in all hierarchies."""
+"""Daemons are outside of the cgroup of the container, in all hierarchies."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from gputopo_mps.cgroups import DaemonCgroup
 
 CONTAINER = "/node/kubepods/burstable/pod1/abc"
+GPU = "GPU-1"
 
 
 def own(folder: Path, *lines: str) -> Path:
@@ -18,35 +20,61 @@ def own(folder: Path, *lines: str) -> Path:
 @pytest.mark.parametrize(
     "unified", [pytest.param("", id="version-2-only"), pytest.param("unified", id="both-versions")]
 )
-def test_they_move_beside_the_pods_in_each_hierarchy(tmp_path: Path, unified: str) -> None:
+def test_each_gpu_has_a_group_beside_the_pods_in_each_hierarchy(
+    tmp_path: Path, unified: str
+) -> None:
     lines = (f"9:name=systemd:{CONTAINER}", f"3:cpuset:{CONTAINER}", f"0::{CONTAINER}", "2:cpu:/")
     for hierarchy in ("systemd", "cpuset", unified):
         (tmp_path / hierarchy / "node").mkdir(parents=True)
     (tmp_path / unified / "cgroup.controllers").touch()
     new = tmp_path / "cpuset/node/gputopo-mps"
-    new.mkdir()
+    (new / GPU).mkdir(parents=True)
     for name, text in (("cpuset.cpus", "0-3"), ("cpuset.mems", "0")):
         (new.parent / name).write_text(f"{text}\n")
         (new / name).write_text("\n")
-    DaemonCgroup(tmp_path, own(tmp_path, *lines)).move(77)
-    for hierarchy in ("systemd", "cpuset", unified):
-        assert (tmp_path / hierarchy / "node/gputopo-mps/cgroup.procs").read_text() == "77\n"
-    assert (new / "cpuset.cpus").read_text() == "0-3\n"
-    (new / "cpuset.cpus").write_text("1\n")
-    DaemonCgroup(tmp_path, own(tmp_path, *lines)).move(78)
-    assert (new / "cpuset.cpus").read_text() == "1\n"
+        (new / GPU / name).write_text("\n")
+    cgroup = DaemonCgroup(tmp_path, own(tmp_path, *lines))
+    files = cgroup.prepare(GPU)
+    folders = [tmp_path / each / "node/gputopo-mps" / GPU for each in ("systemd", "cpuset")]
+    folders.append(tmp_path / unified / "node/gputopo-mps" / GPU)
+    assert files == [folder / "cgroup.procs" for folder in folders]
+    assert (new / GPU / "cpuset.cpus").read_text() == "0-3\n"
+    (new / GPU / "cpuset.cpus").write_text("1\n")
+    cgroup.prepare(GPU)
+    assert (new / GPU / "cpuset.cpus").read_text() == "1\n"
+    for file in files:
+        file.write_text("77\n78\n")
+        (file.parents[1] / "cgroup.procs").write_text("5\n")
+    assert cgroup.members(GPU) == {77, 78}
+    assert cgroup.members() == {5}
 
 
 @pytest.mark.parametrize("line", ["0::/", f"0::{CONTAINER}"])
-def test_they_stay_where_they_are_if_that_is_not_possible(
+def test_daemons_stay_where_they_are_if_that_is_not_possible(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, line: str
 ) -> None:
-    DaemonCgroup(tmp_path, own(tmp_path, line)).move(77)
+    cgroup = DaemonCgroup(tmp_path, own(tmp_path, line))
+    assert cgroup.prepare(GPU) == []
     assert "daemon not moved" in caplog.text
+    assert cgroup.members(GPU) == set()
+    cgroup.remove(GPU)
 
 
-def test_they_stay_where_they_are_without_the_folder(
+def test_daemons_stay_where_they_are_without_the_folder(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    DaemonCgroup(None, tmp_path).move(77)
+    cgroup = DaemonCgroup(None, tmp_path)
+    assert cgroup.prepare(GPU) == []
+    assert cgroup.members(GPU) == set()
+    cgroup.remove(GPU)
     assert not caplog.text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may create cgroups")
+def test_an_empty_group_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "node").mkdir()
+    (tmp_path / "cgroup.controllers").touch()
+    cgroup = DaemonCgroup(tmp_path, own(tmp_path, f"0::{CONTAINER}"))
+    cgroup.prepare(GPU)
+    cgroup.remove(GPU)
+    assert not (tmp_path / "node/gputopo-mps" / GPU).exists()

@@ -1,12 +1,11 @@
 """Clients, their pods, and the state file."""
 
-import os
 from pathlib import Path
 
 from gputopo_mps import clients as module
 from gputopo_mps.clients import Clients, StoredState, load_state, save_state
 from gputopo_mps.control import MpsClient
-from gputopo_mps.processes import Processes, find_daemons, is_daemon
+from gputopo_mps.processes import Processes
 
 POD = "0a1b2c3d-0a1b-2c3d-4e5f-0a1b2c3d4e5f"
 
@@ -64,9 +63,3 @@ def test_state_is_written_when_it_changes(tmp_path: Path) -> None:
     assert restored.current == clients.current
     path.write_text('{"clients": 1}')
     assert load_state(path) == StoredState()
-
-
-def test_this_process_is_no_daemon(tmp_path: Path) -> None:
-    assert not is_daemon(os.getpid(), tmp_path)
-    assert not is_daemon(2**22 + 1, tmp_path)
-    assert list(find_daemons(tmp_path)) == []

@@ -1,9 +1,8 @@
 """Control program and daemon, when programs and processes behave badly."""
 
-import os
 import signal
 import subprocess
-import time
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,12 +11,14 @@ import pytest
 from gputopo_mps.cgroups import DaemonCgroup
 from gputopo_mps.client_termination import ClientTermination
 from gputopo_mps.clients import Clients
-from gputopo_mps.control import ControlError, ControlProgram, GpuFolders, NoResponseError
+from gputopo_mps.control import ControlError, ControlProgram, NoResponseError
 from gputopo_mps.daemon import DaemonError, MpsDaemon
+from gputopo_mps.folders import GpuFolders
 from gputopo_mps.metrics import MpsMetrics
-from gputopo_mps.processes import Processes, is_daemon
+from gputopo_mps.processes import Processes
 from gputopo_mps.settings import MpsSettings
 
+LIMIT = 1 << 30
 TABLE = "PID SERVER\\n5 9\\n6 9\\n"
 
 
@@ -49,6 +50,10 @@ def daemon(folders: GpuFolders, program: str, **settings: float) -> MpsDaemon:
     return MpsDaemon(folders, control, configured, DaemonCgroup(None, folders.root))
 
 
+def runs(found: MpsDaemon) -> bool:
+    return found.is_running
+
+
 async def test_a_missing_program_is_named(folders: GpuFolders) -> None:
     with pytest.raises(ControlError, match="no-such-program: No such file"):
         await ControlProgram("no-such-program", folders, 60).servers()
@@ -70,23 +75,10 @@ async def test_output_of_a_program_that_fails_is_in_the_error(
         await control.servers()
 
 
-async def test_a_daemon_is_found_by_its_pid_only_if_it_is_one(folders: GpuFolders) -> None:
-    former = daemon(folders, "none")
-    assert not former.is_running
-    (folders.pipe / "nvidia-cuda-mps-control.pid").write_text("x")
-    assert not former.is_running
-    (folders.pipe / "nvidia-cuda-mps-control.pid").write_text(f"{os.getpid()}\n")
-    assert not former.is_running
-
-
 @pytest.fixture
-def orphan(folders: GpuFolders, program: Callable[[str], str]) -> Iterator[subprocess.Popen[bytes]]:
+def orphan(program: Callable[[str], str]) -> Iterator[subprocess.Popen[bytes]]:
     """Start a daemon that responds to nothing."""
-    script = program("while :; do sleep 0.05; done")
-    with subprocess.Popen([script, "-d"], env=folders.environment()) as process:
-        (folders.pipe / "nvidia-cuda-mps-control.pid").write_text(f"{process.pid}\n")
-        while not is_daemon(process.pid, folders.pipe):  # until it has executed the script
-            time.sleep(0.01)
+    with subprocess.Popen([program("exec sleep 600"), "-d"]) as process:
         yield process
         process.kill()
 
@@ -95,36 +87,41 @@ async def test_processes_that_do_not_end_are_named(
     folders: GpuFolders, orphan: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = daemon(folders, "none", stop_seconds=0.1)
-    monkeypatch.setattr(os, "kill", lambda *_: None)  # as of a process that waits for the GPU
-    assert found.is_running
+    assert found.processes.record(orphan.pid)
+    monkeypatch.setattr(signal, "pidfd_send_signal", lambda *_: None)  # it waits for the GPU
+    assert runs(found)
     with pytest.raises(DaemonError, match=rf"processes {orphan.pid} of MPS do not end"):
         await found.kill()
     monkeypatch.undo()
-    await daemon(folders, "none").kill()
-    assert not found.is_running
+    restarted = daemon(folders, "none")
+    restarted.processes.restore()
+    await restarted.kill()
+    assert not runs(found)
+    assert not folders.daemon.exists()
 
 
 async def test_a_process_that_ends_before_the_signal_is_no_error(
     folders: GpuFolders, orphan: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = daemon(folders, "none")
-    kill = os.kill
+    found.processes.record(orphan.pid)
+    send = signal.pidfd_send_signal
 
-    def kill_too_late(pid: int, number: signal.Signals) -> None:
-        kill(pid, number)
+    def send_too_late(descriptor: int, number: signal.Signals) -> None:
+        send(descriptor, number)
         orphan.wait()
         raise ProcessLookupError
 
-    monkeypatch.setattr(os, "kill", kill_too_late)
+    monkeypatch.setattr(signal, "pidfd_send_signal", send_too_late)
     await found.kill()
-    assert not found.is_running
+    assert not runs(found)
 
 
 async def test_a_control_program_that_does_not_end_is_killed(
     folders: GpuFolders, program: Callable[[str], str]
 ) -> None:
     with pytest.raises(DaemonError, match=r"MPS did not respond within 0\.2 s: it wrote no log"):
-        await daemon(folders, program("exec sleep 600")).start()
+        await daemon(folders, program("exec sleep 600")).start(LIMIT)
 
 
 async def test_an_empty_log_has_no_last_line(
@@ -132,17 +129,17 @@ async def test_an_empty_log_has_no_last_line(
 ) -> None:
     (folders.log / "control.log").write_text("")
     with pytest.raises(DaemonError, match="ended at once: it wrote no log"):
-        await daemon(folders, program("exit 1"), start_seconds=60).start()
+        await daemon(folders, program("exit 1"), start_seconds=60).start(LIMIT)
     (folders.log / "server.log").write_text("[2026-11-26 15:00:01.000 Server 2] no memory\n")
     with pytest.raises(DaemonError, match="no memory"):
-        await daemon(folders, program("exit 1"), start_seconds=60).start()
+        await daemon(folders, program("exit 1"), start_seconds=60).start(LIMIT)
 
 
 DAEMON = """
 [ "$1" = -f ] && while :; do sleep 0.05; done
 if [ "$1" = -d ]; then
     "$0" -f >/dev/null 2>&1 &
-    echo $! > $CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid
+    echo $! > $0.pid
     exit 0
 fi
 read command
@@ -153,9 +150,9 @@ async def test_a_daemon_that_ends_at_once_is_reported(
     folders: GpuFolders, program: Callable[[str], str]
 ) -> None:
     (folders.log / "control.log").write_text("[2026-11-26 15:00:00.000 Control 1] no license\n")
-    script = DAEMON + "kill -9 $(cat $CUDA_MPS_PIPE_DIRECTORY/*.pid); exit 1"
+    script = DAEMON + "kill -9 $(cat $0.pid); exit 1"
     with pytest.raises(DaemonError, match=r"the control daemon ended at once: .* no license"):
-        await daemon(folders, program(script), start_seconds=60).start()
+        await daemon(folders, program(script), start_seconds=60).start(LIMIT)
 
 
 async def test_a_server_that_ends_at_once_is_reported(
@@ -174,8 +171,31 @@ async def test_a_server_that_ends_at_once_is_reported(
     )
     found = daemon(folders, program(script), start_seconds=60)
     with pytest.raises(DaemonError, match=r"the MPS server ended at once: .* no memory"):
-        await found.start()
+        await found.start(LIMIT)
     await found.kill()
+
+
+async def test_a_launcher_that_cannot_start_is_reported(
+    folders: GpuFolders, program: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(DaemonError, match="the launcher ended at once"):
+        await daemon(folders, program("exit 0"), start_seconds=60).start(LIMIT)
+
+
+async def test_a_response_without_an_end_is_rejected(
+    folders: GpuFolders, program: Callable[[str], str]
+) -> None:
+    control = ControlProgram(program("exec cat /dev/zero"), folders, 60)
+    with pytest.raises(ControlError, match="ps: a response of more than 1048576 bytes"):
+        await control.clients()
+
+
+async def test_a_program_that_reads_no_command_is_no_error(
+    folders: GpuFolders, program: Callable[[str], str]
+) -> None:
+    control = ControlProgram(program("exec <&-; echo 7"), folders, 60)
+    assert await control.servers() == [7]
 
 
 async def terminate(folders: GpuFolders, program: str) -> tuple[float, float]:

@@ -1,19 +1,24 @@
 """What the operator parses of measured pods, their nodes and pending pods."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
+import kopf
 import pytest
 
-from gputopo.api.names import PROFILING_STATE_ANNOTATION
+from gputopo.api.names import PROFILING_LABEL, PROFILING_STATE_ANNOTATION
 from gputopo.api.profiling import CpuAmounts, ProfilingState
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.controller.profiling_queue import ProfiledPods
+from gputopo_operator.controller import profiling_queue
+from gputopo_operator.controller.profiling_queue import ProfiledPods, ProfilingQueue
 from gputopo_operator.parse.profiling import (
     available_milli_cpu,
     parse_profiled_pod,
     profiled_pods,
     waiting_milli_cpu,
 )
+from gputopo_operator.settings import OperatorSettings
 from support.builders.objects import pod
 from support.profiling.cluster import NAME, measured_container
 
@@ -122,24 +127,91 @@ def test_cpus_that_kube_scheduler_counts_during_a_resize_are_not_available() -> 
     assert waiting_milli_cpu({"items": [whole]}) == (3000,)
 
 
-def test_lowered_request_counts_once_while_kubelet_has_not_applied_it() -> None:
-    node = {"status": {"allocatable": {"cpu": "16"}}}
-    original = CpuAmounts(request=4000, limit=4000)
-    state = ProfilingState(
-        uid="uid-lent",
-        container="main",
-        original=original,
-        most_milli_cpu=4000,
-        started=TIME,
-        last=original,
-        target=CpuAmounts(request=1000, limit=1000),
-        since=TIME,
-    )
+NODE = {"status": {"allocatable": {"cpu": "16"}}}
+
+
+def cpus(milli_cpu: int) -> CpuAmounts:
+    return CpuAmounts(request=milli_cpu, limit=milli_cpu)
+
+
+def lent_pod(*containers: Any, labels: dict[str, str] | None = None, **fields: Any) -> Any:
+    """Return a pod whose measurement has lowered its 4 CPUs to 1, as far as its annotation says."""
+    original = fields.pop("original", cpus(4000))
+    values = {
+        "uid": "uid-lent",
+        "container": "main",
+        "original": original,
+        "most_milli_cpu": 4000,
+        "started": TIME,
+        "last": original,
+        "target": cpus(1000),
+        "since": TIME,
+    }
+    state = ProfilingState.model_validate(values | fields)
     annotations = {PROFILING_STATE_ANNOTATION: state.dump()}
-    lent = pod("lent", containers=[cpu_container("main", "1")], annotations=annotations)
-    assert available_milli_cpu(node, [lent], "uid-own", "main") == 12_000
+    parts = [*containers] or [measured_container(cpu="1")]
+    document = pod("lent", containers=parts, annotations=annotations)
+    document["metadata"]["labels"] = {PROFILING_LABEL: "true"} if labels is None else labels
+    return document
+
+
+def test_lowered_request_counts_once_while_kubelet_has_not_applied_it() -> None:
+    lent = lent_pod()
+    assert available_milli_cpu(NODE, [lent], "uid-own", "main") == 12_000
     lent["status"]["containerStatuses"] = [{"name": "main", "allocatedResources": {"cpu": "4"}}]
-    assert available_milli_cpu(node, [lent], "uid-own", "main") == 12_000
+    assert available_milli_cpu(NODE, [lent], "uid-own", "main") == 12_000
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        lent_pod(cpu_container("main", "1")),
+        lent_pod(measured_container(cpu="1"), measured_container("second", cpu="0")),
+        lent_pod(measured_container(cpu="4", request="1"), target={"request": 1000, "limit": 4000}),
+        lent_pod(labels={}),
+        lent_pod(container="other"),
+        lent_pod(restored=True),
+        lent_pod(uid="uid-copied"),
+    ],
+    ids=["no GPU", "two containers", "Burstable", "no label", "container", "restored", "copied"],
+)
+def test_pod_that_cannot_be_measured_claims_no_cpus(forged: Any) -> None:
+    assert available_milli_cpu(NODE, [forged], "uid-own", "main") == 15_000
+
+
+def test_claims_of_other_pods_leave_the_cpus_that_a_pod_has() -> None:
+    huge = cpus(10**9)
+    forged = lent_pod(original=huge, last=huge)
+    own = pod("own", containers=[measured_container(cpu="4")])
+    assert available_milli_cpu(NODE, [forged, own], "uid-own", "main") == 4000
+    measured = lent_pod(original=cpus(6000), last=cpus(6000))
+    text = measured["metadata"]["annotations"][PROFILING_STATE_ANNOTATION]
+    own = pod(
+        "own",
+        containers=[measured_container(cpu="1")],
+        annotations={PROFILING_STATE_ANNOTATION: text.replace("uid-lent", "uid-own")},
+    )
+    own["metadata"]["labels"] = {PROFILING_LABEL: "true"}
+    assert available_milli_cpu(NODE, [forged, own], "uid-own", "main") == 6000
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (lent_pod(cpu_container("main", "1")), "only in a pod with one container"),
+        (lent_pod(container="other"), "its CPUs do not fit"),
+        (lent_pod(), ""),
+        # Another client has resized the pod, which ends the measurement.
+        (lent_pod(measured_container(cpu="3", request="2")), ""),
+    ],
+)
+def test_state_that_the_operator_cannot_have_written_is_not_used(
+    document: Any, expected: str
+) -> None:
+    document["metadata"]["annotations"] |= {"gputopo.io/profile": "a"}
+    profiled, _ = parse_profiled_pod(document, "gputopo.io/gpu")
+    assert expected in profiled.obstacle
+    assert (profiled.state is None) == bool(profiled.obstacle) == bool(expected)
 
 
 def test_another_pod_in_an_unknown_format_does_not_stop_a_measurement() -> None:
@@ -147,7 +219,8 @@ def test_another_pod_in_an_unknown_format_does_not_stop_a_measurement() -> None:
     newer = pod("newer", containers=[cpu_container("main", "2")])
     newer["spec"]["schedulingGroup"] = "a-name"
     assert available_milli_cpu(node, [newer], "uid-own", "main") == 14_000
-    assert waiting_milli_cpu({"items": [newer]}) is None
+    pending = pod("pending", containers=[cpu_container("main", "1")])
+    assert waiting_milli_cpu({"items": [newer, pending]}) == (2000, 1000)
 
 
 def test_long_list_of_pending_pods_is_unknown() -> None:
@@ -185,3 +258,34 @@ def test_report_of_a_node_advances_only_pods_with_a_new_sample() -> None:
     assert pods.changed("n1", status) == []
     assert pods.changed("n1", {}) == []
     assert pods.changed("n1", status) == [one, two]
+
+
+def test_unreadable_parts_of_a_report_hide_no_other_part() -> None:
+    broken: list[Any] = [None, "text", {"podUID": 1, "profiling": ["CPUs"]}, {"profiling": "x"}]
+    status = {
+        "measurements": [*broken, measurement("train", "CPUs")],
+        "samples": [None, {"time": 3}, {"podUID": "uid-train", "time": "1"}],
+    }
+    expected = {ObjectKey("a", "train"): frozenset({"uid-train", "1"})}
+    assert profiled_pods(status, ()) == expected
+    assert profiled_pods({"measurements": "none", "samples": 3}, ()) == {}
+    nodes: list[Any] = [{}, {"status": "x"}, {"status": {"allocatable": []}}]
+    for node in nodes:
+        assert available_milli_cpu(node, [], "uid-own", "main") == 0
+
+
+async def test_samples_of_a_deleted_node_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = ProfiledPods(())
+    monkeypatch.setattr(profiling_queue, "ProfiledPods", lambda _: seen)
+    settings, registry = OperatorSettings(), kopf.OperatorRegistry()
+    idle: Any = Mock()
+    with ThreadPoolExecutor(1) as threads:
+        queue = ProfilingQueue(idle, idle, settings, threads, lambda: None)
+    queue.watch(registry)
+    [handler] = registry._watching._handlers
+    call: Any = handler.fn
+    status = {"measurements": [measurement("one", "CPUs")]}
+    await call(event={"type": "ADDED"}, name="n1", status=status)
+    assert [*seen._seen] == ["n1"]
+    await call(event={"type": "DELETED"}, name="n1", status=status)
+    assert not seen._seen

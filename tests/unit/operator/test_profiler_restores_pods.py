@@ -2,6 +2,7 @@
 
 import pytest
 
+from gputopo.api.profiling import CpuAmounts
 from gputopo.profiling.finish import POLL_SECONDS, RETRY_SECONDS
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
@@ -120,11 +121,15 @@ def test_samples_in_an_unknown_format_do_not_prevent_the_restore(
     assert cluster.cpu() == ("4000m", "4000m")
 
 
+@pytest.mark.parametrize("cpu", ["8000m", "2000m"])
 def test_restore_does_not_depend_on_other_objects(
-    cluster: MeasuredCluster, profiler: Profiler
+    cluster: MeasuredCluster, profiler: Profiler, cpu: str
 ) -> None:
     cluster.measure()
     profiler.advance(KEY)
+    while cluster.cpu()[0] != cpu:
+        cluster.measure()
+        profiler.advance(KEY)
     cluster.annotate(profiling=None)
     cluster.api.faults.append(Fault("PATCH", RESIZE, 403, "denied"))
     assert profiler.advance(KEY) == RETRY_SECONDS
@@ -167,3 +172,42 @@ def test_removed_state_of_an_active_pod_ends_the_measurement(
     profiler.advance(KEY)
     assert "the annotation with the pod's own CPUs was removed" in cluster.events()[-1][1]
     assert not cluster.is_active()
+
+
+def forge(cluster: MeasuredCluster, milli_cpu: int) -> None:
+    """Write an annotation that claims that the pod had these CPUs."""
+    state = cluster.state()
+    assert state is not None
+    original = CpuAmounts(request=milli_cpu, limit=milli_cpu)
+    ended = {"original": original, "result": "Done", "message": "the curve is complete"}
+    cluster.annotate(profiling_state=state.model_copy(update=ended).dump())
+
+
+def test_pod_gets_no_cpus_back_that_it_never_had_and_that_other_pods_have(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    while cluster.cpu()[0] != "2000m":
+        profiler.advance(KEY)
+        cluster.measure()
+    forge(cluster, 64_000)
+    assert profiler.advance(KEY) == RETRY_SECONDS
+    assert cluster.cpu() == ("2000m", "2000m")
+    assert "no sample of the pod shows that it had these CPUs" in cluster.events()[-1][1]
+    cluster.api.faults.append(Fault("GET", "nodes", 403, "forbidden", times=None))
+    forge(cluster, 4000)  # a sample of the agent shows these
+    profiler.advance(KEY)
+    assert cluster.cpu() == ("4000m", "4000m")
+
+
+def test_pod_without_samples_gets_free_cpus_back(
+    cluster: MeasuredCluster, profiler: Profiler
+) -> None:
+    cluster.measure()
+    while cluster.cpu()[0] != "2000m":
+        profiler.advance(KEY)
+        cluster.measure()
+    cluster.api.change("gputopologies", NODE, lambda found: found["status"].clear())
+    forge(cluster, 3000)
+    profiler.advance(KEY)
+    assert cluster.cpu() == ("3000m", "3000m")

@@ -132,3 +132,18 @@ def test_users_and_health_of_gpus_count() -> None:
     assert gpus_fingerprint({}) != before
     capacity = {"milliCPU": 8000, "memory": 2**30, "gpus": 1}
     assert gpus_fingerprint({"gpus": [gpu], "sizedCapacity": capacity}) != before
+
+
+def test_profiles_that_no_sized_pod_names_are_not_kept() -> None:
+    pods = SizedPods()
+    train = annotated(profile="train")
+    for number in range(100):
+        assert pods.profile_changed(ObjectKey("default", f"p{number}"), number) == set()
+    assert not pods._profiles
+    pods.change("*", train, deleted=False)
+    assert pods.profile_changed(TRAIN, 1) == {"n1"}
+    pods.replace("*", [train])
+    assert pods.profile_changed(TRAIN, 1) == set()
+    pods.change("*", train, deleted=True)
+    assert not pods._profiles
+    assert not pods._named

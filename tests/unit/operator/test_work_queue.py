@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 
+from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
-from gputopo_operator.controller.work_queue import WorkQueue
+from gputopo_operator.controller.fair_queue import FairQueue
+from gputopo_operator.controller.work_queue import LONGEST_DELAY_SECONDS, WorkQueue
 from support.virtual_time import runner
 
 Work = Callable[[str], Awaitable[float | None]]
@@ -241,3 +244,81 @@ def test_key_does_not_rest_after_an_error_and_rests_before_a_returned_delay() ->
         await asyncio.sleep(20)
 
     assert calls_of(scenario, [ApiError("no response"), 5.0], rest_seconds=3) == [0, 1.5, 10.5]
+
+
+def test_key_that_fails_for_years_is_still_tried_every_two_minutes() -> None:
+    calls = 0
+    after: list[float] = []
+
+    async def work(_: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 1200:
+            after.append(asyncio.get_running_loop().time())
+        raise ApiError("no response")
+
+    async def run() -> None:
+        async with working(work) as queue:
+            queue.add("key")
+            await asyncio.sleep(1210 * LONGEST_DELAY_SECONDS)
+
+    with runner() as loop:
+        loop.run(run())
+    assert calls > 1200
+    assert {round(b - a) for a, b in pairwise(after)} == {LONGEST_DELAY_SECONDS}
+
+
+def test_queue_keeps_nothing_of_keys_whose_objects_are_gone() -> None:
+    gone = set[str]()
+
+    async def work(key: str) -> None:
+        if key not in gone:
+            raise ApiError("no response")
+
+    async def run() -> None:
+        async with working(work) as queue:
+            keys = [f"key-{number}" for number in range(1000)]
+            for key in keys:
+                queue.add(key)
+            await asyncio.sleep(10)
+            gone.update(keys)
+            await asyncio.sleep(2 * LONGEST_DELAY_SECONDS)
+            kept = [each for each in vars(queue).values() if isinstance(each, dict | set)]
+            assert len(kept) > 4
+            assert not any(kept)
+
+    with runner() as loop:
+        loop.run(run())
+
+
+def test_namespace_with_many_keys_does_not_delay_others() -> None:
+    done: list[ObjectKey] = []
+
+    async def work(key: ObjectKey) -> None:
+        done.append(key)
+
+    async def run() -> None:
+        queue = WorkQueue(work)
+        for number in range(2000):
+            queue.add(ObjectKey("busy", f"job-{number}"))
+        for namespace in ("a", "b"):
+            queue.add(ObjectKey(namespace, "job"))
+        task = asyncio.create_task(queue.run(1))
+        await asyncio.sleep(1)
+        assert len(queue) == 0
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    with runner() as loop:
+        loop.run(run())
+    assert [key.namespace for key in done[:4]] == ["busy", "a", "b", "busy"]
+    assert [key.name for key in done if key.namespace == "busy"] == [
+        f"job-{number}" for number in range(2000)
+    ]
+
+
+def test_fair_queue_knows_its_size() -> None:
+    queue = FairQueue[ObjectKey]()
+    assert (queue.qsize(), queue.empty()) == (0, True)
+    queue.put_nowait(ObjectKey("a", "x"))
+    assert (queue.qsize(), queue.empty()) == (1, False)

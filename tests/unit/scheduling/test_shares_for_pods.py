@@ -1,5 +1,6 @@
 """Which GPU a sharing pod gets, and why it gets none."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -252,12 +253,69 @@ def test_memory_of_all_pods_is_never_above_that_of_the_gpu() -> None:
     assert "memory" in reason(here, sharing_pod("new", "a"))  # an equal part is a quarter
 
 
-def test_idle_gpu_with_too_little_memory_is_not_given() -> None:
+def mixed(*pods: Document) -> NodeUsage:
+    """Return a node whose GPU 2 has half of the memory of the others."""
+    half = replace(TOPOLOGY.gpus[2], memory_bytes=TOPOLOGY.gpus[2].memory_bytes // 2)
+    topology = replace(TOPOLOGY, gpus=(*TOPOLOGY.gpus[:2], half))
+    found = parse_gpu_node(sharing_topology("n1", topology))
+    assert isinstance(found, GpuNode)
+    return node_usage(found, [pod_view(each) for each in pods], ())
+
+
+def half(**policy: Any) -> SharingKnowledge:
+    """Return knowledge with which one pod may declare half of a GPU."""
+    return knowledge(*pairs(model=TOPOLOGY.gpus[0].model), max_memory_percent=50, **policy)
+
+
+def test_pod_that_declares_more_than_any_gpu_has_gets_none() -> None:
     large = sharing_pod("new", "a", memory="900Gi")
-    assert reason(usage(), large) == (
+    for here in (usage(), usage(placed("x", "b", 0)), mixed()):
+        assert reason(here, large) == (
+            "blocked: gputopo.io/sharing-memory: 900Gi, but one pod may have at most 32256Mi of a "
+            "GPU with 32Gi; declare less, or request a whole GPU"
+        )
+
+
+def test_one_pod_gets_at_most_the_part_of_the_installation() -> None:
+    # Of 32 GiB, MPS needs half a GiB; half of the rest are 16128 MiB.
+    for memory, fits in (("16128Mi", True), ("16129Mi", False), ("31Gi", False)):
+        one = sharing_pod("new", "a", memory=memory)
+        assert (result(usage(), one, half()) == (0,)) is fits
+        assert (result(usage(placed("x", "b", 0, memory="1Gi")), one, half()) == (0,)) is fits
+        assert result(usage(), one) == (0,)
+    assert "31Gi, but one pod may have at most 16128Mi" in reason(usage(), one, half())
+    few = parse_gpu_node(sharing_topology("n1", TOPOLOGY, most_pods=2))
+    assert isinstance(few, GpuNode)
+    tenth = replace(half().policy, max_memory_percent=10)
+    equal = SharingKnowledge(tenth, half().profiles, half().measured)
+    assert result(node_usage(few, [], ()), sharing_pod("new", "a"), equal) == (0,)
+    assert result(node_usage(few, [], ()), sharing_pod("b", "a", memory="16128Mi"), equal) == (0,)
+    assert "blocked" in reason(node_usage(few, [], ()), one, equal)
+
+
+def test_larger_gpu_of_the_node_is_given() -> None:
+    one = sharing_pod("new", "a", memory="9Gi")  # half of 16 GiB without that for MPS is 7.75 GiB
+    assert result(mixed(whole("y", 0)), one, half()) == (1,)
+    assert reason(mixed(whole("y", 0), whole("z", 1)), one, half()) == (
         "not_shared: the idle GPUs have less memory than the pod needs"
     )
-    assert "too little memory is left" in reason(usage(placed("x", "b", 0)), large)
+    beside = mixed(whole("y", 0), whole("z", 1), placed("x", "b", 2, memory="1Gi"))
+    assert reason(beside, one, half()) == (
+        "not_shared: no idle GPU, and on shared GPUs too little memory is left"
+    )
+    here = mixed()
+    chosen = shared_gpu(here, pod_view(one), GpuIndex(1), half())
+    assert free_for(here, pod_view(one), chosen) == gpus(0, 1)
+    small = pod_view(sharing_pod("new", "a", memory="7Gi"))
+    assert free_for(here, small, shared_gpu(here, small, GpuIndex(1), half())) == gpus(0, 1, 2)
+
+
+def test_pods_that_were_placed_before_keep_more_than_the_part() -> None:
+    here = usage(placed("x", "b", 0, memory="20Gi"), *FULL)
+    assert result(here, sharing_pod("new", "a", memory="11Gi"), half()) == (0,)
+    assert "too little memory is left" in reason(
+        here, sharing_pod("new", "a", memory="12Gi"), half()
+    )
 
 
 def test_annotation_that_a_user_changed_later_has_no_limits() -> None:

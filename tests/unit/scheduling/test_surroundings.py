@@ -8,6 +8,7 @@ import pytest
 from gputopo.topology.model import GpuMask
 from gputopo.utility.interference import RunningNeighbour, SlowdownSource, WorkloadKind
 from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.workload import workload_name
 from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.surroundings import (
     LARGEST_SLOWDOWN,
@@ -15,7 +16,6 @@ from gputopo_scheduling.surroundings import (
     interference_facts,
     parse_workload,
     surroundings_of,
-    workload_name,
 )
 from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
 from gputopo_scheduling.usage import NodeUsage, node_usage

@@ -134,10 +134,10 @@ def test_no_pod_is_raised_while_the_node_has_too_little_of_another_resource() ->
     assert plan_for(*pods, a=(3000, 1), b=(2000, 64)) == NodePlan()
 
 
-def test_pod_below_its_floor_is_raised_first() -> None:
+def test_pod_that_ran_out_of_memory_is_raised_first() -> None:
     plenty = with_cpus("a", 2000)
     starved = with_memory("b", 2000, 2, least_memory=8 * GIB)
-    plan = plan_for(plenty, starved, milli_cpu=6000, a=(4000, 1), b=(3000, 2))
+    plan = plan_for(plenty, starved, milli_cpu=6000, a=(4000, 1), b=(3000, 8))
     assert resized(plan) == {"b": Amounts(3000, 8 * GIB)}
 
 

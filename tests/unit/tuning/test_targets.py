@@ -134,10 +134,10 @@ def test_pods_above_their_floors_are_cut_to_them_if_not_even_the_floors_fit() ->
 
 
 def test_pods_left_alone_keep_their_requests_and_count() -> None:
-    measured = tuned("a", 500, facts=SCALES, measuring=True, own_milli_cpu=4000)
+    measured = tuned("a", 500, facts=SCALES, measuring=True)
     pinned = with_record(tuned("b", 1000), pinned=True)
     chosen = targets(tuned_node(measured, pinned, tuned("c", 500, facts=SCALES), gpus=3))
-    assert cpus(chosen) == {"a": 500, "b": 1000, "c": 3000}
+    assert cpus(chosen) == {"a": 500, "b": 1000, "c": 3500}
     assert chosen["a"].reason == "unchanged: gputopo measures the pod with several CPU limits"
     assert chosen["b"].reason == "unchanged: another client has resized the pod"
 
@@ -176,3 +176,13 @@ def test_data_set_whose_memory_floor_exceeds_the_node_is_not_used_and_the_reason
     assert target.reason.endswith(
         "; its data set is not used: memoryFloor of its GPUProfile exceeds the node's memory"
     )
+
+
+def test_pod_that_ran_out_of_memory_takes_no_share_of_another_pod() -> None:
+    pods = [tuned(uid, 1000, 8 * GIB, dataset=dataset_of(90 * GIB)) for uid in "ab"]
+    pods[0] = with_record(pods[0], least_memory=60 * GIB)
+    found = {uid: target.amounts.memory for uid, target in targets(tuned_node(*pods)).items()}
+    assert found == {"a": 48 * GIB, "b": 16 * GIB}  # two of four GPUs are idle
+    limited = [replace(pods[0], most_memory=20 * GIB), pods[1]]
+    found = {uid: target.amounts.memory for uid, target in targets(tuned_node(*limited)).items()}
+    assert found == {"a": 20 * GIB, "b": 16 * GIB}

@@ -73,6 +73,13 @@ def test_pod_holds_the_larger_of_spec_and_allocated() -> None:
     assert held_by(deferred) == Amounts(3000, 4 * GIB)
 
 
-def test_pod_that_is_measured_holds_what_it_gets_back() -> None:
-    assert held_by(replace(POD, measuring=True, own_milli_cpu=4000)).milli_cpu == 4000
-    assert held_by(replace(POD, own_milli_cpu=4000)).milli_cpu == 2000
+def test_annotation_of_a_measurement_claims_no_cpus_beyond_those_of_the_pod() -> None:
+    assert held_by(replace(POD, measuring=True, own_milli_cpu=4000)).milli_cpu == 2000
+
+
+def test_record_claims_no_floor_beyond_what_the_pod_has() -> None:
+    huge = Amounts(10**9, 2**62)
+    pod = with_record(replace(POD, dataset=DATA), floor=huge, least_memory=2**62)
+    assert floor_of(pod) == Amounts(2000, 4 * GIB)
+    cut = replace(pod, state=ResizeState(allocated=Amounts(3000, GIB), applied=Amounts(1, 5 * GIB)))
+    assert floor_of(cut) == Amounts(3000, 5 * GIB)

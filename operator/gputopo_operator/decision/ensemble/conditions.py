@@ -9,6 +9,7 @@ from gputopo_operator.decision.conditions import (
     ACCEPTED,
     COMPLETE,
     FAILED,
+    POD_NOT_CREATED,
     RUNNING,
     SUSPENDED,
     ConditionUpdate,
@@ -18,6 +19,7 @@ from gputopo_operator.decision.ensemble.members import MemberState
 from gputopo_operator.decision.ensemble.plans import PlannedMember
 
 PLANNED: Final = "Planned"
+DO_NOT_FIT: Final = "MembersDoNotFit"
 RATES_KNOWN: Final = "RatesKnown"
 LIMITED: Final = "Limited"
 
@@ -80,7 +82,8 @@ def _planned(
         return ConditionUpdate(PLANNED, True, PLANNED, plan.reason)
     reasons = {member.name: planned[member.name].reason for member in without}
     message = f"{_texts(reasons)}; usable GPUs: {plan.nodes or 'no node with GPUs'}"
-    return ConditionUpdate(PLANNED, False, "MembersDoNotFit", message)
+    delayed = any(member.failed.not_before for member in without)
+    return ConditionUpdate(PLANNED, False, POD_NOT_CREATED if delayed else DO_NOT_FIT, message)
 
 
 def _rates_known(

@@ -22,6 +22,7 @@ from gputopo_operator.decision.ensemble.status import (
     ensemble_status,
     started_events,
 )
+from gputopo_operator.decision.events import invalid_status
 from gputopo_operator.model.ensembles import EnsembleInput, EnsembleWrites, JobDeletion
 
 RECHECK_SECONDS: Final = 10.0
@@ -49,7 +50,7 @@ def decide_ensemble(found: EnsembleInput) -> EnsembleWrites:
     status = ensemble_status(found, ensemble.spec, members, changes, preprocessor)
     specs = {member.name: member.spec for member in members}
     return EnsembleWrites(
-        status=None if status == ensemble.status else status,
+        status=None if status == ensemble.status and not ensemble.status_error else status,
         delete=_deletions(found, members, changes),
         preprocessor=preprocessor.writes,
         create={
@@ -60,7 +61,10 @@ def decide_ensemble(found: EnsembleInput) -> EnsembleWrites:
             for each in changes.start
         },
         started=started_events(changes),
-        events=ensemble_events(found, status, changes),
+        events=(
+            *invalid_status(ensemble.status_error),
+            *ensemble_events(found, status, changes),
+        ),
         recheck_after_seconds=_recheck_after_seconds(found, status, changes),
     )
 

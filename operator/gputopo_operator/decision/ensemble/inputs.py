@@ -78,7 +78,8 @@ def _reserved(objects: EnsembleObjects, ensemble: ObjectKey) -> dict[str, int]:
     """Return the GPUs of each node that are planned for members of other ensembles.
 
     Only members whose pods are not bound count here; bound pods use their GPUs. A suspended GPUJob
-    gets no pod, so other members may use its GPUs meanwhile. Any client can create a GPUJob with
+    gets no pod, and so does one whose pod cannot be created. So other members may use its GPUs
+    meanwhile. Any client can create a GPUJob with
     the labels of a member, so GPUJobs of other owners do not count.
     """
     reserved: dict[str, int] = {}
@@ -86,7 +87,8 @@ def _reserved(objects: EnsembleObjects, ensemble: ObjectKey) -> dict[str, int]:
         uid = objects.ensembles.get(key)
         for job in members.values() if key != ensemble and uid else ():
             bound = job.pod is not None and job.pod.node is not None
-            waits = not bound and not job.deleting and not job.suspended and job.result is None
-            if job.node and waits and job.owner_uid == uid:
+            waits = not bound and not job.deleting and job.result is None
+            starts = waits and not job.suspended and not (job.pod_error and job.pod is None)
+            if job.node and starts and job.owner_uid == uid:
                 reserved[job.node] = reserved.get(job.node, 0) + job.gpus
     return reserved

@@ -21,6 +21,7 @@ from gputopo_operator.decision.ensemble.rates import (
     total_items,
     with_measured,
 )
+from gputopo_operator.decision.pod_creation import FailedStarts, after_failed_start
 from gputopo_operator.model.ensembles import EnsembleInput, MemberJob
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -42,6 +43,7 @@ class MemberState:
         total: items until it ends; None if unknown.
         starting_since: since when its GPUJob has no pod on a node; None if it has one, or if there
             is no GPUJob.
+        failed: its starts in a row after which no pod could be created.
     """
 
     spec: EnsembleMemberSpec
@@ -56,6 +58,7 @@ class MemberState:
     progress: Progress
     total: int | None
     starting_since: str | None
+    failed: FailedStarts
 
     @property
     def name(self) -> str:
@@ -153,7 +156,27 @@ def _member(
         progress=progress_of(spec, before, pod, measured, found.now),
         total=total_items(member, spec),
         starting_since=before.starting_since or found.now if starts else None,
+        failed=_failed(before, job, phase, found.now),
     )
+
+
+def failed_starts(before: EnsembleMemberStatus) -> FailedStarts:
+    """Return the failed starts that the status of a member has."""
+    return FailedStarts(before.pod_error, before.failed_starts, before.not_before)
+
+
+def _failed(
+    before: EnsembleMemberStatus, job: MemberJob | None, phase: MemberPhase, now: str
+) -> FailedStarts:
+    """Return the failed starts of a member, with the current one; none if it got a pod."""
+    known = failed_starts(before)
+    if phase in ENDED or (job is not None and job.pod is not None):
+        return FailedStarts()
+    if known.delays(now):
+        return known
+    if phase == "Starting" and job is not None and job.pod_error:
+        return after_failed_start(known, job.pod_error, now)
+    return known._replace(not_before=None)
 
 
 def _phase(

@@ -19,6 +19,7 @@ from gputopo.ensemble.model import (
 from gputopo.ensemble.replan import NewPlan, WrongRate
 from gputopo.ensemble.starts import members_to_start
 from gputopo_operator.decision.conditions import truncated
+from gputopo_operator.decision.ensemble.delays import delayed_members
 from gputopo_operator.decision.ensemble.fill import new_plan
 from gputopo_operator.decision.ensemble.members import MemberState
 from gputopo_operator.decision.ensemble.nodes import nodes_hash, nodes_text
@@ -87,6 +88,8 @@ def changes_of(
     """Return the plan, and the members that start and stop now."""
     settings = settings_of(spec)
     active = [member for member in members if not member.ended]
+    delayed = delayed_members(active, found.now)
+    without = {name: PlannedMember(reason=text) for name, text in delayed.items()}
     withdrawn, waits = withdrawn_members(found, active)
     kept = [
         member
@@ -101,11 +104,12 @@ def changes_of(
     if stored is not None and not reason:
         stop = _not_stopped_yet(kept, settings)
         keeps = {name: each for name, each in running.items() if name not in stop}
-        planned = {member.name: _stored(member, keeps) for member in active}
+        planned = {member.name: _stored(member, keeps) for member in active} | without
         start = _starts(_flotillas(planned, keeps), active, keeps, nodes, settings)
         return EnsembleChanges(stored, planned, stop, start, (), waits)
-    new = new_plan([member.planned for member in active], running, nodes, settings)
-    planned = _planned(new, active, members)
+    to_plan = [member for member in active if member.name not in delayed]
+    new = new_plan([member.planned for member in to_plan], running, nodes, settings)
+    planned = _planned(new, active, members) | without
     text = _with_differences(reason, active, planned)
     plan = EnsemblePlanStatus(
         time=found.now,
@@ -115,7 +119,7 @@ def changes_of(
         nodes=nodes_text(found.nodes),
         nodes_hash=nodes_hash(found.nodes),
         flotillas=len(new.plan.flotillas),
-        seconds=_whole_seconds(new.plan.seconds) if active else None,
+        seconds=_whole_seconds(new.plan.seconds) if to_plan else None,
     )
     keeps = {name: each for name, each in running.items() if name not in new.stop}
     start = _starts(new.plan.flotillas, active, keeps, nodes, settings)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from gputopo.api.ensemble import EnsemblePlanStatus
 from gputopo.ensemble.model import EnsembleSettings
 from gputopo.ensemble.replan import WrongRate
+from gputopo_operator.decision.ensemble.delays import planned_again
 from gputopo_operator.decision.ensemble.members import MemberState
 from gputopo_operator.decision.ensemble.nodes import changed_nodes_text, nodes_hash
 from gputopo_operator.decision.ensemble.rates import MICRO
@@ -41,6 +42,8 @@ def replan_reason(
     if status.plan.ended != len(members) - len(active):
         names = [each.name for each in members if each.ended and each.phase != each.before.phase]
         return f"{', '.join(names) or 'a member'} ended"
+    if again := planned_again(active, found.now):
+        return f"{', '.join(again)} is tried again, after its pod could not be created"
     rates = "; ".join(each.text for each in wrong) or _known_now(active, settings)
     return rates or _other_nodes(found, active, status.plan, settings)
 

@@ -102,6 +102,7 @@ def _member(member: MemberState, changes: EnsembleChanges) -> EnsembleMemberStat
         limited=truncated(limited),
         # The GPUJob can be rejected as before. Then this status is still right, and not written.
         message=before.message if starts else truncated(_message(member, planned)),
+        **member.failed._asdict(),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from gputopo_operator.decision.ensemble.delays import not_created
 from gputopo_operator.decision.ensemble.members import MemberState
 from gputopo_operator.model.ensembles import EnsembleInput
 
@@ -22,15 +23,16 @@ def withdrawn_members(
     Nothing is lost, because no program of these members runs.
     """
     free = {node.name: node.gpus for node in found.nodes}
-    starting = []
+    starting, withdrawn, waits = [], dict[str, str](), None
     for member in active:
         if member.phase not in {"Starting", "Running"} or member.job is None:
             continue
-        if member.bound and member.node is not None:
+        if member.failed.delays(found.now):
+            withdrawn[member.name] = not_created(member)
+        elif member.bound and member.node is not None:
             free[member.node] = free.get(member.node, 0) - member.job.gpus
         else:
             starting.append((member, member.job.gpus))
-    withdrawn, waits = {}, None
     for member, gpus in starting:
         node = member.node or ""
         left = max(0, free.get(node, 0))

@@ -25,11 +25,11 @@ POLICIES: Final = (
     "own-dry-runs",
     "own-leases",
     "own-topology",
-    "placement-annotations",
+    "pod-fields",
     "scheduler-name",
     "environment",
     "measured-pods",
-    "resources-annotations",
+    "operator-fields",
 )
 _INSTALL: Final = "install the chart: docs/start/install.md"
 _APPLY: Final = "kubectl apply --server-side -f crds/"

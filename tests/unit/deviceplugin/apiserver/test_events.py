@@ -43,3 +43,12 @@ async def test_fault_of_a_shared_gpu_names_its_cause() -> None:
     ]
     assert {each["reason"] for each in events.created} == {"SharedGPUFault"}
     assert {each["involvedObject"]["uid"] for each in events.created} == {"uid-a"}
+
+
+async def test_pod_above_its_memory_gets_an_event() -> None:
+    events = Events()
+    recorder = EventRecorder(events, "n1", AgentMetrics(), ChangeSignal())
+    recorder.record_memory_excess(PodView("uid-a", ObjectKey("ml", "a")), "too much")
+    await asyncio.sleep(0)
+    [event] = events.created
+    assert (event["reason"], event["message"]) == ("SharedMemoryExceeded", "too much")

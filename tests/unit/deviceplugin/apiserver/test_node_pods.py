@@ -15,10 +15,13 @@ from gputopo_kube.pods import PodView
 SILENCE_SECONDS = 0.05
 
 
-def pod(name: str, version: int, *, gpus: int = 1, live: bool = True) -> PodView:
+def pod(
+    name: str, version: int, *, gpus: int = 1, live: bool = True, **annotations: str
+) -> PodView:
     containers = (GpuContainer("main", gpus),) if gpus else ()
     phase, key = "Pending" if live else "Failed", ObjectKey("default", name)
-    return PodView(f"uid-{name}", key, version, "n1", phase, containers)
+    found = {f"gputopo.io/{each.replace('_', '-')}": text for each, text in annotations.items()}
+    return PodView(f"uid-{name}", key, version, "n1", phase, containers, found)
 
 
 class Source:
@@ -149,4 +152,31 @@ async def test_a_late_response_does_not_replace_a_later_state() -> None:
     watched.source.response = replace(running, uid="uid-of-the-next")
     await watched.pods.refresh([running.key], 1.0)
     assert watched.pods[running.key].uid == "uid-of-the-next"
+    await watched.stop()
+
+
+async def test_request_of_a_pod_stays_the_one_that_was_seen_first() -> None:
+    """An older extender records no request in the Binding."""
+    watched = Watched()
+    await watched.list("10", pod("a", 5, profile="first", sharing_memory="1Gi"))
+    key, seen = ObjectKey("default", "a"), []
+
+    def note() -> None:
+        seen.append(dict(watched.pods[key].annotations))
+
+    await watched.change(pod("a", 11, profile="second", sharing_memory="9Gi"))
+    note()
+    await watched.change(pod("a", 12, steps_source="Log", avoid="[]"))
+    note()
+    watched.source.response = pod("a", 13, profile="third")
+    assert await watched.pods.refresh([key], 1.0) == set()
+    note()
+    await watched.change(None)
+    await watched.list("14", pod("a", 14, profile="fourth"))
+    note()
+    first = {"gputopo.io/profile": "first", "gputopo.io/sharing-memory": "1Gi"}
+    assert seen == [first, first | {"gputopo.io/steps-source": "Log"}, first, first]
+    assert watched.pods[key].version == 14
+    await watched.change(replace(pod("a", 15, profile="another pod"), uid="new"))
+    assert watched.pods[key].annotations == {"gputopo.io/profile": "another pod"}
     await watched.stop()

@@ -136,3 +136,62 @@ def test_files_of_ended_containers_are_closed(folder: Path, logs: PodLogs) -> No
     assert len([*Path("/proc/self/fd").iterdir()]) == before + 1
     assert logs.read([]) == []
     assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
+def test_folder_or_endless_file_instead_of_a_log_is_not_read(folder: Path, logs: PodLogs) -> None:
+    before = len([*Path("/proc/self/fd").iterdir()])
+    (folder / "0.log").mkdir()
+    assert read(logs) == []
+    assert logs.errors == {CONTAINER.key: f"{folder}/0.log is not a regular file"}
+    (folder / "0.log").rmdir()
+    (folder / "0.log").symlink_to("/dev/zero")
+    assert read(logs) == []
+    assert logs.errors == {CONTAINER.key: f"{folder}/0.log: is a symbolic link"}
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
+def test_of_a_log_with_a_gigabyte_only_the_end_is_read(
+    folder: Path, logs: PodLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    read_some = os.read
+
+    def counted(descriptor: int, size: int) -> bytes:
+        sizes.append(size)
+        return read_some(descriptor, size)
+
+    monkeypatch.setattr(os, "read", counted)
+    write(folder / "0.log", entry(1))
+    read(logs)
+    with (folder / "0.log").open("r+b") as file:
+        file.truncate(2**30)  # one line without an end
+    write(folder / "0.log", b"\n" + entry(2))
+    assert read(logs) == [("log-0", 2)]
+    assert sum(sizes) <= MAX_LOG_BYTES
+
+
+def test_log_that_is_replaced_or_cut_while_it_is_read_ends_no_later_counts(
+    folder: Path, logs: PodLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder / "0.log", entry(1))
+    read(logs)
+    read_some = os.read
+
+    def replace_first(descriptor: int, size: int) -> bytes:
+        monkeypatch.setattr(os, "read", read_some)
+        (folder / "0.log").unlink()
+        os.mkfifo(folder / "0.log")
+        return read_some(descriptor, size)
+
+    monkeypatch.setattr(os, "read", replace_first)
+    write(folder / "0.log", entry(2))
+    assert read(logs) == []
+    assert logs.errors == {CONTAINER.key: f"{folder}/0.log is not a regular file"}
+    (folder / "0.log").unlink()
+    write(folder / "0.log", entry(3))
+    read(logs)
+    os.truncate(folder / "0.log", 0)
+    write(folder / "0.log", entry(4))
+    read(logs)
+    write(folder / "0.log", entry(5) * 3)
+    assert read(logs)[-1:] == [("log-0", 5)]

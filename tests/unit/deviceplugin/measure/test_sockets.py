@@ -1,9 +1,10 @@
+import os
 import signal
 import socket
 import stat
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -195,3 +196,101 @@ def test_a_removed_socket_leaves_nothing(sockets: StepsSockets, directory: Path)
     sockets.remove(KEY)
     assert [*directory.iterdir()] == []
     assert sockets.keys == frozenset()
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to(path.parent / "nothing")
+
+
+def large(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(2**30)
+
+
+def other_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        other.bind(str(path))
+
+
+@pytest.mark.parametrize("place", [fifo, endless, dangling, large, other_socket])
+def test_file_in_the_place_of_the_socket_is_replaced_without_being_opened(
+    sockets: StepsSockets, directory: Path, failures: list[str], place: Callable[[Path], None]
+) -> None:
+    """A container with the right to mount could write the folder while no agent runs."""
+    folder = directory / "uid-a_main"
+    folder.mkdir(parents=True)
+    place(folder / "socket")
+    with limited(5):
+        sockets.open_again()
+    assert failures == []
+    send(folder, b"1")
+    assert received(sockets) == [b"1"]
+
+
+@pytest.mark.parametrize("place", [fifo, endless, dangling, large])
+def test_file_that_replaces_the_socket_while_it_is_made_keeps_its_mode(
+    sockets: StepsSockets,
+    directory: Path,
+    failures: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    place: Callable[[Path], None],
+) -> None:
+    class Replaced(socket.socket):
+        def bind(self, address: str) -> None:  # type: ignore[override]
+            super().bind(address)
+            path = Path(address).resolve()
+            path.unlink()
+            place(path)
+
+    before = Path("/dev/zero").stat().st_mode, len([*Path("/proc/self/fd").iterdir()])
+    monkeypatch.setattr(socket, "socket", Replaced)
+    with limited(5):
+        assert sockets.open(KEY) is None
+    assert failures == ["socket"]
+    replaced = (directory / "uid-a_main/socket").lstat().st_mode
+    assert stat.S_ISLNK(replaced) or stat.S_IMODE(replaced) != 0o666
+    assert (Path("/dev/zero").stat().st_mode, len([*Path("/proc/self/fd").iterdir()])) == before
+
+
+def test_link_to_another_file_that_replaces_the_socket_does_not_change_that_file(
+    sockets: StepsSockets, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory.mkdir()
+    secret = directory.parent / "secret"
+    secret.touch(mode=0o600)
+
+    class Replaced(socket.socket):
+        def bind(self, address: str) -> None:  # type: ignore[override]
+            super().bind(address)
+            path = Path(address).resolve()
+            path.unlink()
+            path.symlink_to(secret)
+
+    monkeypatch.setattr(socket, "socket", Replaced)
+    assert sockets.open(KEY) is None
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
+def test_messages_that_are_large_many_or_no_steps_are_bounded(sockets: StepsSockets) -> None:
+    folder, sent = opened(sockets), 0
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                sender.sendto(bytes(60_000), str(folder / "socket"))
+                sent += 1
+    assert 0 < sent < 4096  # the kernel rejects more
+    assert set(received(sockets)) == {None}
+    with (
+        pytest.raises(OSError, match="Message too long"),
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
+    ):
+        sender.sendto(bytes(2**24), str(folder / "socket"))

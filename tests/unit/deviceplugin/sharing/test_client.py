@@ -20,7 +20,7 @@ async def test_state_has_gpus_and_faults(case: Coordinated, client: MpsConnectio
     [gpu], [fault] = found.gpus, found.faults
     assert (gpu.uuid, gpu.state, gpu.fault) == (case.gpus[0], "Ready", None)
     assert str(gpu.pipe_directory) == f"/run/gputopo-mps/gpus/{case.gpus[0]}/pipe"
-    assert str(gpu.shm_directory) == "/run/gputopo-mps/shm"
+    assert str(gpu.shm_directory) == f"/run/gputopo-mps/gpus/{case.gpus[0]}/shm"
     assert (fault.cause, fault.pods, fault.message) == ("uid-a", ["uid-a"], "Xid 3")
 
 

@@ -308,3 +308,21 @@ def test_shared_gpus_are_those_in_use_and_those_of_annotations(case: Coordinated
 def test_pod_whose_annotation_names_whole_gpus_shares_none(case: Coordinated) -> None:
     view = case.users.put(sharing_pod("a", share=case.gpus[0]))
     assert shared_gpus([view], [], "n1") == set()
+
+
+async def test_a_pod_above_its_memory_is_reported_once_until_it_uses_less(
+    case: Coordinated,
+) -> None:
+    case.users.put(sharing_pod("a", share=case.share(0)))
+    case.users.put(sharing_pod("b", share=case.share(0, 1)))
+    await case.check()
+    gpu = case.mps.gpus[case.gpus[0]]
+    above = {"podUID": "uid-a", "usedBytes": 3 * 2**30, "limitBytes": 2**30}
+    for found, expected in (([above], 1), ([above], 1), ([], 1), ([above], 2)):
+        gpu["podsAboveMemory"] = found
+        await case.check()
+        assert [name for name, _ in case.events.excesses] == ["a"] * expected
+    assert case.events.excesses[0][1] == (
+        "the processes of the pod use 3072 MiB of GPU memory, and the pod may use 1024 MiB; "
+        "other pods of the GPU may get errors"
+    )

@@ -47,6 +47,14 @@ async def test_gpu_whose_daemon_goes_on_is_shared_further(case: Coordinated) -> 
     assert await case.prepare(second, case.share(0, 1)) is None
     served = case.coordinator.folders(case.gpus[0])
     assert served.pipe_directory == case.mps.folder(case.gpus[0]) / "pipe"
+    assert served.shm_directory == case.mps.folder(case.gpus[0]) / "shm"
+
+
+async def test_daemon_of_an_earlier_release_has_the_folder_of_all_gpus(case: Coordinated) -> None:
+    case.mps.serve(case.gpus[0])
+    (case.mps.folder(case.gpus[0]) / "shm").rmdir()
+    served = case.daemons.surviving(case.gpus[0])
+    assert served is not None
     assert served.shm_directory == case.mps.directory / "shm"
 
 
@@ -126,7 +134,7 @@ async def test_container_of_an_admitted_pod_waits_for_the_component(
     assert waiting.result() == ""
     assert case.daemons.known[case.gpus[0]].state == "Ready"
     assert folders.pipe_directory == case.mps.folder(case.gpus[0]) / "pipe"
-    assert folders.shm_directory == case.mps.directory / "shm"
+    assert folders.shm_directory == case.mps.folder(case.gpus[0]) / "shm"
 
 
 async def test_container_starts_when_kubelet_tries_again(

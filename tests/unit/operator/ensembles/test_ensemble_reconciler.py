@@ -5,8 +5,8 @@ import pytest
 from gputopo.api.names import ENSEMBLE_LABEL, JOB_LABEL
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
-from gputopo_operator.controller import ensemble_reconciler
-from gputopo_operator.controller.ensemble_reconciler import NODES_SECONDS
+from gputopo_operator.controller import ensemble_snapshot
+from gputopo_operator.controller.ensemble_snapshot import NODES_SECONDS
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
@@ -230,6 +230,6 @@ def test_nodes_are_read_again_after_some_seconds(
     served.reconcile()
     served.reconcile()
     assert served.api.lists("gputopologies") == 1
-    monkeypatch.setattr(ensemble_reconciler, "monotonic", lambda: 1e9 + NODES_SECONDS)
+    monkeypatch.setattr(ensemble_snapshot, "monotonic", lambda: 1e9 + NODES_SECONDS)
     served.reconcile()
     assert served.api.lists("gputopologies") == 2

@@ -1,0 +1,30 @@
+"""Parses the events with which the Job controller reports that it could not create a pod."""
+
+from collections.abc import Iterable
+
+from gputopo.runtime.times import unix_seconds
+from gputopo_kube.document import Document
+from gputopo_operator.model.jobs import FailedCreate
+from gputopo_operator.parse.readable import each_readable
+
+_CONTROLLER = "job-controller"
+
+
+def parse_failed_creates(events: Iterable[Document]) -> tuple[FailedCreate, ...]:
+    """Return the failed attempts; events of other components or without a time are left out."""
+    return tuple(each for each in each_readable(_failed_create, events) if each is not None)
+
+
+def _failed_create(event: Document) -> FailedCreate | None:
+    component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
+    series = event.get("series") or {}
+    times = (
+        event.get("firstTimestamp"),
+        event.get("eventTime"),
+        event.get("lastTimestamp"),
+        series.get("lastObservedTime"),
+    )
+    known = [at for each in times if (at := unix_seconds(each)) is not None]
+    if component != _CONTROLLER or not known:
+        return None
+    return FailedCreate(event.get("message") or "", min(known), max(known))
