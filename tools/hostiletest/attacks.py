@@ -120,9 +120,9 @@ class Race:
 
     Attributes:
         bound: number of pods that a node got.
-        won: number of them that kubelet rejected.
+        won: number of them that kubelet rejected because of their memory.
         replies: what the API server replied to the changes.
-        messages: kubelet's messages.
+        messages: of all pods that kubelet rejected.
     """
 
     bound: int = 0
@@ -132,7 +132,9 @@ class Race:
 
     def __str__(self) -> str:
         """Return the numbers and messages."""
-        return f"{self.won} of {self.bound} pods rejected by kubelet; {self.replies}"
+        return (
+            f"{self.won} of {self.bound} pods rejected by kubelet for their memory; {self.replies}"
+        )
 
 
 def race_names(tries: int) -> list[str]:
@@ -153,12 +155,12 @@ def race(
         tenant.client.create(tenant.pods, manifests.sharing_pod(name, image, node, ""))
     watcher.join()
     for pod in _ended_or_running(tenant, {*names}):
-        bound = bool(pod["spec"].get("nodeName"))
-        won = bound and pod["status"].get("phase") in _ENDED
-        result.bound += bound
-        result.won += won
-        if won:
-            result.messages.add(f"{pod['status'].get('reason')}: {pod['status'].get('message')}")
+        result.bound += bool(pod["spec"].get("nodeName"))
+        if pod["status"].get("phase") in _ENDED:
+            message = f"{pod['status'].get('reason')}: {pod['status'].get('message')}"
+            result.messages.add(message)
+            # On a machine that is very slow, kubelet rejects pods for other reasons too.
+            result.won += "memory" in message
     for name in names:
         tenant.client.delete(f"{tenant.pods}/{name}", gracePeriodSeconds="0")
 
