@@ -61,6 +61,7 @@ class Adversary:
 
     def start(self) -> None:
         """Begin."""
+        self._journal.expect_none(ESCAPED)
         for thread in self._threads:
             thread.start()
 

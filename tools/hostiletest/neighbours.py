@@ -73,6 +73,7 @@ class Neighbours:
 
     def start(self) -> None:
         """Create the jobs and begin."""
+        self._journal.expect_none(LATE)
         namespace.create(self._client, NAMESPACE)
         self._reserve()
         request = MeasuringRequest(profile="measured")

@@ -55,6 +55,11 @@ class Journal:
             known.append(text)
         self.write(f"FINDING {kind}: {text}")
 
+    def expect_none(self, kind: str) -> None:
+        """Show a kind of errors in the table, also without errors."""
+        with self._lock:
+            self.findings.setdefault(kind, [])
+
     def count_rejection(self, pod: PodView) -> None:
         """Count a pod that kubelet rejected; without a reason it is a finding."""
         self.count("pods rejected by kubelet")

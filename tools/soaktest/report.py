@@ -19,7 +19,7 @@ class Report:
 
     Attributes:
         figures: in the order of the table.
-        findings: texts by kind; empty without errors.
+        findings: texts by kind; no texts without errors.
         log: file with every step.
     """
 
@@ -53,6 +53,8 @@ def table(report: Report) -> Iterator[str]:
         found = report.findings.get(kind, ())
         yield f"{kind:<{width}}  {len(found):>8}{'' if not found else '   <- must be 0'}"
     for kind, found in report.findings.items():
+        if not found:
+            continue
         yield ""
         yield f"{kind}:"
         yield from (f"  {text}" for text in found)

@@ -19,6 +19,7 @@ from hostiletest.tenant import Replies
 from soaktest import __main__ as soak
 from soaktest.client import Client, RejectedError
 from soaktest.journal import Journal
+from soaktest.report import Report, table
 
 UID = "11111111-2222-3333-4444-555555555555"
 FIELD = "gputopo.io/profile"
@@ -149,3 +150,12 @@ def test_samples_of_the_neighbours_are_counted_once_and_sizes_each_time(tmp_path
 def test_adversary_has_neighbours(arguments: list[str], expected: tuple[bool, bool]) -> None:
     options = soak.wanted(soak.parser().parse_args(arguments))
     assert (options.neighbours, options.adversary) == expected
+
+
+def test_kind_of_errors_that_did_not_occur_is_shown_and_is_no_error(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "log")
+    journal.expect_none("escaped")
+    found = Report(seed=1, seconds=1.0, figures={}, findings=journal.findings, log="log")
+    assert found.is_clean
+    assert [line.split() for line in table(found) if "escaped" in line] == [["escaped", "0"]]
+    journal.close()
