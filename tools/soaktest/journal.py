@@ -46,6 +46,11 @@ class Journal:
         with self._lock:
             self.counts[what] += number
 
+    def highest(self, what: str, number: int) -> None:
+        """Keep the highest number as a count."""
+        with self._lock:
+            self.counts[what] = max(self.counts[what], number)
+
     def finding(self, kind: str, text: str) -> None:
         """Record an error; equal texts once."""
         with self._lock:

@@ -30,6 +30,9 @@ WANTED_GPUS = 34
 _WANTED_GPUS_BEFORE_WAVE = 8
 _PATIENCE_SECONDS = 60.0
 _JOB_PATIENCE_SECONDS = 180.0
+_PHASE_PATIENCE_SECONDS = 90.0
+"""A job that has waited in the queue, or for another admission, may have got its GPUs just now."""
+_LONGEST_WAIT = "longest wait of a GPUJob in the queue (s)"
 _SHARE_OF_JOBS = 0.12
 _SHARE_DELETED_EARLY = 0.05
 _SHARE_LINGERING = 0.08
@@ -44,6 +47,8 @@ class Item:
         lives_seconds: how long it runs until it is deleted, or until a job succeeds.
         lingers_seconds: how long its processes outlive a deletion by force; None for a pod that is
             deleted as usual.
+        phase: of a job.
+        phase_since: when the phase of a job was first seen.
     """
 
     name: str
@@ -53,6 +58,8 @@ class Item:
     lives_seconds: float
     is_job: bool
     lingers_seconds: float | None = None
+    phase: str | None = None
+    phase_since: float = 0.0
 
     @property
     def path(self) -> str:
@@ -227,6 +234,7 @@ class Load:
             self._journal.finding("GPUJobs lost", f"{item.name} is not there any more")
             return True
         phase = status.get("phase")
+        self._follow_phase(item, phase)
         why = "; ".join(
             f"{one['type']}={one['status']} {one['reason']}: {one['message']}"
             for one in status.get("conditions", [])
@@ -241,12 +249,20 @@ class Load:
                 self._journal.finding("GPUJobs lost", f"{item.name} failed without a reason")
             return True
         if time.monotonic() - item.made > _JOB_PATIENCE_SECONDS:
-            self._judge_waiting(item, phase, why)
-            return True
+            return self._judge_waiting(item, phase, why)
         return False
 
-    def _judge_waiting(self, item: Item, phase: str | None, why: str) -> None:
-        """A job that waits for capacity has a reason in its status; any other is lost."""
+    def _follow_phase(self, item: Item, phase: str | None) -> None:
+        if phase != item.phase:
+            if item.phase == "Queued":
+                self._journal.highest(_LONGEST_WAIT, round(time.monotonic() - item.made))
+            item.phase, item.phase_since = phase, time.monotonic()
+
+    def _judge_waiting(self, item: Item, phase: str | None, why: str) -> bool:
+        """A job that waits for capacity has a reason in its status; any other is lost.
+
+        Return False for a job that may still go on.
+        """
         text = f"{item.name} ({item.gpus} GPUs) is {phase} after {_JOB_PATIENCE_SECONDS:.0f} s"
         if phase == "Queued":
             self._journal.count("GPUJobs that waited long in the queue")
@@ -254,5 +270,8 @@ class Load:
         elif phase == "Pending" and "Placed=False" in why:
             self._journal.count("GPUJobs that waited for room, and said so")
             self._journal.note(f"{text}: {why}")
-        else:
+        elif time.monotonic() - item.phase_since > _PHASE_PATIENCE_SECONDS:
             self._journal.finding("GPUJobs lost", f"{text}: {why}")
+        else:
+            return False
+        return True

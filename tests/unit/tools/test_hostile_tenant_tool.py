@@ -159,3 +159,11 @@ def test_kind_of_errors_that_did_not_occur_is_shown_and_is_no_error(tmp_path: Pa
     assert found.is_clean
     assert [line.split() for line in table(found) if "escaped" in line] == [["escaped", "0"]]
     journal.close()
+
+
+def test_highest_number_is_kept(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "log")
+    for number in (3, 7, 5):
+        journal.highest("longest", number)
+    assert journal.counts["longest"] == 7
+    journal.close()
