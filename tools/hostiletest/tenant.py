@@ -11,6 +11,9 @@ from soaktest import namespace
 from soaktest.client import Client, RejectedError
 
 _ACCOUNT: Final = "tenant"
+_REMOVE_SECONDS: Final = 600.0
+"""A hostile tenant leaves hundreds of objects."""
+
 _MISSED: Final = frozenset({404, 409})
 
 
@@ -120,7 +123,7 @@ def tenant_in(
         with Client(paths, user=f"system:serviceaccount:{name}:{_ACCOUNT}") as client:
             yield Tenant(client, name)
     finally:
-        namespace.remove(admin, name)
+        namespace.remove(admin, name, timeout_s=_REMOVE_SECONDS)
 
 
 def _create_account(admin: Client, name: str) -> None:

@@ -14,7 +14,7 @@ def create(client: Client, name: str) -> None:
     wait_for("the namespace's service account", lambda: exists(client, account))
 
 
-def remove(client: Client, name: str) -> None:
+def remove(client: Client, name: str, *, timeout_s: float = 180) -> None:
     """Delete it with all objects of the run, and wait until it is gone."""
 
     def gone() -> bool:
@@ -24,7 +24,7 @@ def remove(client: Client, name: str) -> None:
             return False
         return not exists(client, f"{_NAMESPACES}/{name}")
 
-    wait_for(f"namespace {name} is gone", gone, timeout_s=180, interval_s=1)
+    wait_for(f"namespace {name} is gone", gone, timeout_s=timeout_s, interval_s=1)
 
 
 def exists(client: Client, path: str) -> bool:

@@ -141,7 +141,8 @@ def _churn(
     finally:
         killer.stop()
     journal.write("no more kills and pods; waiting for the rest to end")
-    if not load.drain(_DRAIN_SECONDS):
+    # GPUJobs also wait behind those of the adversary.
+    if not load.drain(_DRAIN_SECONDS * (2 if options.adversary else 1)):
         journal.finding("pods that do not end", f"{load.wanted_gpus} GPUs are still wanted")
 
 
