@@ -212,6 +212,27 @@ async def test_no_response_of_a_forged_control_socket_ends_the_component(
         assert world.daemons(1) == other
 
 
+async def test_an_unexpected_error_of_one_gpu_does_not_end_the_component(
+    attacked: MpsWorld,
+) -> None:
+    world = attacked
+    async with world.running():
+        await asyncio.gather(world.share(0), world.share(1))
+        assert world.component is not None
+        broken = world.component._gpus.all[0]
+
+        async def fail() -> list[int]:
+            raise RecursionError("too deep")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(broken.control, "servers", fail)
+            index = world.uuids.index(broken.folders.uuid)
+            found = await world.until_state(index, "Fault")
+            assert found["reason"] == "too deep"
+            assert (await soon(world.shared(1 - index)))["state"] == "Ready"  # type: ignore[index]
+        await world.until_state(index, "Ready")
+
+
 @needs_mounts
 async def test_a_link_does_not_lead_the_component_to_the_daemon_of_another_gpu(
     attacked: MpsWorld,
