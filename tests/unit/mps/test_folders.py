@@ -28,6 +28,13 @@ def test_the_daemon_of_an_earlier_release_keeps_the_folder_of_all_gpus(tmp_path:
     assert not folders.root.exists()
 
 
+def test_the_folder_of_an_interrupted_start_is_removed(tmp_path: Path) -> None:
+    folders = GpuFolders("GPU-1", tmp_path / "gpus/GPU-1", MEMORY)
+    folders.root.mkdir(parents=True)
+    folders.remove()
+    assert not folders.root.exists()
+
+
 def test_without_a_size_the_shared_memory_is_that_of_the_component(tmp_path: Path) -> None:
     assert MpsSettings(node="n1").shared_memory is None
     assert GpuFolders("GPU-1", tmp_path).shm == HOST_SHM
