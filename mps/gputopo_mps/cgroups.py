@@ -88,7 +88,8 @@ def _unified(cgroup_dir: Path) -> str:
 def _create(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     for name in _CPUSET:
-        # cgroup v1 rejects processes until the cgroup has CPUs and memory nodes.
-        file = folder / name
-        if file.exists() and not file.read_text().strip():
-            file.write_text((folder.parent / name).read_text())
+        # cgroup v1 rejects processes until the cgroup has CPUs and memory nodes. In cgroup v2,
+        # the root has no such files.
+        file, outer = folder / name, folder.parent / name
+        if file.exists() and outer.exists() and not file.read_text().strip():
+            file.write_text(outer.read_text())

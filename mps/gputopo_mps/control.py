@@ -16,6 +16,11 @@ _LONGEST: Final = 200
 _MOST_BYTES: Final = 1 << 20
 """A pod can replace the socket of its daemon, and respond without an end."""
 
+_MOST_CLIENTS: Final = 1024
+"""MPS takes 60. The pod of each is read from the kernel, which takes time."""
+
+_LONGEST_PID: Final = 10
+
 _MIB: Final = 1 << 20
 
 
@@ -45,7 +50,8 @@ class ControlProgram:
 
     async def servers(self) -> list[int]:
         """Return the PIDs of the servers. Without a client there may be none."""
-        return [int(word) for word in (await self.run("get_server_list")).split() if word.isdigit()]
+        words = (await self.run("get_server_list")).split()
+        return [pid for word in words if (pid := _pid(word)) is not None]
 
     async def status(self, server: int) -> str:
         """Return the state of a server: INITIALIZING, ACTIVE or FAULT."""
@@ -62,7 +68,8 @@ class ControlProgram:
         """
         code = (await self.run(f"terminate_client {client.server} {client.pid}")).strip()
         if code not in {"", "0"}:
-            raise ControlError(f"terminate_client: CUDA error {code} for process {client.pid}")
+            shown = code[:_LONGEST]
+            raise ControlError(f"terminate_client: CUDA error {shown} for process {client.pid}")
 
     async def set_default_limit(self, limit_bytes: int) -> None:
         """Set the GPU memory of each client of servers that start later."""
@@ -138,9 +145,17 @@ def parse_clients(table: str) -> list[MpsClient]:
         return []
     pid, server = header.index("PID"), header.index("SERVER")
     found = (_client(row, pid, server) for row in rows)
-    return list(dict.fromkeys(each for each in found if each is not None))
+    return list(dict.fromkeys(each for each in found if each is not None))[:_MOST_CLIENTS]
 
 
 def _client(row: Sequence[str], pid: int, server: int) -> MpsClient | None:
-    cells = row[max(pid, server)].isdigit() if len(row) > max(pid, server) else False
-    return MpsClient(int(row[pid]), int(row[server])) if cells and row[pid].isdigit() else None
+    if len(row) <= max(pid, server):
+        return None
+    found, of = _pid(row[pid]), _pid(row[server])
+    return MpsClient(found, of) if found is not None and of is not None else None
+
+
+def _pid(word: str) -> int | None:
+    """Return the number of a response; a pod can forge one that ``int`` does not take."""
+    is_number = word.isascii() and word.isdecimal() and len(word) <= _LONGEST_PID
+    return int(word) if is_number else None

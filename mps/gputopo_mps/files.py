@@ -6,12 +6,12 @@ The component's files survive its restart, but not a reboot of the node.
 import json
 import logging
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from gputopo.runtime.log import fields
 
@@ -69,9 +69,36 @@ def read_end(path: Path, most_bytes: int) -> bytes:
 
 
 def clear(folder: Path) -> None:
-    """Remove everything in a folder that containers can write; links are not followed."""
-    for entry in os.scandir(folder):
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path)
-        else:
-            os.unlink(entry.path)  # noqa: PTH108 - a path of os.scandir
+    """Remove everything in a folder that containers can write; links are not followed.
+
+    Folders may be in each other more often than functions can call each other. So the content of
+    each is moved to ``folder`` first.
+    """
+    with _open_folder(folder) as top:
+        names = os.listdir(top)  # noqa: PTH208 - of a descriptor
+        while names:
+            name = names.pop()
+            try:
+                os.unlink(name, dir_fd=top)
+            except IsADirectoryError:
+                names += _move_content(name, top)
+                os.rmdir(name, dir_fd=top)
+
+
+def _move_content(name: str, top: int) -> list[str]:
+    """Move the content of a folder to the one that contains it; return the new names."""
+    moved: list[str] = []
+    with _open_folder(name, top) as inner:
+        for entry in os.listdir(inner):  # noqa: PTH208 - of a descriptor
+            moved.append(uuid4().hex)
+            os.rename(entry, moved[-1], src_dir_fd=inner, dst_dir_fd=top)
+    return moved
+
+
+@contextmanager
+def _open_folder(path: Path | str, within: int | None = None) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _SAFE, dir_fd=within)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

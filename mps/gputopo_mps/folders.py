@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gputopo_mps.files import clear
 from gputopo_mps.mounts import mount_tmpfs, unmount
 
 _PIPE_SIZE: Final = "4m"
@@ -89,6 +90,8 @@ class GpuFolders:
         """Remove the folders with everything that containers have left in them."""
         for folder in (self.pipe, self.root / "shm"):
             unmount(folder)
+        if self.pipe.exists():
+            clear(self.pipe)  # of an earlier release, it is no mount
         shutil.rmtree(self.root)
 
     def environment(self) -> dict[str, str]:

@@ -5,6 +5,10 @@ import os
 from pathlib import Path
 from typing import Final
 
+_FOR_PODS: Final = 2 | 4 | 8 | 256
+"""MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOSYMFOLLOW: neither a user of the host gets rights by a
+file of a container, nor does a program of root follow a link of one (Linux 5.10 and later)."""
+
 _BIND: Final = 0x1000
 _SLAVE_TREE: Final = 0x84000
 """MS_REC | MS_SLAVE: mounts of this namespace do not appear in others, but those of others end
@@ -34,7 +38,7 @@ def mount_tmpfs(folder: Path, *, mode: str, size: str, files: int) -> None:
         return
     options = f"mode={mode},size={size},nr_inodes={files}".encode()
     path = os.fsencode(folder)
-    _check(_libc.mount(b"gputopo-mps", path, b"tmpfs", 0, options), folder)
+    _check(_libc.mount(b"gputopo-mps", path, b"tmpfs", _FOR_PODS, options), folder)
 
 
 def unmount(folder: Path) -> None:

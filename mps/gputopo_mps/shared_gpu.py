@@ -108,7 +108,7 @@ class SharedGpu:
                     await self._observe()
                 elif self.state is SharedGpuState.FAILED and self.folders.root.exists():
                     await self._clean_up()
-            except (GputopoError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - the checks of other GPUs must go on
                 self._metrics.count_failure("check")
                 _log.warning("check failed %s", fields(gpu=self.folders.uuid, reason=error))
                 kept = self.state in {SharedGpuState.STARTING, SharedGpuState.FAILED}

@@ -1,10 +1,12 @@
 """Nothing of another user changes while a user writes the worst values into every field.
 
 The operator, kube-scheduler and the extender run with the rights of the chart on a real API server.
-``GPUTOPO_HOSTILE_TABLE`` names a file that gets the table of fields, values and outcomes.
+``GPUTOPO_HOSTILE_TABLE`` names a file that gets the table of the page on security.
 """
 
 import os
+import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -26,6 +28,7 @@ from gputopo.api.names import (
     TUNED_LABEL,
 )
 from gputopo.api.profiling import ProfilingState
+from gputopo.api.quantity import parse_thousandths
 from gputopo.api.tuning import TunedRecord
 from gputopo.tuning.waits import RESIZE_INTERVAL_SECONDS
 from support.builders.gpujobs import gpu_job
@@ -45,7 +48,7 @@ from support.control_plane.scheduler_pairs import (
     running_pairs,
     wait_until,
 )
-from support.helm_chart import Helm
+from support.helm_chart import CHART, Helm
 from support.profiling.cluster import ANNOTATIONS, PROFILE, measured_container
 
 PLACED, SIZED = "node-1", "node-2"
@@ -180,6 +183,11 @@ def record_of(server: ApiServer, name: str) -> TunedRecord:
     return TunedRecord.model_validate_json(annotations(server, name)[RESOURCES_ANNOTATION])
 
 
+def size_of(server: ApiServer, name: str) -> int:
+    """Return the CPU limit of a pod in thousandths."""
+    return parse_thousandths(limit_of(server, name)) or 0
+
+
 def state_of_others(server: ApiServer) -> dict[str, Any]:
     """Return what the other user has: placements, sizes, records, facts and its queue."""
     pods = {each["metadata"]["name"]: each for each in server.get(PODS).body["items"]}
@@ -187,6 +195,7 @@ def state_of_others(server: ApiServer) -> dict[str, Any]:
     pods.pop("later", None)
     jobs = {each["metadata"]["name"]: each for each in server.get(JOBS).body["items"]}
     return {
+        "sizes": {name: pod["spec"]["containers"][0]["resources"] for name, pod in pods.items()},
         "pods": {
             name: (pod["spec"], pod["metadata"].get("annotations"), pod["metadata"].get("labels"))
             for name, pod in pods.items()
@@ -204,20 +213,33 @@ def state_of_others(server: ApiServer) -> dict[str, Any]:
 def attacked(users: HostileUser) -> tuple[dict[str, Any], list[Write]]:
     """The state of the other user before the attack, and all writes of the attack."""
     before = state_of_others(users.server)
+    # The operator could take CPUs from the sized pod.
+    assert size_of(users.server, "sized") > record_of(users.server, "sized").floor.milli_cpu
     writes = list(users.attack())
     if file := os.environ.get("GPUTOPO_HOSTILE_TABLE"):
         Path(file).write_text(hostile_user.outcome_table(writes))
     return before, writes
 
 
-def wait_for_next_resize(server: ApiServer) -> None:
-    """Wait until the operator may resize the sized pod again, and let it decide about its node."""
+def attack_until_next_resize(users: HostileUser) -> list[Write]:
+    """Repeat the worst write until the operator may resize the sized pod again; return the writes.
+
+    Then let the operator decide about the node of this pod.
+    """
+    server, writes = users.server, list[Write]()
     resized = datetime.fromisoformat(record_of(server, "sized").since)
     allowed = resized + timedelta(seconds=RESIZE_INTERVAL_SECONDS + 2)
-    wait_until(lambda: datetime.now(UTC) > allowed, seconds=RESIZE_INTERVAL_SECONDS)
+
+    def is_allowed() -> bool:
+        writes.extend(users.forge_measurement())
+        time.sleep(1)
+        return datetime.now(UTC) > allowed
+
+    wait_until(is_allowed, seconds=RESIZE_INTERVAL_SECONDS)
     for value in ("once", None):
         touched = {"metadata": {"labels": {"touched": value}}}
         assert server.merge(f"{PODS}/sized", touched).accepted
+    return writes
 
 
 def test_nothing_of_another_user_changes(
@@ -225,13 +247,15 @@ def test_nothing_of_another_user_changes(
 ) -> None:
     server, (before, writes) = users.server, attacked
     assert len(writes) > FEW
-    wait_for_next_resize(server)
+    writes.extend(attack_until_next_resize(users))
     # The parts work on after the attack: so they have seen all of it when these are done.
     put_sized_pod(server, "later", PLACED)
     take_samples(server, "measured", ALL)
     wait_until(lambda: is_done(server, "measured"), seconds=120)
     assert limit_of(server, "measured") == "4"
-    assert state_of_others(server) == before
+    after = state_of_others(server)
+    assert after["sizes"] == before["sizes"]
+    assert after == before
     (profile,) = server.get(PROFILES).body["items"]
     assert {each["podUID"] for each in profile["status"]["samples"]} == {uid_of(server, "measured")}
 
@@ -295,6 +319,16 @@ def test_every_field_of_pods_was_written(
         each.name for each in FIELDS if each.kind == "pods" and each.place is not Place.STATUS
     }
     assert expected <= {each.field for each in writes}
+
+
+def test_page_on_security_has_the_outcomes(
+    attacked: tuple[dict[str, Any], list[Write]],
+) -> None:
+    page = (CHART.parents[1] / "docs/operate/security.md").read_text()
+    (written,) = re.findall(
+        r"(?s)<!-- hostile user: begin[^\n]*\n\n(.*?)\n<!-- hostile user: end", page
+    )
+    assert written == hostile_user.outcome_table(attacked[1])
 
 
 def test_components_ran_through(attacked: tuple[dict[str, Any], list[Write]], folder: Path) -> None:

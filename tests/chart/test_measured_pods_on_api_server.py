@@ -156,7 +156,8 @@ def test_operator_changes_only_pods_that_request_a_measurement(pods: ApiServer) 
             "annotations[gputopo.io/profiling]: missing, and gputopo.io/resources-mode is Fi"
             in (denied.message)
         )
-    assert pods.merge(f"{PODS}/other/status", state).accepted
+    unrelated = {"metadata": {"labels": {"team": "vision"}}}
+    assert pods.merge(f"{PODS}/other/status", unrelated).accepted
 
 
 @pytest.mark.parametrize("mode", ["Auto", "Proportional", "Fixed"])
@@ -180,7 +181,9 @@ def test_operator_changes_pods_that_it_should_resize(nodes: ApiServer, mode: str
 
 
 def test_operator_may_restore_a_pod_whose_request_was_removed(pods: ApiServer) -> None:
-    state = {PROFILING_STATE_ANNOTATION: "{}", PROFILING_ANNOTATION: None}
-    assert pods.merge(f"{PODS}/requested", {"metadata": {"annotations": state}}).accepted
+    state = {"metadata": {"annotations": {PROFILING_STATE_ANNOTATION: "{}"}}}
+    assert pods.merge(f"{PODS}/requested/status", state, OPERATOR).accepted
+    removed = {"metadata": {"annotations": {PROFILING_ANNOTATION: None}}}
+    assert pods.merge(f"{PODS}/requested", removed).accepted
     ended = {"annotations": {PROFILING_STATE_ANNOTATION: None}, "labels": {PROFILING_LABEL: None}}
     assert pods.merge(f"{PODS}/requested/status", {"metadata": ended}, OPERATOR).accepted

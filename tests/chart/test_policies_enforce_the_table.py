@@ -91,6 +91,23 @@ def test_policy_covers_all_ways_to_write_its_fields(objects: list[Object], part:
     )
 
 
+def test_no_policy_iterates_over_all_annotations_or_labels_of_a_pod(objects: list[Object]) -> None:
+    """A user may set 50,000 of them. To iterate over them takes the API server more than 30 s."""
+    bounded = []
+    for each in objects:
+        if each["kind"] != "ValidatingAdmissionPolicy":
+            continue
+        spec = each["spec"]
+        for rule in [*spec.get("variables", []), *spec["validations"]]:
+            loops = re.findall(r"([\w.]+)\.(?:all|exists|filter|map)\(key,", rule["expression"])
+            if maps := [loop for loop in loops if loop.startswith("variables.")]:
+                assert rule["expression"].startswith(f"size({maps[0]}) > 2000 || ")
+                bounded += maps
+    assert bounded == [
+        *("variables.after", "variables.before", "variables.labelsAfter", "variables.labelsBefore")
+    ]
+
+
 def of_the_operator(field: Field, place: Place) -> bool:
     return (field.writer, field.place) == (Writer.OPERATOR, place) and field.kind != "pods"
 

@@ -90,6 +90,11 @@ class JobApi:
         path = ("api", "v1", "namespaces", key.namespace, "pods")
         return self._api.list(*path, selector=f"{JOB_LABEL}={key.name}")
 
+    def pods_of_controller(self, namespace: str, job_uid: str) -> list[Document]:
+        """Return the pods that the Job controller counts as pods of a Job."""
+        path = ("api", "v1", "namespaces", namespace, "pods")
+        return self._api.list(*path, selector=f"batch.kubernetes.io/controller-uid={job_uid}")
+
     def failed_creates(self, namespace: str, job_uid: str) -> list[Document]:
         """Return the events that pods of a Job could not be created, at most 1,000 of them.
 

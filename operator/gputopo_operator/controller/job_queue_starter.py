@@ -80,7 +80,7 @@ class JobQueueStarter:
         self._resource = resource
         self._clock = clock
         self._joins = joins
-        self._creation = PodCreation(objects)
+        self._creation = PodCreation(objects, resource)
 
     def advance(self, _: str) -> float | None:
         """Start the jobs that the queue admits; return the seconds until the next call, or None.

@@ -146,12 +146,12 @@ class Reconciler:
             samples=_merged(by_pod(samples_of(each)) for each in topologies),
             queued=self._queued,
             started=started,
-            pod_error=self._pod_error(job.key, parsed, started, pods, now),
+            pod_error=self._pod_error(job, parsed, started, pods, now),
         )
 
     def _pod_error(
         self,
-        key: ObjectKey,
+        job: GpuJob,
         child: ChildJob | None,
         started: str | None,
         pods: Iterable[JobPod],
@@ -162,7 +162,7 @@ class Reconciler:
             return ""
         if any(pod.view.live and pod.job_uid == child.uid for pod in pods):
             return ""
-        return read_creation_error(self._api, key, child, (started,), now)
+        return read_creation_error(self._api, job, child, (started,), now)
 
     def _read_link_runs(self, key: ObjectKey) -> dict[LinkSet, LinkRun]:
         """Return the Jobs that measure the links of a GPUJob before its child Job is created."""

@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from gputopo.api.model import Condition
 from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.runtime.times import timestamp, unix_seconds
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.decision.conditions import POD_NOT_CREATED, truncated
-from gputopo_operator.model.jobs import ChildJob, FailedCreate, ObjectEvent
+from gputopo_operator.model.jobs import ChildJob, CreatedPod, FailedCreate, ObjectEvent
 from gputopo_operator.model.queued import JobStop, QueuedJob
 
 MISSING_SECONDS: Final = 60.0
@@ -75,28 +76,47 @@ def creation_error(
     child: ChildJob,
     begins: Sequence[str | None],
     failures: Collection[FailedCreate],
-    pods: Collection[str],
+    pods: Collection[CreatedPod],
+    placed: Condition | None,
     now: str,
 ) -> str:
     """Return why a started Job has had no pod for a minute; empty if no error is known.
 
     Args:
-        child: a Job that is not suspended and has no live pod.
+        child: a Job that is not suspended and has no live pod with GPUs.
         begins: RFC 3339 times before which a failure is one of an earlier start.
         failures: what the Job controller reports.
-        pods: RFC 3339 times at which pods of the Job were created; earlier failures are over.
+        pods: pods of the Job; failures before their creation are over.
+        placed: condition Placed; failures before the loss of the last pod are over.
         now: RFC 3339 time.
     """
     current = unix_seconds(now) or 0.0
     begin = max((unix_seconds(each) or 0.0 for each in begins), default=0.0)
     if child.parallelism == 0 and current - begin >= MISSING_SECONDS:
         return "spec.parallelism of the Job is 0, so it creates no pod; set it to 1"
-    created = max((unix_seconds(each) or 0.0 for each in pods), default=0.0)
+    for pod in pods:
+        if pod.without_gpus and current - max(begin, _created(pod)) >= MISSING_SECONDS:
+            return f"pod {pod.name} of the Job requests no GPUs; delete this pod"
+    begin = max(begin, _lost(placed, pods, current))
+    created = max(map(_created, pods), default=0.0)
     found = [each for each in failures if each.last >= begin and each.last > created]
     since = max(begin, created, min((each.first for each in found), default=current))
     if current - since < MISSING_SECONDS:
         return ""
     return max(found, key=lambda each: each.last).message or "the event has no message"
+
+
+def _created(pod: CreatedPod) -> float:
+    return unix_seconds(pod.created) or 0.0
+
+
+def _lost(placed: Condition | None, pods: Collection[CreatedPod], now: float) -> float:
+    """Return when the last pod on a node was lost; 0 if there was none, or it has only ended."""
+    if placed is None:
+        return 0.0
+    if placed.status == "True":
+        return 0.0 if pods else now  # it was deleted, and this is not in the condition yet
+    return unix_seconds(placed.last_transition_time) or 0.0
 
 
 def queue_stops(

@@ -70,7 +70,12 @@ def role_of(queued: QueuedJob) -> QueueRole:
     job, child, conditions = queued.job, queued.child, queued.job.status.conditions
     if job.spec is None or job.deleting or child is None or child.owner_uid != job.uid:
         return QueueRole.OUTSIDE
-    if child.deleting or holds(conditions, COMPLETE) or holds(conditions, FAILED):
+    if (
+        not child.own_pods
+        or child.deleting
+        or holds(conditions, COMPLETE)
+        or holds(conditions, FAILED)
+    ):
         return QueueRole.OUTSIDE
     if job.spec.suspend or child.queue or QUEUE_LABEL in job.labels:
         return QueueRole.OUTSIDE

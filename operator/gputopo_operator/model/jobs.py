@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from gputopo.api.annotations import GpusAnnotation, PlacementAnnotation
 from gputopo.api.known_facts import FactsAnnotation
@@ -82,6 +83,8 @@ class ChildJob:
         result: None until the Job is complete or has failed.
         links: result of measuring links before this Job; None if the GPUJob did not request it.
         parallelism: how many pods the Job creates at a time.
+        own_pods: whether the Job controller of Kubernetes creates its pods, and they have its UID
+            as a label. Each Job of the operator is so.
     """
 
     uid: str
@@ -97,6 +100,7 @@ class ChildJob:
     result: JobResult | None
     links: LinksResult | None = None
     parallelism: int = 1
+    own_pods: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,19 @@ class FailedCreate:
     message: str
     first: float
     last: float
+
+
+class CreatedPod(NamedTuple):
+    """A pod of a Job, also if another client has created it.
+
+    Attributes:
+        created: RFC 3339 time.
+        without_gpus: whether it has not ended, but requests no GPUs.
+    """
+
+    name: str
+    created: str
+    without_gpus: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
-"""Parses the events with which the Job controller reports that it could not create a pod."""
+"""Parses what shows whether the Job controller could create the pod of a Job."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from gputopo.runtime.times import unix_seconds
 from gputopo_kube.document import Document
-from gputopo_operator.model.jobs import FailedCreate
+from gputopo_kube.podmodel import PodError, parse_pod_object
+from gputopo_kube.pods import view_of
+from gputopo_operator.model.jobs import CreatedPod, FailedCreate
 from gputopo_operator.parse.readable import each_readable
 
 _CONTROLLER = "job-controller"
@@ -13,6 +16,15 @@ _CONTROLLER = "job-controller"
 def parse_failed_creates(events: Iterable[Document]) -> tuple[FailedCreate, ...]:
     """Return the failed attempts; events of other components or without a time are left out."""
     return tuple(each for each in each_readable(_failed_create, events) if each is not None)
+
+
+def parse_created_pod(pod: Document, resource: str) -> CreatedPod:
+    """Return a pod; one that cannot be parsed may have GPUs."""
+    metadata, without_gpus = pod["metadata"], False
+    with suppress(PodError):
+        view = view_of(parse_pod_object(pod), resource)
+        without_gpus = view.live and not view.containers
+    return CreatedPod(metadata["name"], metadata["creationTimestamp"], without_gpus)
 
 
 def _failed_create(event: Document) -> FailedCreate | None:

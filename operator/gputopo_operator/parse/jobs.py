@@ -35,6 +35,8 @@ from gputopo_operator.model.workloads import NodeReport, PodReport, ProfileState
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
+_JOB_CONTROLLER = "kubernetes.io/job-controller"
+
 _ENDS = frozenset({"Complete", "Failed", "Suspended"})
 
 
@@ -107,6 +109,8 @@ def parse_child_job(raw: Document) -> ChildJob:
         result=_job_result(status.get("conditions", [])),
         links=LinksResult.parse(metadata.get("annotations", {}).get(LINK_RESULT_ANNOTATION)),
         parallelism=spec.get("parallelism", 1),
+        own_pods=not spec.get("manualSelector")
+        and spec.get("managedBy", _JOB_CONTROLLER) == _JOB_CONTROLLER,
     )
 
 

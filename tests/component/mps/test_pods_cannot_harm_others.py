@@ -4,6 +4,7 @@ The files, sockets and processes are real. The table in docs/operate/mps.md list
 """
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -21,6 +22,9 @@ from support.mps.world import MpsWorld
 PID_FILE = "nvidia-cuda-mps-control.pid"
 RESPONSIVE_SECONDS = 30.0
 """Far longer than a request takes, and far shorter than a loop that blocks for ever."""
+
+
+needs_mounts = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 
 
 def fifo(path: Path) -> None:
@@ -45,6 +49,18 @@ def large(path: Path) -> None:
         file.truncate(1 << 30)
 
 
+def deep(path: Path) -> None:
+    """Create folders in each other, more than Python can call functions in each other."""
+    path.mkdir()
+    folder = os.open(path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("a", dir_fd=folder)
+        inner = os.open("a", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+
+
 def socket_file(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -52,7 +68,7 @@ def socket_file(path: Path) -> None:
 
 ATTACKS: tuple[Callable[[Path], None], ...] = (
     *(fifo, link_to_endless_file, link_to_itself),
-    *(folder, large, socket_file),
+    *(folder, deep, large, socket_file),
 )
 
 
@@ -156,6 +172,86 @@ def respond_for_ever(listener: socket.socket) -> None:
                     connection.sendall(b"7 " * (1 << 16))
 
 
+@contextmanager
+def responding(control: Path, text: str) -> Iterator[None]:
+    """Replace a control socket by one with the same response to each command."""
+    control.unlink()
+    document = json.dumps({"status": 0, "text": text}).encode() + b"\n"
+
+    def respond() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection, suppress(OSError):
+                    connection.recv(1 << 16)
+                    connection.sendall(document)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(control))
+        listener.listen(64)
+        thread = threading.Thread(target=respond, daemon=True)
+        thread.start()
+        yield
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.parametrize("text", ["²", "7" * 5000, f"PID SERVER\n{'8' * 5000} 1\n² ²\n"])
+async def test_no_response_of_a_forged_control_socket_ends_the_component(
+    attacked: MpsWorld, text: str
+) -> None:
+    world = attacked
+    async with world.running():
+        await asyncio.gather(world.share(0), world.share(1))
+        other = world.daemons(1)
+        with responding(world.folder(0) / "pipe/control", text):
+            await asyncio.sleep(3 * world.settings.check_seconds)
+            assert (await soon(world.shared(1)))["state"] == "Ready"  # type: ignore[index]
+        await world.until_state(0, "Ready")
+        assert world.daemons(1) == other
+
+
+async def test_an_unexpected_error_of_one_gpu_does_not_end_the_component(
+    attacked: MpsWorld,
+) -> None:
+    world = attacked
+    async with world.running():
+        await asyncio.gather(world.share(0), world.share(1))
+        assert world.component is not None
+        broken = world.component._gpus.all[0]
+
+        async def fail() -> list[int]:
+            raise RecursionError("too deep")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(broken.control, "servers", fail)
+            index = world.uuids.index(broken.folders.uuid)
+            found = await world.until_state(index, "Fault")
+            assert found["reason"] == "too deep"
+            assert (await soon(world.shared(1 - index)))["state"] == "Ready"  # type: ignore[index]
+        await world.until_state(index, "Ready")
+
+
+@needs_mounts
+async def test_a_link_does_not_lead_the_component_to_the_daemon_of_another_gpu(
+    attacked: MpsWorld,
+) -> None:
+    world = attacked
+    async with world.running():
+        await asyncio.gather(world.share(0), world.share(1))
+        former, other = world.daemons(0), world.daemons(1)
+        control = world.folder(0) / "pipe/control"
+        control.unlink()
+        control.symlink_to(world.folder(1) / "pipe/control")
+        await world.until(lambda: len({*world.daemons(0)} - {*former}) == 2)
+        await world.until_state(0, "Ready")
+        control.unlink()
+        control.symlink_to(world.folder(1) / "pipe/control")
+        await soon(world.call("DELETE", f"/gpus/{world.uuids[0]}"))
+        assert world.daemons(1) == other
+
+
 async def test_a_pid_file_that_changes_all_the_time_is_not_used(attacked: MpsWorld) -> None:
     world = attacked
     async with world.running():
@@ -232,9 +328,6 @@ async def test_a_forged_process_does_not_hide_the_end_of_the_daemon(attacked: Mp
             await world.until(lambda: len({*world.daemons(0)} - known) == 2)
             await world.until_state(0, "Ready")
             assert process.poll() is None
-
-
-needs_mounts = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 
 
 def has_shared_memory(pid: int, folder: Path) -> bool:

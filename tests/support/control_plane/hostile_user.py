@@ -27,7 +27,7 @@ _STATUS_VALUES: Mapping[str, dict[str, Any]] = {
     "ended": {"phase": "Succeeded"},
 }
 LONG = "250 kB"
-BY_STATUS = ("huge", "other's", "none")
+BY_STATUS = ("huge", "other's")
 _number = itertools.count()
 
 
@@ -69,15 +69,14 @@ class HostileUser:
         for kind in STATUSES:
             yield from self._status_writes(kind)
         yield from self._other_writes()
-        yield from self._last_measurement()
+        yield from self.forge_measurement()
 
     def _values(self, of: Field) -> Iterator[tuple[str, str | None]]:
         if of.place is Place.LABEL:
             yield from {"empty": "", "other's": "large-1", "long": "x" * 63, "none": None}.items()
             return
         yield "none", None
-        yield "huge number", "9" * 400
-        yield "negative", "-1"
+        yield "huge negative number", "-" + "9" * 400
         yield "empty", ""
         yield "other's", self.copied.get(of.name, self.copied[names.GPUS_ANNOTATION])
         yield LONG, "x" * 250_000
@@ -107,6 +106,8 @@ class HostileUser:
         if value is not None:
             body = waiting_pod(f"made-{next(_number)}")
             body["metadata"][key] = {of.name: value}
+            if of.name == names.RESOURCES_MODE_ANNOTATION:
+                body["metadata"]["labels"] = {names.TUNED_LABEL: "true"}
             response = self.server.create(OWN_PODS, body, self.user)
             yield _write(of.name, title, "created", response)
 
@@ -116,9 +117,13 @@ class HostileUser:
             response = self.server.merge(path, {"status": status}, self.user)
             yield _write(f"{kind}/status", title, "any", response)
 
-    def _last_measurement(self) -> Iterator[Write]:
-        """Request a measurement of the running pod, with a record in which it had all CPUs."""
-        measured = {names.PROFILING_ANNOTATION: "CPUs", names.PROFILING_SECONDS_ANNOTATION: "3600"}
+    def forge_measurement(self) -> Iterator[Write]:
+        """Request a measurement of the running pod, with a record in which it had all CPUs.
+
+        The request is valid again, because the operator ignores the record beside an invalid one.
+        """
+        measured = dict.fromkeys((names.STEPS_SOURCE_ANNOTATION, names.STEPS_METRICS_ANNOTATION))
+        measured |= {names.PROFILING_ANNOTATION: "CPUs", names.PROFILING_SECONDS_ANNOTATION: "3600"}
         measured |= {names.PROFILE_ANNOTATION: "own"}
         path = f"{OWN_PODS}/running"
         assert self.server.merge(path, {"metadata": {"annotations": measured}}, self.user).accepted
@@ -173,17 +178,19 @@ def outcome_table(writes: list[Write]) -> str:
     moments = ("created", "waiting", "bound", "running", "any")
     fields: dict[str, dict[str, list[Write]]] = defaultdict(lambda: defaultdict(list))
     for each in writes:
-        fields[each.field][each.moment].append(each)
+        fields[each.field.removeprefix(f"{names.GROUP}/")][each.moment].append(each)
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name, by_moment in fields.items():
         rows[tuple(_outcome(by_moment[moment]) for moment in moments)].append(f"`{name}`")
-    head = ["fields", *moments[:-1], "object that is not a pod"]
-    lines = [head, ["---"] * len(head), *([", ".join(row), *cells] for cells, row in rows.items())]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    head = ("fields", *moments[:-1], "other objects")
+    lines = [" | ".join((", ".join(sorted(row)), *cells)) for cells, row in sorted(rows.items())]
+    return "".join(f"| {line} |\n" for line in (" | ".join(head), *lines)).replace(
+        " |\n", f" |\n|{'---|' * len(head)}\n", 1
+    )
 
 
 def _outcome(writes: list[Write]) -> str:
     """Return an outcome in words. To remove a field that is not set is no change."""
     accepted = {each.accepted for each in writes if each.value != "none"}
-    words = {(): "-", (True,): "accepted", (False,): "rejected"}
-    return words.get(tuple(accepted), "some rejected")
+    words = {(): "", (True,): "accepted", (False,): "rejected"}
+    return words.get(tuple(accepted), "accepted if valid")

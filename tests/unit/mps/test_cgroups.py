@@ -49,6 +49,15 @@ def test_each_gpu_has_a_group_beside_the_pods_in_each_hierarchy(
     assert cgroup.members() == {5}
 
 
+def test_the_root_of_version_2_has_no_cpus_to_copy(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").touch()
+    new = tmp_path / "gputopo-mps"
+    new.mkdir()
+    (new / "cpuset.cpus").write_text("\n")
+    cgroup = DaemonCgroup(tmp_path, own(tmp_path, "0::/kubepods.slice/pod1/abc"))
+    assert cgroup.prepare(GPU) == [new / GPU / "cgroup.procs"]
+
+
 @pytest.mark.parametrize("line", ["0::/", f"0::{CONTAINER}"])
 def test_daemons_stay_where_they_are_if_that_is_not_possible(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, line: str

@@ -88,6 +88,19 @@ def test_a_folder_is_cleared_without_following_links(tmp_path: Path) -> None:
     assert (outside / "kept").exists()
 
 
+def test_folders_in_each_other_without_an_end_are_cleared(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("a", dir_fd=descriptor)
+        inner = os.open("a", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(os.open("file", os.O_CREAT, dir_fd=descriptor))
+    os.close(descriptor)
+    clear(tmp_path)
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_the_file_of_a_document_does_not_follow_a_link(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     save(path, [1])

@@ -23,6 +23,14 @@ def test_the_daemon_of_an_earlier_release_keeps_the_folder_of_all_gpus(tmp_path:
     assert folders.shm == tmp_path / "shm"
     folders.create()
     assert folders.shm == tmp_path / "shm", "its containers have this folder"
+    (folders.pipe / "folder/of/pod").mkdir(parents=True)
+    folders.remove()
+    assert not folders.root.exists()
+
+
+def test_the_folder_of_an_interrupted_start_is_removed(tmp_path: Path) -> None:
+    folders = GpuFolders("GPU-1", tmp_path / "gpus/GPU-1", MEMORY)
+    folders.root.mkdir(parents=True)
     folders.remove()
     assert not folders.root.exists()
 

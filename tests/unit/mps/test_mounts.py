@@ -9,6 +9,8 @@ import pytest
 
 from gputopo_mps.mounts import mount_tmpfs, replace_mount, unmount
 
+NOT_FOR_HOST = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
@@ -29,6 +31,10 @@ def test_it_is_mounted_once_and_unmounted_once(folder: Path) -> None:
     assert folder.stat().st_mode & 0o7777 == 0o1777
     assert os.statvfs(folder).f_files == 9
     (folder / "a").touch()
+    assert os.statvfs(folder).f_flag & NOT_FOR_HOST == NOT_FOR_HOST
+    (folder / "link").symlink_to(folder / "a")
+    with pytest.raises(OSError, match="symbolic links"):
+        (folder / "link").read_bytes()
     mount_tmpfs(folder, mode="1777", size="2m", files=9)
     assert (folder / "a").exists()
     unmount(folder)

@@ -25,6 +25,7 @@ from support.operator.queue import QueuedCluster, node, plain_node
 BEGIN = datetime.fromisoformat("2026-01-01T01:00:00Z")
 QUOTA = 'Error creating: pods "blocked-x7x2p" is forbidden: exceeded quota: none'
 GPU = "gputopo.io/gpu"
+CONTROLLER = "batch.kubernetes.io/controller-uid"
 
 
 @dataclass
@@ -104,7 +105,8 @@ class Cluster:
     def run_pod(self, name: str, at: float, *, ended: bool = False) -> None:
         child = self.api.get("jobs", name)
         assert child is not None
-        pod = job_pod(child, f"{name}-{at}", node="n1", phase="Failed" if ended else "Running")
+        phase, gpus = "Failed" if ended else "Running", ("GPU-0", "GPU-1")
+        pod = job_pod(child, f"{name}-{at}", node="n1", phase=phase, gpus=gpus)
         pod["metadata"]["creationTimestamp"] = self.at(at)
         pod["spec"]["containers"][0]["resources"] = {"limits": {GPU: "2"}}
         self.api.put("pods", pod)
@@ -355,6 +357,110 @@ def test_operator_that_may_not_read_events_goes_on(cluster: Cluster) -> None:
     cluster.advance(61)
     assert cluster.started("blocked")
     assert cluster.status("one")["queue"]["position"] == 1
+
+
+@pytest.mark.parametrize("path", ["/events", "/pods.*controller-uid"])
+@pytest.mark.parametrize("status", [404, 429, 504])
+def test_failed_read_about_one_job_does_not_stop_the_queue(
+    cluster: Cluster, path: str, status: int
+) -> None:
+    block(cluster)
+    cluster.api.faults.append(Fault("GET", path, status, times=None))
+    cluster.job("one", 2)
+    cluster.seconds[0] = 61
+    cluster.starter.advance("queue")
+    assert cluster.started("blocked")
+    assert cluster.status("one")["queue"]["position"] == 1
+
+
+def test_pass_ends_its_reads_with_the_first_that_fails(cluster: Cluster) -> None:
+    for name in ("one", "two"):
+        cluster.job(name, 1)
+        child_started(cluster, name)
+    cluster.seconds[0] = 100
+    cluster.api.faults.append(Fault("GET", "/events", 504, times=None))
+    cluster.starter.advance("queue")
+    assert cluster.api.count("GET", "/events") == 1, "each may take as long as the time limit"
+    cluster.starter.advance("queue")
+    assert cluster.api.count("GET", "/events") == 2, "next, the other job"
+
+
+def test_earlier_failure_does_not_count_after_the_pod_was_deleted(cluster: Cluster) -> None:
+    """A preempted pod is gone until the Job controller creates the next one."""
+    block(cluster)
+    cluster.run_pod("blocked", 5)
+    cluster.advance(300)
+    assert cluster.condition("blocked", "Placed")[0] == "True"
+    for pod in cluster.api.all("pods"):
+        cluster.api.delete("pods", pod["metadata"]["name"])
+    for seconds in (1, 30, 300):
+        cluster.advance(seconds)
+        assert cluster.started("blocked")
+    cluster.fail("blocked")
+    cluster.advance(1)
+    assert cluster.started("blocked")
+    cluster.advance(60)
+    assert not cluster.started("blocked"), "a failure without a pod counts"
+
+
+@pytest.mark.parametrize(
+    ("labels", "ended", "uid", "kept"),
+    [
+        ({"gputopo.io/job": "blocked"}, False, None, False),
+        ({}, False, None, False),
+        ({}, True, None, True),
+        ({}, False, "another", True),
+    ],
+)
+def test_pod_without_gpus_keeps_no_gpus_for_its_job(
+    cluster: Cluster, *, labels: Document, ended: bool, uid: str | None, kept: bool
+) -> None:
+    cluster.job("blocked")
+    cluster.advance()
+    child = cluster.api.get("jobs", "blocked")
+    assert child is not None
+    pod = job_pod(child, "cheap", node="n1", phase="Failed" if ended else "Running")
+    pod["metadata"]["creationTimestamp"] = cluster.at(1)
+    pod["metadata"]["labels"] = {**labels, CONTROLLER: child["metadata"]["uid"]}
+    pod["spec"]["schedulerName"] = "default-scheduler"
+    pod["spec"]["containers"][0].pop("resources", None)
+    if uid is not None:
+        pod["metadata"]["ownerReferences"][0]["uid"] = uid
+    cluster.api.put("pods", pod)
+    cluster.advance(60)
+    assert cluster.started("blocked"), "it may have a minute"
+    cluster.advance(20)
+    assert cluster.started("blocked") is kept
+    if not kept:
+        assert "no GPUs" in cluster.status("blocked")["queue"]["podError"]
+
+
+def test_running_pod_of_an_unknown_format_keeps_its_gpus(cluster: Cluster) -> None:
+    cluster.job("blocked")
+    cluster.advance()
+    cluster.run_pod("blocked", 1)
+    name = cluster.api.all("pods")[0]["metadata"]["name"]
+
+    def change(pod: Document) -> None:
+        uid = pod["metadata"]["ownerReferences"][0]["uid"]
+        pod["metadata"].setdefault("labels", {})[CONTROLLER] = uid
+        pod["status"]["conditions"] = "newer"
+
+    cluster.api.change("pods", name, change)
+    cluster.seconds[0] += 300
+    cluster.starter.advance("queue")
+    assert cluster.started("blocked")
+
+
+@pytest.mark.parametrize("spec", [{"managedBy": "example.com/none"}, {"manualSelector": True}])
+def test_job_that_the_operator_has_not_created_keeps_no_gpus(
+    cluster: Cluster, spec: Document
+) -> None:
+    cluster.job("blocked", created=-120)
+    cluster.api.change("jobs", "blocked", lambda job: job["spec"].update(suspend=False, **spec))
+    cluster.job("other")
+    cluster.starter.advance("queue")
+    assert cluster.started("other")
 
 
 def test_only_some_events_are_read_in_one_pass(cluster: Cluster) -> None:
