@@ -66,8 +66,9 @@ class MpsDaemon:
                 await self._control.set_default_limit(limit_bytes)
                 await self._start_server()
         except TimeoutError:
-            reason = f"MPS did not respond within {seconds:g} s: {await self._last_line()}"
-            raise DaemonError(reason) from None
+            raise DaemonError(
+                f"MPS did not respond within {seconds:g} s: {await self._last_line()}"
+            ) from None
         self.processes.update()
 
     async def _launch(self) -> None:

@@ -13,7 +13,7 @@ from gputopo.api.names import API_VERSION, FACTS_ANNOTATION, PROFILE_ANNOTATION
 from support.control_plane.api_server import START_SECONDS, ApiServer, User
 
 ALICE = User("alice", ("system:masters",))
-OPERATOR = User("operator", ("system:masters",))
+OPERATOR = User("system:serviceaccount:gputopo-system:gputopo-operator", ("system:masters",))
 _number = itertools.count()
 
 

@@ -24,6 +24,7 @@ INT_OR_STRING = "int-or-string"
 """Type of a quantity in the common form: a number or a text."""
 
 _NOT_YET = [{"rule": "false"}]
+_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
 _LARGEST = 2**31 - 1
 _KEPT = (
     *("type", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "maxItems"),
@@ -167,6 +168,8 @@ def _texts(schema: Schema) -> st.SearchStrategy[str]:
     shortest, longest = schema.get("minLength", 0), schema.get("maxLength", 64)
     if "pattern" not in schema:
         return st.text(min_size=shortest, max_size=min(longest, shortest + 8))
+    if schema["pattern"] == _TIME:  # of the format date-time, so the time must exist
+        return st.datetimes().map(lambda time: f"{time.replace(microsecond=0).isoformat()}Z")
     drawn = st.from_regex(re.compile(schema["pattern"], re.ASCII), fullmatch=True)
     return drawn.filter(lambda text: shortest <= len(text) <= longest and "\n" not in text)
 
