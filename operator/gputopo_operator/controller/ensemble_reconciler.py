@@ -33,9 +33,7 @@ from gputopo_operator.model.ensembles import (
 )
 from gputopo_operator.model.jobs import ObjectEvent
 from gputopo_operator.parse.ensemble_spec import parse_ensemble
-from gputopo_operator.parse.ensembles import (
-    parse_scaling,
-)
+from gputopo_operator.parse.ensembles import parse_scaling
 from gputopo_operator.parse.preprocessors import parse_preprocessors, parse_service
 
 _log = logging.getLogger(__name__)

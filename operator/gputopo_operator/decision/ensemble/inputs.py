@@ -77,10 +77,10 @@ def ensemble_input(ensemble: Ensemble, objects: EnsembleObjects, now: str) -> En
 def _reserved(objects: EnsembleObjects, ensemble: ObjectKey) -> dict[str, int]:
     """Return the GPUs of each node that are planned for members of other ensembles.
 
-    Only members whose pods are not bound count here; bound pods use their GPUs. A suspended GPUJob
-    gets no pod, and so does one whose pod cannot be created. So other members may use its GPUs
-    meanwhile. Any client can create a GPUJob with
-    the labels of a member, so GPUJobs of other owners do not count.
+    Only members whose pods are not bound count here; bound pods use their GPUs. A GPUJob that is
+    suspended, or whose pod cannot be created, gets no pod, so other members may use its GPUs
+    meanwhile. Any client can create a GPUJob with the labels of a member, so GPUJobs of other
+    owners do not count.
     """
     reserved: dict[str, int] = {}
     for key, members in objects.jobs.items():
