@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from gputopo_mps.files import clear
-from gputopo_mps.mounts import mount_tmpfs, unmount
+from gputopo_mps.mounts import DEV_SHM, mount_tmpfs, unmount
 
 _PIPE_SIZE: Final = "4m"
 _PIPE_FILES: Final = 4096
-
-HOST_SHM: Final = Path("/dev/shm")  # noqa: S108 - of the component itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class GpuFolders:
         """What daemon, server and clients have as ``/dev/shm``."""
         own = self.root / "shm"
         if self.memory is None:
-            return HOST_SHM
+            return DEV_SHM
         former = self.root.parent.parent / "shm"
         # Before, all GPUs of a node had one folder. A daemon of that time goes on with it.
         return former if self.root.exists() and not own.exists() else own

@@ -17,13 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from gputopo_mps.mounts import replace_mount
+from gputopo_mps.mounts import DEV_SHM, replace_mount
 
 KEEP: Final = b"keep\n"
 """The component's line after it has recorded the daemon."""
 
 _SUBREAPER: Final = 36
-_SHM: Final = Path("/dev/shm")  # noqa: S108 - of the daemon
 _NULL: Final = subprocess.DEVNULL
 
 
@@ -43,7 +42,7 @@ def launch(plan: dict[str, Any], component: int, reports: int) -> None:
     former = _children()
     try:
         if plan["shm"]:
-            replace_mount(Path(plan["shm"]), _SHM)
+            replace_mount(Path(plan["shm"]), DEV_SHM)
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         command = plan["command"]
         process = subprocess.Popen(command, stdin=_NULL, stdout=_NULL, stderr=_NULL)  # noqa: S603

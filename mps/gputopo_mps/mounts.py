@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+DEV_SHM: Final = Path("/dev/shm")  # noqa: S108 - of this program, and of a daemon
+
 _FOR_PODS: Final = 2 | 4 | 8 | 256
 """MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOSYMFOLLOW: neither a user of the host gets rights by a
 file of a container, nor does a program of root follow a link of one (Linux 5.10 and later)."""

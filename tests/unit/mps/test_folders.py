@@ -8,7 +8,8 @@ import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE, SHARING_MEMORY_ANNOTATION
 from gputopo.api.shares import share_resource
-from gputopo_mps.folders import HOST_SHM, GpuFolders, SharedMemory
+from gputopo_mps.folders import GpuFolders, SharedMemory
+from gputopo_mps.mounts import DEV_SHM
 from gputopo_mps.pods import parse_sharing_pod
 from gputopo_mps.settings import MpsSettings
 from support.mps.world import NODE, pod_uid, sharing_pod
@@ -37,7 +38,7 @@ def test_the_folder_of_an_interrupted_start_is_removed(tmp_path: Path) -> None:
 
 def test_without_a_size_the_shared_memory_is_that_of_the_component(tmp_path: Path) -> None:
     assert MpsSettings(node="n1").shared_memory is None
-    assert GpuFolders("GPU-1", tmp_path).shm == HOST_SHM
+    assert GpuFolders("GPU-1", tmp_path).shm == DEV_SHM
 
 
 @pytest.mark.parametrize(
