@@ -30,8 +30,8 @@ HIERARCHY = next(
 )
 WAIT = "import time; print('up', flush=True); time.sleep(600)"
 PARENT = f"""
-import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+import subprocess
+child = subprocess.Popen([{sys.executable!r}, "-c", "import time; time.sleep(600)"])
 {WAIT}
 """
 NO_PROCESS = 2**22 + 1
