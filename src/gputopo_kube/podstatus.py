@@ -174,6 +174,12 @@ class PodStatus(PodPart):
                 return UnappliedResize(reason, each.message or "")
         return None
 
+    @property
+    def unschedulable(self) -> PodCondition | None:
+        """The condition PodScheduled, if the scheduler has found no node for the pod."""
+        found = self.condition("PodScheduled")
+        return found if found is not None and found.status == "False" else None
+
     def condition(self, type_: str) -> PodCondition | None:
         """Return the condition of this type, or None if the pod does not have it."""
         return next((each for each in self.conditions or () if each.type == type_), None)

@@ -6,7 +6,7 @@ from gputopo.api.model import Condition
 from gputopo.api.v1alpha1 import GPUJobSpec, JobFailures, JobPlacement, QueueStatus
 from gputopo.patterns.declared import DeclaredPattern
 from gputopo.sensitivity.resolve import Sensitivity
-from gputopo_kube.podstatus import ContainerStatus
+from gputopo_kube.podstatus import ContainerStatus, PodCondition
 from gputopo_operator.decision.conditions import (
     ACCEPTED,
     COMPLETE,
@@ -235,12 +235,11 @@ def _no_pod(state: GpuJobState, child: ChildJob) -> ConditionUpdate:
 
 def _unscheduled(pod: JobPod) -> ConditionUpdate:
     """Return the condition Placed of a pod without a node, with the scheduler's reason if any."""
-    scheduled = pod.status.condition("PodScheduled")
-    reason = message = None
-    if scheduled is not None and scheduled.status == "False":
-        reason, message = scheduled.reason, scheduled.message
+    found = pod.status.unschedulable or PodCondition()
     waiting = f"pod {pod.view.name} is waiting for the scheduler"
-    return ConditionUpdate(PLACED, False, reason or "NotYetScheduled", message or waiting)
+    return ConditionUpdate(
+        PLACED, False, found.reason or "NotYetScheduled", found.message or waiting
+    )
 
 
 def _waiting(containers: Iterable[ContainerStatus]) -> str:

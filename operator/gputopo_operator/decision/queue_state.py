@@ -76,6 +76,7 @@ def _admitted(
     pod, queued = member.pod, member.queued
     node, shared = (pod.node, pod.shared) if pod else (None, None)
     since = (pod.started if pod else None) or queued.started
+    unschedulable = _seconds(pod.created, now) if pod and pod.unschedulable else None
     return AdmittedJob(
         member.name,
         # The GPU is not free when this job ends.
@@ -85,6 +86,7 @@ def _admitted(
         member.avoids,
         shared,
         frozenset() if node else _joins_of(member, joins),
+        unschedulable,
     )
 
 

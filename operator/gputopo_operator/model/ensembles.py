@@ -60,6 +60,8 @@ class MemberJob:
         pod: None if it has no live pod.
         suspended: whether ``spec.suspend`` of the GPUJob is true.
         pod_error: why its Job or its pod could not be created; empty if no error is known.
+        queued_since: RFC 3339 time since which a queue has kept its Job suspended; None if none
+            does.
     """
 
     name: str
@@ -73,6 +75,7 @@ class MemberJob:
     pod: MemberPod | None = None
     suspended: bool = False
     pod_error: str = ""
+    queued_since: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class GpuPod:
         node: None until the pod is bound.
         created: RFC 3339 time.
         started: RFC 3339 time at which kubelet accepted the pod; None before.
+        unschedulable: whether it has no node, and the scheduler has not found one so far.
         shared: the GPU of which a bound pod has a share: its UUID, or another unique name if the
             GPU is unknown; None for whole GPUs.
     """
@@ -42,6 +43,7 @@ class GpuPod:
     created: str
     started: str | None
     shared: str | None = None
+    unschedulable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

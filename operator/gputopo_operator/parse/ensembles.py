@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import ValidationError
 
+from gputopo.api.model import Condition
 from gputopo.api.names import (
     ENSEMBLE_LABEL,
     ENSEMBLE_MEMBER_LABEL,
@@ -69,6 +70,9 @@ def _member_job(raw: Document, pods: Sequence[Document]) -> MemberJob:
         pod=_newest(pods),
         suspended=bool(raw["spec"].get("suspend")),
         pod_error=_pod_error(status),
+        queued_since=next(
+            (each.last_transition_time for each in status.conditions if _is_suspended(each)), None
+        ),
     )
 
 
@@ -80,6 +84,10 @@ def _result(status: GPUJobStatus) -> JobResult | None:
         if rejected and condition.reason in _REJECTED_FOR_GOOD:
             return JobResult(succeeded=False, reason=condition.reason, message=condition.message)
     return None
+
+
+def _is_suspended(condition: Condition) -> bool:
+    return condition.type == "Suspended" and condition.status == "True"
 
 
 def _pod_error(status: GPUJobStatus) -> str:

@@ -63,7 +63,7 @@ def parse_offer(
 
 def _needs_amounts(pod: PodObject) -> bool:
     """Return whether kube-scheduler has found a node that lacks only CPU or memory."""
-    scheduled = pod.status.condition("PodScheduled")
-    if scheduled is None or (scheduled.status, scheduled.reason) != ("False", "Unschedulable"):
+    scheduled = pod.status.unschedulable
+    if scheduled is None or scheduled.reason != "Unschedulable":
         return False
     return any(reason in (scheduled.message or "") for reason in _REASONS)

@@ -119,6 +119,7 @@ def _gpu_pods(pods: Iterable[Document], resource: str) -> Iterator[GpuPod]:
                     created=pod.metadata.creation_timestamp or "",
                     started=pod.status.start_time,
                     shared=_shared_gpu(view) if view.shares and view.node else None,
+                    unschedulable=view.node is None and pod.status.unschedulable is not None,
                 )
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from gputopo.queueing.free_gpus import FreeGpus
 from gputopo.queueing.model import (
+    UNPLACED_SECONDS,
     AdmittedJob,
     QueueDecision,
     QueuePlace,
@@ -44,7 +45,7 @@ class _Started(NamedTuple):
 
 def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
     """Return the jobs to start now, and the place of each job that keeps waiting."""
-    free = _free_gpus(state)
+    free = _free_gpus(state, rules)
     admitted: list[_Started] = []
     waiting: list[QueuePlace] = []
     reserved = set[str]()
@@ -64,21 +65,26 @@ def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
     return QueueDecision(tuple(_start(it, admitted) for it in admitted), tuple(waiting))
 
 
-def _free_gpus(state: QueueState) -> FreeGpus:
+def _free_gpus(state: QueueState, rules: QueueRules) -> FreeGpus:
     """Return the GPUs that are still free when all admitted jobs have their GPUs.
 
     If an admitted job fits on no node now, reserve a node for this job. Its pod already waits in
-    the scheduler, and a job that starts now could take its GPUs.
+    the scheduler, and a job that starts now could take its GPUs. If GPUs are not what the pod
+    lacks, the job holds none after a minute. Else one job could keep all GPUs idle, for example
+    with a request of 10,000 CPUs.
     """
     free = FreeGpus(state.capacities, state.admitted)
     unbound = [job for job in state.admitted if job.node is None]
     for job in sorted(unbound, key=lambda job: (-job.gpus, job.job)):
+        since = job.unschedulable_since
+        unplaced = 0.0 if since is None else state.now - since
         gpus = free.shareable(job)
-        if free.place(job):
-            free.joins.add(job.joins, needed=False)
-        elif gpus:
-            free.joins.add(gpus, needed=True)
-        else:
+        if free.fits(job) or gpus:
+            if unplaced >= UNPLACED_SECONDS:
+                continue
+            needed = free.place(job) is None
+            free.joins.add(gpus if needed else job.joins, needed=needed)
+        elif since is None or unplaced < rules.max_skip_seconds:
             free.reserve(job)
     return free
 

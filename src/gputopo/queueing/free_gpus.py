@@ -29,7 +29,7 @@ class FreeGpus:
                 self._take(job, job.node)
         self._idle = dict(self._free)
 
-    def fits(self, job: WaitingJob) -> bool:
+    def fits(self, job: AdmittedJob | WaitingJob) -> bool:
         """Return whether a node that is not reserved has enough free GPUs for a job."""
         return self._best_fit(job) is not None
 

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+UNPLACED_SECONDS: Final = 60.0
+"""For how long a job without a node keeps GPUs that it could have, but does not take."""
 
 
 class QueueOrder(StrEnum):
@@ -47,6 +50,8 @@ class AdmittedJob:
             for whole GPUs.
         joins: if its pod is not bound, the shared GPUs that it may join now, on nodes that it may
             use.
+        unschedulable_since: creation time of its pod, if the scheduler has found no node for it;
+            None otherwise.
     """
 
     job: str
@@ -56,6 +61,7 @@ class AdmittedJob:
     avoids: frozenset[str] = frozenset()
     shares: str | None = None
     joins: frozenset[JoinableGpu] = frozenset()
+    unschedulable_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

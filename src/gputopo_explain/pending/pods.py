@@ -49,8 +49,8 @@ def explain_pod(pod: Document, objects: ClusterObjects) -> PodExplanation:
 
 
 def _message(pod: PodObject) -> SchedulerMessage | None:
-    condition = pod.status.condition("PodScheduled")
-    if condition is None or condition.status == "True":
+    condition = pod.status.unschedulable
+    if condition is None:
         return None
     since = condition.last_transition_time
     return SchedulerMessage(condition.reason or "", condition.message or "", since)

@@ -99,6 +99,7 @@ class EnsembleCluster:
     preprocessors: dict[str, Document] = field(default_factory=dict)
     service: Document | None = None
     other_ensembles: dict[ObjectKey, dict[str, Any]] = field(default_factory=dict)
+    other_pods: list[Document] = field(default_factory=list)
     other_uids: dict[ObjectKey, str] = field(
         default_factory=lambda: {ObjectKey("default", "other"): "uid-other"}
     )
@@ -108,7 +109,7 @@ class EnsembleCluster:
 
     def found(self) -> EnsembleInput:
         """Return the input of the decision, from the objects of this cluster."""
-        pods = [*self.pods.values(), *self._pods_of_others()]
+        pods = [*self.pods.values(), *self._pods_of_others(), *self.other_pods]
         jobs = [*self.jobs.values()]
         uids = {
             ObjectKey.of(each): each["metadata"]["uid"]

@@ -117,6 +117,22 @@ def test_gpus_of_an_admitted_job_without_a_node_count_as_used() -> None:
     assert started(decision) == ["a"]
 
 
+def unschedulable(gpus: int, seconds: float) -> AdmittedJob:
+    return AdmittedJob("r", gpus, None, NOW, unschedulable_since=NOW - seconds)
+
+
+def test_job_that_the_scheduler_rejects_beside_free_gpus_holds_them_for_a_minute() -> None:
+    jobs = [new("a", 1)]
+    assert started(decide({"n1": 4}, jobs, unschedulable(4, 59))) == []
+    assert started(decide({"n1": 4}, jobs, unschedulable(4, 60))) == ["a"]
+
+
+def test_job_that_fits_on_no_node_any_more_keeps_its_reservation_until_max_skip_seconds() -> None:
+    jobs, other = [new("a", 1)], running("other", 2, "n1")
+    assert started(decide({"n1": 4}, jobs, other, unschedulable(4, 99))) == []
+    assert started(decide({"n1": 4}, jobs, other, unschedulable(4, 100))) == ["a"]
+
+
 def test_admitted_job_without_a_node_is_not_assumed_on_a_node_that_it_avoids() -> None:
     kept_off = AdmittedJob("r", 2, None, NOW, frozenset({"n2"}))
     assert started(decide({"n1": 4, "n2": 2}, [new("a", 2), new("b", 2)], kept_off)) == ["a", "b"]

@@ -1,9 +1,11 @@
 """Builds the input of a decision about one GPUEnsemble from the objects of the cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gputopo.api.profile import Measurement, ScalingFact
+from gputopo.queueing.model import UNPLACED_SECONDS
+from gputopo.runtime.times import unix_seconds
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.decision.ensemble.nodes import own_pods, usable_nodes
 from gputopo_operator.model.ensembles import (
@@ -50,7 +52,7 @@ class EnsembleObjects:
 def ensemble_input(ensemble: Ensemble, objects: EnsembleObjects, now: str) -> EnsembleInput:
     """Return the input of the decision; ``now`` is an RFC 3339 time."""
     jobs, spec = objects.jobs.get(ensemble.key, {}), ensemble.spec
-    reserved = _reserved(objects, ensemble.key)
+    reserved = _reserved(objects, ensemble.key, now)
     cluster = ClusterGpus(objects.nodes, objects.rules, objects.pods, reserved)
     names = {
         member.name: ObjectKey(
@@ -74,21 +76,35 @@ def ensemble_input(ensemble: Ensemble, objects: EnsembleObjects, now: str) -> En
     )
 
 
-def _reserved(objects: EnsembleObjects, ensemble: ObjectKey) -> dict[str, int]:
+def _reserved(objects: EnsembleObjects, ensemble: ObjectKey, now: str) -> dict[str, int]:
     """Return the GPUs of each node that are planned for members of other ensembles.
 
     Only members whose pods are not bound count here; bound pods use their GPUs. A GPUJob that is
     suspended, or whose pod cannot be created, gets no pod, so other members may use its GPUs
-    meanwhile. Any client can create a GPUJob with the labels of a member, so GPUJobs of other
-    owners do not count.
+    meanwhile. So they may if a queue, or the scheduler, has not taken it for a minute. Any client
+    can create a GPUJob with the labels of a member, so GPUJobs of other owners do not count.
     """
+    rejected = {
+        pod.uid for pod in objects.pods if pod.unschedulable and _is_long_ago(pod.created, now)
+    }
     reserved: dict[str, int] = {}
     for key, members in objects.jobs.items():
         uid = objects.ensembles.get(key)
         for job in members.values() if key != ensemble and uid else ():
-            bound = job.pod is not None and job.pod.node is not None
-            waits = not bound and not job.deleting and job.result is None
-            starts = waits and not job.suspended and not (job.pod_error and job.pod is None)
-            if job.node and starts and job.owner_uid == uid:
+            if job.node and job.owner_uid == uid and _starts(job, rejected, now):
                 reserved[job.node] = reserved.get(job.node, 0) + job.gpus
     return reserved
+
+
+def _starts(job: MemberJob, rejected: Collection[str], now: str) -> bool:
+    """Return whether a member has no node yet, and gets its pod or its node soon."""
+    if job.deleting or job.suspended or job.result is not None:
+        return False
+    if job.pod is not None:
+        return job.pod.node is None and job.pod.uid not in rejected
+    return not job.pod_error and not _is_long_ago(job.queued_since, now)
+
+
+def _is_long_ago(time: str | None, now: str) -> bool:
+    then, current = unix_seconds(time), unix_seconds(now) or 0.0
+    return then is not None and current - then >= UNPLACED_SECONDS

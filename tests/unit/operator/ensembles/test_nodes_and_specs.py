@@ -1,10 +1,12 @@
 """Which nodes an ensemble can use, beside other ensembles, and which specs are rejected."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from gputopo.ensemble.model import NodeGpuCount
+from gputopo.runtime.times import timestamp
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.ensemble.nodes import (
     LONGEST_TEXT,
@@ -17,15 +19,17 @@ from gputopo_operator.decision.node_affinity import only_node
 from gputopo_operator.model.ensembles import ClusterGpus, MemberJob, MemberPod
 from gputopo_operator.model.queued import GpuPod, NodeGpus
 from gputopo_operator.parse.ensemble_spec import parse_ensemble
+from gputopo_operator.parse.ensembles import parse_member_jobs
 from support.builders.gpujobs import template
+from support.builders.objects import condition, pod
 from support.operator.ensembles import EnsembleCluster, ensemble, member
 
 
 def other_job(*, bound: bool = False, **fields: Any) -> MemberJob:
     pod = MemberPod("uid", "n1" if bound else None, running=bound, deleting=False, started=None)
-    known: dict[str, Any] = {"deleting": False, "gpus": 3, "node": "n1"}
+    known: dict[str, Any] = {"deleting": False, "gpus": 3, "node": "n1", "pod": pod}
     known |= {"owner_uid": "uid-other"}
-    return MemberJob("other-a", "uid-job", pod=pod, **{**known, **fields})
+    return MemberJob("other-a", "uid-job", **{**known, **fields})
 
 
 @pytest.mark.parametrize(
@@ -46,6 +50,32 @@ def test_gpus_planned_for_another_ensemble_are_not_planned_twice(job: MemberJob,
     assert cluster.found().nodes == (NodeGpuCount("n1", free),)
     cluster.other_uids = {}  # the other ensemble was deleted
     assert cluster.found().nodes == (NodeGpuCount("n1", 4),)
+
+
+@pytest.mark.parametrize(("seconds", "free"), [(59, 1), (60, 4)])
+def test_member_that_gets_no_node_holds_its_gpus_for_a_minute(seconds: int, free: int) -> None:
+    cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {1: 10})))
+    since = timestamp(cluster.now - timedelta(seconds=seconds))
+    queued = other_job(pod=None, queued_since=since)
+    cluster.other_ensembles[ObjectKey("default", "other")] = {"a": queued}
+    assert cluster.found().nodes == (NodeGpuCount("n1", free),)
+    cluster.other_ensembles[ObjectKey("default", "other")] = {"a": other_job()}
+    waits = pod("waits", 3, uid="uid")
+    waits["metadata"]["creationTimestamp"] = since
+    waits["status"]["conditions"] = [{"type": "PodScheduled", "status": "False"}]
+    cluster.other_pods = [waits]
+    assert cluster.found().nodes == (NodeGpuCount("n1", free),)
+
+
+@pytest.mark.parametrize("status", ["True", "False"])
+def test_time_since_which_a_queue_holds_a_member_is_in_its_conditions(status: str) -> None:
+    cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {1: 10})))
+    cluster.run_on()
+    suspended = condition("Suspended", status, "SuspendedByQueue")
+    cluster.jobs["search-a"]["status"] = {"conditions": [suspended]}
+    found = parse_member_jobs(cluster.jobs.values(), ())[ObjectKey("default", "search")]
+    since = suspended["lastTransitionTime"] if status == "True" else None
+    assert found["a"].queued_since == since
 
 
 def share(name: str, gpu: str, node: str = "n1") -> GpuPod:
