@@ -123,6 +123,7 @@ class Cluster:
     waiting: list[WaitingJob] = field(default_factory=list)
     admitted: list[AdmittedJob] = field(default_factory=list)
     ends: dict[str, float] = field(default_factory=dict)
+    decision: QueueDecision = field(default_factory=lambda: QueueDecision((), ()))
 
     def submit(self, job: str, gpus: int, expected_seconds: float | None) -> None:
         self.waiting.append(
@@ -135,8 +136,12 @@ class Cluster:
         self.admitted = [
             job for job in self.admitted if self.ends.get(job.job, math.inf) > self.now
         ]
-        state = QueueState(self.capacities, tuple(self.admitted), tuple(self.waiting), self.now)
-        after = _after(state, decide_queue(state, self.rules))
+        admitted, waiting = tuple(self.admitted), tuple(self.waiting)
+        state = QueueState(
+            self.capacities, admitted, waiting, self.now, offered=self.decision.offered
+        )
+        self.decision = decide_queue(state, self.rules)
+        after = _after(state, self.decision)
         self.admitted, self.waiting = list(after.admitted), list(after.waiting)
         for job in draw.draw(st.permutations([it for it in self.admitted if it.node is None])):
             self._bind(draw, job)
@@ -149,6 +154,8 @@ class Cluster:
             self.admitted[self.admitted.index(job)] = bound
             steps = draw.draw(st.integers(1, int(LONGEST_SECONDS / STEP_SECONDS)))
             self.ends[job.job] = self.now + steps * STEP_SECONDS
+        else:
+            self.admitted[self.admitted.index(job)] = replace(job, rejected_pod=job.job)
 
 
 @given(

@@ -81,6 +81,7 @@ class JobQueueStarter:
         self._clock = clock
         self._joins = joins
         self._creation = PodCreation(objects, resource)
+        self._offered: Mapping[str, float] = {}
 
     def advance(self, _: str) -> float | None:
         """Start the jobs that the queue admits; return the seconds until the next call, or None.
@@ -92,6 +93,7 @@ class JobQueueStarter:
         if self._stop_jobs(found({})):
             found = self._read()
         plan, not_started = self._start_jobs(found)
+        self._offered = plan.offered
         changes = [each for each in plan.changes if each.job.job.key not in not_started]
         written = [self._write(change) for change in changes[:MAX_CHANGES]]
         self._metrics.set_waiting_jobs(plan.waiting + len(not_started), plan.waiting_since)
@@ -156,7 +158,8 @@ class JobQueueStarter:
         jobs = parse_queued_jobs(self._api.gpu_jobs(), children, self._api.priority_classes())
         nodes, rules, now = self._nodes.gpus.values(), self._nodes.rules.values(), self._clock()
         joins = self._joins(jobs, listed)
-        return lambda rejected: QueueInput(jobs, nodes, rules, pods, now, rejected, joins)
+        offered = self._offered
+        return lambda rejected: QueueInput(jobs, nodes, rules, pods, now, rejected, joins, offered)
 
     def _start(self, start: JobStart) -> None:
         self._objects.patch_job(start.key, start.patch)

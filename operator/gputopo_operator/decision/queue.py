@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gputopo.queueing.decide import decide_queue
-from gputopo.queueing.model import QueueDecision, QueueRules, QueueState
+from gputopo.queueing.model import UNPLACED_SECONDS, QueueDecision, QueueRules, QueueState
 from gputopo.runtime.times import unix_seconds
 from gputopo_operator.decision.conditions import COMPLETE, FAILED, holds
 from gputopo_operator.decision.node_affinity import avoided_nodes, without_nodes
@@ -45,6 +45,7 @@ def queue_plan(found: QueueInput, rules: QueueRules) -> QueuePlan:
         waiting=len(decision.waiting),
         waiting_since=_waiting_since(state, decision),
         recheck_after_seconds=_recheck_after_seconds(found, members, state, decision, rules),
+        offered=decision.offered,
     )
 
 
@@ -161,6 +162,7 @@ def _recheck_after_seconds(
         return None
     times = [job.waiting_since + rules.max_skip_seconds for job in state.waiting]
     times += [at for each in found.jobs if (at := _not_before(each)) is not None]
+    times += [since + UNPLACED_SECONDS for since in decision.offered.values()]
     waits = [at - state.now for at in times] + [POD_CHECK_SECONDS] * podless
     return min((wait for wait in waits if 0 < wait < RECHECK_SECONDS), default=RECHECK_SECONDS)
 

@@ -49,6 +49,7 @@ def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState
         ),
         now=now,
         rejected={**_delayed(members, now), **_rejected(found)},
+        offered=found.offered,
     )
 
 
@@ -76,7 +77,6 @@ def _admitted(
     pod, queued = member.pod, member.queued
     node, shared = (pod.node, pod.shared) if pod else (None, None)
     since = (pod.started if pod else None) or queued.started
-    unschedulable = _seconds(pod.created, now) if pod and pod.unschedulable else None
     return AdmittedJob(
         member.name,
         # The GPU is not free when this job ends.
@@ -86,7 +86,7 @@ def _admitted(
         member.avoids,
         shared,
         frozenset() if node else _joins_of(member, joins),
-        unschedulable,
+        pod.uid if pod and pod.unschedulable else None,
     )
 
 

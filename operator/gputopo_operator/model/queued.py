@@ -100,6 +100,7 @@ class QueueInput:
         now: RFC 3339 time in UTC, in whole seconds.
         rejected: for each job whose start the API server rejected, the message.
         joins: for each job without a bound pod, the shared GPUs that it may join now.
+        offered: ``offered`` of the plan before.
     """
 
     jobs: tuple[QueuedJob, ...]
@@ -109,6 +110,7 @@ class QueueInput:
     now: str
     rejected: Mapping[ObjectKey, str]
     joins: Mapping[ObjectKey, frozenset[JoinableGpu]] = field(default_factory=dict)
+    offered: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,7 @@ class QueuePlan:
         waiting: number of jobs that keep waiting.
         waiting_since: Unix time since which the first of them has waited; None if no job waits.
         recheck_after_seconds: time after which to decide again, even without an event.
+        offered: see ``QueueDecision``. An operator that starts keeps GPUs for a minute more.
     """
 
     starts: tuple[JobStart, ...]
@@ -166,3 +169,4 @@ class QueuePlan:
     waiting: int
     waiting_since: float | None
     recheck_after_seconds: float | None
+    offered: Mapping[str, float]

@@ -45,7 +45,7 @@ class _Started(NamedTuple):
 
 def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
     """Return the jobs to start now, and the place of each job that keeps waiting."""
-    free = _free_gpus(state, rules)
+    free, offered = _free_gpus(state)
     admitted: list[_Started] = []
     waiting: list[QueuePlace] = []
     reserved = set[str]()
@@ -62,31 +62,44 @@ def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
             waiting.append(QueuePlace(job.job, position, exposed))
         else:
             admitted.append(_admission(job, free, state.now, overdue=overdue))
-    return QueueDecision(tuple(_start(it, admitted) for it in admitted), tuple(waiting))
+    starts = tuple(_start(each, admitted) for each in admitted)
+    return QueueDecision(starts, tuple(waiting), offered)
 
 
-def _free_gpus(state: QueueState, rules: QueueRules) -> FreeGpus:
+def _free_gpus(state: QueueState) -> tuple[FreeGpus, dict[str, float]]:
     """Return the GPUs that are still free when all admitted jobs have their GPUs.
 
     If an admitted job fits on no node now, reserve a node for this job. Its pod already waits in
-    the scheduler, and a job that starts now could take its GPUs. If GPUs are not what the pod
-    lacks, the job holds none after a minute. Else one job could keep all GPUs idle, for example
-    with a request of 10,000 CPUs.
+    the scheduler, and a job that starts now could take its GPUs. Pods that start now are kept off
+    the node of a pod that the scheduler has rejected, because it tries new pods first.
+
+    A pod that takes no GPUs for a minute, although they are free, lacks something else, for example
+    10,000 CPUs. From then on nothing is kept for it, so that one job cannot keep all GPUs idle.
+
+    Returns:
+        The GPUs, and ``offered`` of the decision.
     """
-    free = FreeGpus(state.capacities, state.admitted)
+    free, offered = FreeGpus(state.capacities, state.admitted), dict[str, float]()
     unbound = [job for job in state.admitted if job.node is None]
     for job in sorted(unbound, key=lambda job: (-job.gpus, job.job)):
-        since = job.unschedulable_since
-        unplaced = 0.0 if since is None else state.now - since
-        gpus = free.shareable(job)
-        if free.fits(job) or gpus:
-            if unplaced >= UNPLACED_SECONDS:
-                continue
-            needed = free.place(job) is None
-            free.joins.add(gpus if needed else job.joins, needed=needed)
-        elif since is None or unplaced < rules.max_skip_seconds:
-            free.reserve(job)
-    return free
+        since = state.offered.get(job.rejected_pod or "", state.now)
+        if state.now - since < UNPLACED_SECONDS and not _keep(job, free):
+            continue
+        if job.rejected_pod is not None:
+            offered[job.rejected_pod] = since
+    return free, offered
+
+
+def _keep(job: AdmittedJob, free: FreeGpus) -> bool:
+    """Keep GPUs, or else a node, for an admitted job; return whether it has GPUs now."""
+    gpus, node = free.shareable(job), free.place(job)
+    if node is None and not gpus:
+        free.reserve(job)
+        return False
+    free.joins.add(gpus if node is None else job.joins, needed=node is None)
+    if node is not None and job.rejected_pod is not None:
+        free.expected.add(node)
+    return True
 
 
 def _exposed(job: WaitingJob, free: FreeGpus) -> str:

@@ -12,7 +12,8 @@ class FreeGpus:
 
     Attributes:
         reserved: by node, the job for which the node is reserved.
-        expected: nodes that this decision has chosen for overdue jobs that start now.
+        expected: nodes that this decision has chosen for overdue jobs that start now, and for
+            started jobs whose pods the scheduler has rejected.
         joins: the sharing jobs whose pods are not bound yet.
     """
 
@@ -29,7 +30,7 @@ class FreeGpus:
                 self._take(job, job.node)
         self._idle = dict(self._free)
 
-    def fits(self, job: AdmittedJob | WaitingJob) -> bool:
+    def fits(self, job: WaitingJob) -> bool:
         """Return whether a node that is not reserved has enough free GPUs for a job."""
         return self._best_fit(job) is not None
 

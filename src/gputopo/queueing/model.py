@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 UNPLACED_SECONDS: Final = 60.0
-"""For how long a job without a node keeps GPUs that it could have, but does not take."""
+"""For how long GPUs are kept for a job that could have them, but does not take them."""
 
 
 class QueueOrder(StrEnum):
@@ -50,8 +50,7 @@ class AdmittedJob:
             for whole GPUs.
         joins: if its pod is not bound, the shared GPUs that it may join now, on nodes that it may
             use.
-        unschedulable_since: creation time of its pod, if the scheduler has found no node for it;
-            None otherwise.
+        rejected_pod: UID of its pod, if the scheduler has found no node for it; None otherwise.
     """
 
     job: str
@@ -61,7 +60,7 @@ class AdmittedJob:
     avoids: frozenset[str] = frozenset()
     shares: str | None = None
     joins: frozenset[JoinableGpu] = frozenset()
-    unschedulable_since: float | None = None
+    rejected_pod: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +104,7 @@ class QueueState:
         capacities: by node, the GPUs that are free or used by jobs of ``admitted``. GPUs that are
             unhealthy or used by other pods do not count.
         rejected: waiting jobs that cannot be started now, with the reason.
+        offered: ``offered`` of the decision before.
     """
 
     capacities: Mapping[str, int]
@@ -112,6 +112,7 @@ class QueueState:
     waiting: tuple[WaitingJob, ...]
     now: float
     rejected: Mapping[str, str] = field(default_factory=dict)
+    offered: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,13 @@ class QueuePlace:
 
 @dataclass(frozen=True, slots=True)
 class QueueDecision:
-    """The jobs to start now, and the jobs that keep waiting, both in the order of the queue."""
+    """The jobs to start now, and the jobs that keep waiting, both in the order of the queue.
+
+    Attributes:
+        offered: by UID, the pods that the scheduler has rejected although their GPUs are free, each
+            with the time since which they are free.
+    """
 
     admitted: tuple[QueueStart, ...]
     waiting: tuple[QueuePlace, ...]
+    offered: Mapping[str, float] = field(default_factory=dict)

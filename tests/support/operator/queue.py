@@ -52,6 +52,7 @@ class QueuedCluster:
         self.pods: list[Document] = []
         self.classes: list[Document] = []
         self.now = NOW
+        self.offered: Mapping[str, float] = {}
 
     def job(
         self, name: str, gpus: int = 1, *, created: str = START, status: Any = None, **spec: Any
@@ -95,6 +96,7 @@ class QueuedCluster:
             pods=parse_gpu_pods(self.pods, RESOURCE),
             now=self.now,
             rejected=rejected or {},
+            offered=self.offered,
         )
 
 

@@ -351,3 +351,24 @@ def test_node_with_an_unreadable_gputopology_offers_no_gpus(
     assert "status.gpus[0].healthy" in caplog.text
     assert reports.replace(node("n1", 2)), "a later version of the object is valid"
     assert reports.values()["n1"].healthy == 2
+
+
+def test_gpus_of_a_pod_that_the_scheduler_rejects_are_given_to_others_after_a_minute(
+    api: ApiServer, connection: SyncApi, nodes: QueueNodes, metrics: OperatorMetrics
+) -> None:
+    cluster = QueuedCluster(node("n1", 2))
+    rejected = cluster.start("needs-10000-cpus", gpus=2)
+    rejected["status"]["conditions"] = [{"type": "PodScheduled", "status": "False"}]
+    cluster.job("fits", 1)
+    put(api, cluster)
+    now = [NOW]
+    lists = JobQueueApi(connection, (), "gputopo")
+    starter = JobQueueStarter(
+        lists, JobApi(connection), nodes, metrics, RULES, RESOURCE, lambda: now[-1]
+    )
+    seen = []
+    for time in (NOW, "2026-01-01T01:00:59Z", "2026-01-01T01:01:00Z"):
+        now.append(time)
+        starter.advance("queue")
+        seen.append(suspended(api, "fits"))
+    assert seen == [True, True, False]

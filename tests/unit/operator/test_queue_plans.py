@@ -78,20 +78,24 @@ def test_gpus_of_running_starting_and_other_pods_count_as_used() -> None:
 
 
 @pytest.mark.parametrize("reason", ["Unschedulable", "SchedulingGated"])
-def test_a_pod_that_fits_nowhere_holds_gpus_for_a_minute_after_its_creation(reason: str) -> None:
+def test_a_pod_that_fits_nowhere_keeps_free_gpus_for_a_minute(reason: str) -> None:
     cluster = QueuedCluster(node("n1", 8))
     waits = cluster.start("needs-10000-cpus", gpus=8)
     cluster.job("fits", 1)
-    waits["metadata"]["creationTimestamp"] = LONG_AGO
-    assert started(cluster) == []  # the scheduler has not tried it
-    scheduled = {"type": "PodScheduled", "status": "False", "reason": reason}
-    waits["status"]["conditions"] = [scheduled]
+    assert plan(cluster).offered == {}  # the scheduler has not tried it
+    waits["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": reason},
+    ]
+    first = plan(cluster)
+    assert not first.starts
+    cluster.offered = {uid: since - 45 for uid, since in first.offered.items()}
+    second = plan(cluster)
+    assert not second.starts
+    assert second.recheck_after_seconds == 15
+    cluster.offered = {uid: since - 60 for uid, since in first.offered.items()}
     assert started(cluster) == ["fits"]
-    waits["metadata"]["creationTimestamp"] = "2026-01-01T00:59:01Z"
-    assert started(cluster) == []
     waits["spec"]["nodeName"] = "n1"
-    waits["metadata"]["creationTimestamp"] = LONG_AGO
-    assert started(cluster) == []
+    assert plan(cluster).offered == {}
 
 
 def test_gpus_of_a_suspended_job_count_until_its_pod_has_ended() -> None:

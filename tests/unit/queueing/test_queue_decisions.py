@@ -36,8 +36,9 @@ def decide(
     waiting: list[WaitingJob],
     *admitted: AdmittedJob,
     rejected: Mapping[str, str] | None = None,
+    offered: Mapping[str, float] | None = None,
 ) -> QueueDecision:
-    state = QueueState(capacities, admitted, tuple(waiting), NOW, rejected or {})
+    state = QueueState(capacities, admitted, tuple(waiting), NOW, rejected or {}, offered or {})
     return decide_queue(state, RULES)
 
 
@@ -117,20 +118,40 @@ def test_gpus_of_an_admitted_job_without_a_node_count_as_used() -> None:
     assert started(decision) == ["a"]
 
 
-def unschedulable(gpus: int, seconds: float) -> AdmittedJob:
-    return AdmittedJob("r", gpus, None, NOW, unschedulable_since=NOW - seconds)
+REJECTED = AdmittedJob("r", 4, None, NOW, rejected_pod="uid")
 
 
-def test_job_that_the_scheduler_rejects_beside_free_gpus_holds_them_for_a_minute() -> None:
-    jobs = [new("a", 1)]
-    assert started(decide({"n1": 4}, jobs, unschedulable(4, 59))) == []
-    assert started(decide({"n1": 4}, jobs, unschedulable(4, 60))) == ["a"]
+def rejected(seconds: float, *others: AdmittedJob) -> QueueDecision:
+    """Decide with a rejected pod of 4 GPUs, which have been free for this time."""
+    offered = {"uid": NOW - seconds}
+    return decide({"n1": 4}, [new("a", 1)], REJECTED, *others, offered=offered)
 
 
-def test_job_that_fits_on_no_node_any_more_keeps_its_reservation_until_max_skip_seconds() -> None:
-    jobs, other = [new("a", 1)], running("other", 2, "n1")
-    assert started(decide({"n1": 4}, jobs, other, unschedulable(4, 99))) == []
-    assert started(decide({"n1": 4}, jobs, other, unschedulable(4, 100))) == ["a"]
+def test_pod_that_the_scheduler_rejects_beside_free_gpus_keeps_them_for_a_minute() -> None:
+    assert started(rejected(59)) == []
+    assert rejected(59).offered == {"uid": NOW - 59}
+    assert started(rejected(60)) == ["a"]
+    assert rejected(60).offered == {"uid": NOW - 60}
+
+
+def test_minute_begins_when_the_gpus_of_a_rejected_pod_become_free() -> None:
+    busy = running("other", 1, "n1")
+    found = decide({"n1": 4}, [new("a", 1)], REJECTED, busy)
+    assert (started(found), found.offered) == ([], {})  # n1 is reserved for it
+    assert rejected(59, busy).offered == {}
+    assert decide({"n1": 4}, [new("a", 1)], REJECTED).offered == {"uid": NOW}
+    assert decide({"n1": 4}, [new("a", 1)], running("r", 4, None)).offered == {}
+
+
+def test_nothing_is_reserved_for_a_pod_that_did_not_take_free_gpus_for_a_minute() -> None:
+    found = rejected(60, running("other", 2, "n1"))
+    assert started(found) == ["a"]
+    assert found.offered == {"uid": NOW - 60}
+
+
+def test_pods_that_start_are_kept_off_the_node_of_a_rejected_pod() -> None:
+    found = decide({"n1": 4, "n2": 5}, [new("a", 1)], REJECTED)
+    assert found.admitted == (QueueStart("a", avoids=("n1",)),)
 
 
 def test_admitted_job_without_a_node_is_not_assumed_on_a_node_that_it_avoids() -> None:
