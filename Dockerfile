@@ -29,6 +29,7 @@ RUN /opt/uv/bin/uv export --quiet --preview-features sbom-export --format cyclon
 COPY README.md LICENSE ./
 COPY src/gputopo src/gputopo
 COPY src/gputopo_kube src/gputopo_kube
+COPY src/gputopo_cluster src/gputopo_cluster
 COPY src/gputopo_scheduling src/gputopo_scheduling
 COPY ${COMPONENT}/gputopo_${COMPONENT} ${COMPONENT}/gputopo_${COMPONENT}
 RUN /opt/uv/bin/pip wheel --no-cache-dir --no-build-isolation --no-deps --wheel-dir dist . \
@@ -36,7 +37,7 @@ RUN /opt/uv/bin/pip wheel --no-cache-dir --no-build-isolation --no-deps --wheel-
     --target /opt/gputopo dist/*.whl \
     && mv /opt/gputopo/bin/gputopo-${COMPONENT} /opt/command && rm /opt/gputopo/bin/* \
     && mv /opt/command /opt/gputopo/bin/gputopo-${COMPONENT} \
-    && case ${COMPONENT} in extender|operator) ;; *) rm -r /opt/gputopo/gputopo_scheduling;; esac
+    && case ${COMPONENT} in extender|operator) ;; *) rm -r /opt/gputopo/gputopo_cluster /opt/gputopo/gputopo_scheduling;; esac
 
 # Only what was installed is copied: no sources, no uv, no build tools. The dependencies have a
 # layer of their own, so that a new version of gputopo is a small one.

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import inf
 
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
+from gputopo_cluster.topologies import GpuNode
+from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.machines import Machine
 from gputopo_explain.objects import ClusterObjects, LiveKind
 from gputopo_explain.pending.ends import PodEnds
@@ -12,8 +14,6 @@ from gputopo_explain.pending.model import EndKind, PodEnd
 from gputopo_explain.pending.releases import HeldGpus, held_gpus
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
-from gputopo_scheduling.topologies import GpuNode
-from gputopo_scheduling.usage import NodeUsage
 
 FOREVER = "never, because no end is known"
 UNHEALTHY = "never, because the GPUs are unhealthy"

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.utility.surroundings import job_surroundings
+from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.objects import ClusterObjects
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.usage import NodeUsage
 
 
 def with_surroundings(

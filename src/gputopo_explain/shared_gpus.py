@@ -6,11 +6,11 @@ from typing import Final
 
 from gputopo.sharing.choice import SharingDecision
 from gputopo.topology.model import GpuIndex, mask_of
+from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.restrictions import may_use
 from gputopo_scheduling.share_options import ShareOption, share_options
-from gputopo_scheduling.usage import NodeUsage
 
 AVOIDED: Final = "the GPU is beside a pod to avoid"
 TRIAL: Final = "the speeds are not known; sharing.unknownPairs is Try, so they are measured"

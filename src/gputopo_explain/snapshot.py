@@ -16,11 +16,13 @@ from typing import NamedTuple
 
 from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PlacementRequest
+from gputopo_cluster.claims import CLAIMS_LEASE, Claim, ClaimsError, claimants, parse_claims
+from gputopo_cluster.ended import EndedPod, after_status, is_confirmed
+from gputopo_cluster.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_gpu_node
+from gputopo_cluster.usage import NodeState, NodeUsage, PodNodeState, node_usage
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, ClaimsError, claimants, parse_claims
-from gputopo_scheduling.ended import EndedPod, after_status, is_confirmed
 from gputopo_scheduling.evaluation import (
     AnyNodeState,
     Evaluation,
@@ -31,8 +33,6 @@ from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.sharing_state import state_of
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
-from gputopo_scheduling.topologies import GpuNode, ReportedUser, UnreadableTopology, parse_gpu_node
-from gputopo_scheduling.usage import NodeState, NodeUsage, PodNodeState, node_usage
 
 
 class BoundPods(NamedTuple):

@@ -14,6 +14,8 @@ from gputopo.placement.paths import surroundings_on_node
 from gputopo.placement.place import ranking
 from gputopo.placement.score import Candidate
 from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology
+from gputopo_cluster.topologies import GpuNode
+from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.pending.model import PodExplanation
 from gputopo_explain.pending.pods import explain_pod
@@ -28,8 +30,6 @@ from gputopo_scheduling.evaluation import Evaluation
 from gputopo_scheduling.restrictions import usable_gpus
 from gputopo_scheduling.share_options import shared_gpu
 from gputopo_scheduling.sharing_state import sharing_state
-from gputopo_scheduling.topologies import GpuNode
-from gputopo_scheduling.usage import NodeUsage
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import compress
 
+from gputopo_cluster.usage import NodeState
 from gputopo_scheduling.evaluation import Evaluation, SurroundedState
-from gputopo_scheduling.usage import NodeState
 
 
 def best_nodes(

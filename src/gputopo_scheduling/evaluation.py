@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 from gputopo.placement.model import Match
 from gputopo.placement.score import Candidate, rank_nodes, score_of
+from gputopo_cluster.usage import NodeState, PodNodeState
 from gputopo_scheduling.surroundings import NodeSurroundings
-from gputopo_scheduling.usage import NodeState, PodNodeState
 
 BESIDE_AVOIDED: Final = "the free GPUs are beside pods to avoid"
 BESIDE_STOPPING: Final = "the free GPUs are beside pods to avoid that are stopping"

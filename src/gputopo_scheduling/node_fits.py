@@ -8,6 +8,8 @@ from gputopo.placement.paths import surroundings_on_node
 from gputopo.placement.place import place
 from gputopo.placement.score import Candidate
 from gputopo.topology.model import GpuMask
+from gputopo_cluster.topologies import UnreadableTopology
+from gputopo_cluster.usage import NodeState, ObstacleKind, RestrictionKind
 from gputopo_scheduling.evaluation import (
     BESIDE_AVOIDED,
     BESIDE_STOPPING,
@@ -18,8 +20,6 @@ from gputopo_scheduling.evaluation import (
     SurroundedState,
 )
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
-from gputopo_scheduling.topologies import UnreadableTopology
-from gputopo_scheduling.usage import NodeState, ObstacleKind, RestrictionKind
 
 _NUMA_KINDS = {
     ObstacleKind.WAITING: MisfitKind.NUMA_WAITING,

@@ -19,16 +19,16 @@ from gputopo.alignment.model import (
     NumaMask,
 )
 from gputopo.topology.model import GpuMask, indices_of, mask_of
-from gputopo_kube.aligned_containers import AlignedContainer
-from gputopo_kube.gpu_containers import ContainerKind
-from gputopo_scheduling.numa_rules import NumaRules
-from gputopo_scheduling.usage import (
+from gputopo_cluster.numa_rules import NumaRules
+from gputopo_cluster.usage import (
     NodeState,
     NumaObstacle,
     ObstacleKind,
     Restriction,
     RestrictionKind,
 )
+from gputopo_kube.aligned_containers import AlignedContainer
+from gputopo_kube.gpu_containers import ContainerKind
 
 _UNKNOWN_CPUS: Final = "it cannot be predicted which exclusive CPUs the containers of the pod get"
 _WAITING: Final = NumaObstacle(

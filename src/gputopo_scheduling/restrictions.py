@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from gputopo.api.avoid import AvoidRule, Labels, known_avoid
 from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo.utility.communication import sockets, sockets_of
+from gputopo_cluster.occupants import Occupant
+from gputopo_cluster.usage import NodeState, NodeUsage, Restriction, RestrictionKind
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.numa_limits import limit_to_numa
-from gputopo_scheduling.occupants import Occupant
-from gputopo_scheduling.usage import NodeState, NodeUsage, Restriction, RestrictionKind
 
 
 @dataclass(frozen=True, slots=True)

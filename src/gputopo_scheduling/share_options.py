@@ -13,10 +13,10 @@ from gputopo.sharing.choice import SharingDecision, SharingReason
 from gputopo.sharing.decision import decide_sharing
 from gputopo.sharing.policy import ALL_MEMORY_PERCENT, Preference, SharingPolicy, Unknown
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, indices_of, mask_of
+from gputopo_cluster.occupants import Occupant
+from gputopo_cluster.usage import NodeState, NodeUsage
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge, sharing_limits
-from gputopo_scheduling.usage import NodeState, NodeUsage
 
 REASONS: Final = {
     SharingReason.TOO_SLOW: "a job would be slower than its limit",

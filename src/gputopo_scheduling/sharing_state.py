@@ -14,6 +14,8 @@ from gputopo.api.quantity import format_bytes
 from gputopo.api.shares import most_memory
 from gputopo.sharing.choice import SharingReason
 from gputopo.topology.model import GpuMask, mask_of
+from gputopo_cluster.topologies import known_mask
+from gputopo_cluster.usage import NodeState, NodeUsage
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.restrictions import (
     AvoidingPod,
@@ -31,8 +33,6 @@ from gputopo_scheduling.share_options import (
     share_options,
 )
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge, sharing_limits
-from gputopo_scheduling.topologies import known_mask
-from gputopo_scheduling.usage import NodeState, NodeUsage
 
 NO_SHARES: Final = "the node offers no shares of GPUs"
 BESIDE_NUMA: Final = "the node offers no shares of GPUs while kubelet takes GPUs by NUMA node"

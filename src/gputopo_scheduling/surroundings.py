@@ -27,13 +27,13 @@ from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT, Sensitivity
 from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo.utility.communication import sockets, sockets_of
 from gputopo.utility.interference import RunningNeighbour, SlowdownTable, WorkloadKind
+from gputopo_cluster.occupants import Occupant
+from gputopo_cluster.topologies import UnreadableTopology
+from gputopo_cluster.usage import NodeUsage
 from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView
 from gputopo_kube.workload import workload_name
-from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.sharing_facts import KnownSharing, parse_sharing_facts
-from gputopo_scheduling.topologies import UnreadableTopology
-from gputopo_scheduling.usage import NodeUsage
 
 _Fact = TypeVar("_Fact", NeighbourFact, LinkFact)
 

@@ -25,6 +25,7 @@ from gputopo.postponement.offers import WaitOrder
 from gputopo.runtime.times import timestamp_of
 from gputopo.topology.model import GpuMask
 from gputopo.utility.utility import UNITS
+from gputopo_cluster.usage import NodeState, ObstacleKind
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import (
@@ -35,7 +36,6 @@ from gputopo_scheduling.evaluation import (
     SurroundedState,
 )
 from gputopo_scheduling.surroundings import NOTHING_RUNS
-from gputopo_scheduling.usage import NodeState, ObstacleKind
 
 
 @dataclass(frozen=True, slots=True)

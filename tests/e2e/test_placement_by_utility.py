@@ -7,9 +7,9 @@ import pytest
 import workloads
 from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.utility.communication import sockets
+from gputopo_cluster.topologies import GpuNode, known_mask, parse_gpu_node
 from gputopo_explain.placed.explanation import explain_placed
 from gputopo_explain.placed.replay import ReplayVerdict
-from gputopo_scheduling.topologies import GpuNode, known_mask, parse_gpu_node
 from sandbox import Sandbox
 from showcase.kubectl import Object
 

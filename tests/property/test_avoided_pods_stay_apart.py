@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from gputopo.api.names import AVOID_ANNOTATION
 from gputopo.placement.model import Match
+from gputopo_cluster.topologies import parse_gpu_node
+from gputopo_cluster.usage import NodeState, NodeUsage
 from gputopo_extender.fencing.decide import decide
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
-from gputopo_scheduling.topologies import parse_gpu_node
-from gputopo_scheduling.usage import NodeState, NodeUsage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, pod, topology_object
 from support.builders.requests import pod_view, request_in

@@ -14,13 +14,13 @@ from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
+from gputopo_cluster.topologies import UnreadableTopology, parse_gpu_node
+from gputopo_cluster.usage import NodeUsage
 from gputopo_extender.protocol import ExtenderArgs
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.metrics import Metrics
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.request import placement_request
-from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
-from gputopo_scheduling.usage import NodeUsage
 from support.builders.objects import Document, pod, topology_object
 from support.builders.topologies import DOUBLE, SINGLE, node
 

@@ -22,6 +22,9 @@ from prometheus_client import Histogram
 from gputopo.api.names import GPUS_ANNOTATION, INVALIDATED_ANNOTATION, RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
+from gputopo_cluster.claims import Claim
+from gputopo_cluster.topologies import GpuNode, parse_gpu_node
+from gputopo_cluster.usage import NodeUsage
 from gputopo_extender.fencing.claim_lease import ClaimLease, StoredClaims
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
@@ -35,11 +38,8 @@ from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.postponement.pods import PostponedPods
 from gputopo_kube.errors import ConflictError, NotFoundError, RejectedError, UnavailableError
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
-from gputopo_scheduling.usage import NodeUsage
 from support.builders.objects import Document, at_version, pod, topology_object
 from support.builders.topologies import DOUBLE, node
 

@@ -15,10 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
 from gputopo.topology.model import GpuIndex, indices_of
+from gputopo_cluster.topologies import parse_gpu_node
+from gputopo_cluster.usage import NodeUsage
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from gputopo_scheduling.topologies import parse_gpu_node
-from gputopo_scheduling.usage import NodeUsage
 from support.builders.objects import Document, at_version, container_states, pod, topology_object
 from support.builders.topologies import DOUBLE, node
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from gputopo.api.shares import gpu_of, is_share, parse_sharing, usable_bytes
 from gputopo.sharing.policy import Preference, SharingPolicy, Unknown
 from gputopo.topology.model import GpuUuid
+from gputopo_cluster.claims import Claim
+from gputopo_cluster.topologies import parse_gpu_node
+from gputopo_cluster.usage import NodeState
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import parse_workload
-from gputopo_scheduling.topologies import parse_gpu_node
-from gputopo_scheduling.usage import NodeState
 from support.builders.objects import at_version, pod
 from support.builders.requests import pod_view
 from support.builders.shares import sharing_pod, sharing_topology

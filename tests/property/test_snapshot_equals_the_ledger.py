@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from gputopo.api.names import RESOURCE
 from gputopo.sharing.policy import Preference, SharingPolicy, Unknown
+from gputopo_cluster.claims import parse_claims
+from gputopo_cluster.topologies import parse_gpu_node
+from gputopo_cluster.usage import NodeState, NodeUsage
 from gputopo_explain.snapshot import ClusterSnapshot, snapshot_of
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import parse_gpu_pod
-from gputopo_scheduling.claims import parse_claims
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.surroundings import interference_facts
-from gputopo_scheduling.topologies import parse_gpu_node
-from gputopo_scheduling.usage import NodeState, NodeUsage
 from support.builders.clusters import Lists, random_lists
 from support.builders.requests import pod_view
 from support.property_settings import fuzzed, tried

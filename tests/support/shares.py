@@ -7,16 +7,16 @@ from typing import Any
 from gputopo.api.names import PROFILE_ANNOTATION, RESOURCE
 from gputopo.api.shares import gpu_of, share_id, share_resource
 from gputopo.topology.model import GpuUuid, NodeTopology
+from gputopo_cluster.claims import CLAIMS_LEASE, Claim, format_claims
+from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.objects import ClusterObjects
 from gputopo_extender.fencing.decide import decide
 from gputopo_extender.state.decision import Decision
-from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, format_claims
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.share_options import shared_gpu
 from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import NOTHING_RUNS
-from gputopo_scheduling.usage import NodeUsage
 from support.builders.clusters import Lists, annotated, shape
 from support.builders.live import cluster, dgx, kube_node
 from support.builders.objects import Document, at_version, pod, topology_object

@@ -14,6 +14,7 @@ from enum import StrEnum
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo.topology.model import mask_of
+from gputopo_cluster.usage import NodeState, NodeUsage
 from gputopo_extender.fencing.decide import is_unchanged
 from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
@@ -24,7 +25,6 @@ from gputopo_kube.errors import ApiError, ConflictError, RejectedError, Unavaila
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.numa_limits import still_takes
-from gputopo_scheduling.usage import NodeState, NodeUsage
 
 _log = logging.getLogger(__name__)
 

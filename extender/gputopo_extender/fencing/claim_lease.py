@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from gputopo_cluster.claims import CLAIMS_LEASE, Claim, ClaimsError, format_claims, parse_claims
 from gputopo_kube.client import AsyncApi
 from gputopo_kube.resources import LeaseDocument
-from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, ClaimsError, format_claims, parse_claims
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.paths import surroundings_on_node
 from gputopo.topology.model import GpuMask, GpuUuid
+from gputopo_cluster.claims import Claim
+from gputopo_cluster.usage import NodeUsage
 from gputopo_extender.state.decision import Decision
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.record import (
     placement_annotation,
     placement_figures,
@@ -28,7 +29,6 @@ from gputopo_scheduling.restrictions import usable_gpus
 from gputopo_scheduling.share_options import ChosenShare
 from gputopo_scheduling.sharing_state import free_for
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
-from gputopo_scheduling.usage import NodeUsage
 
 
 def decide(

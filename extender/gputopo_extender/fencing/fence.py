@@ -10,6 +10,7 @@ import logging
 from typing import Final
 
 from gputopo.runtime.log import fields
+from gputopo_cluster.claims import Claim
 from gputopo_extender.fencing.claim_lease import ClaimLease
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.state.decision import Decision
@@ -17,7 +18,6 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.errors import ApiError, ConflictError, NotFoundError, UnavailableError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.claims import Claim
 
 SPACING_SECONDS: Final = 0.1
 """Least time between the starts of two writes. One write claims all decisions of that time.

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from gputopo.api.shares import gpu_of
 from gputopo.placement.model import Match
 from gputopo.topology.model import mask_of
+from gputopo_cluster.claims import Claim
+from gputopo_cluster.topologies import UnreadableTopology
+from gputopo_cluster.usage import NodeUsage
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.restrictions import may_use
 from gputopo_scheduling.share_options import ChosenShare
-from gputopo_scheduling.topologies import UnreadableTopology
-from gputopo_scheduling.usage import NodeUsage
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
+from gputopo_cluster.claims import Claim, claimed_pod
+from gputopo_cluster.ended import EndedPod, after_status, is_confirmed
+from gputopo_cluster.topologies import GpuNode
 from gputopo_extender.state.rejections import KubeletRejections, is_admission_error
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.claims import Claim, claimed_pod
-from gputopo_scheduling.ended import EndedPod, after_status, is_confirmed
-from gputopo_scheduling.topologies import GpuNode
 
 LONGEST_WAIT_SECONDS: Final = 120.0
 """How long the GPUs of an ended pod stay used without a confirmation of the end.

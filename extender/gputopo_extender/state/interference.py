@@ -10,6 +10,8 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from gputopo.sharing.policy import SharingPolicy
+from gputopo_cluster.topologies import UnreadableTopology
+from gputopo_cluster.usage import NodeUsage
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.surroundings import (
     NOTHING_RUNS,
@@ -17,8 +19,6 @@ from gputopo_scheduling.surroundings import (
     KnownWorkload,
     NodeSurroundings,
 )
-from gputopo_scheduling.topologies import UnreadableTopology
-from gputopo_scheduling.usage import NodeUsage
 
 REFRESH_SECONDS: Final = 10.0
 """Shortest time between two sets of facts: each new set makes stored evaluations useless."""

@@ -14,6 +14,10 @@ from dataclasses import replace
 from gputopo.api.v1alpha1 import SizedCapacity
 from gputopo.placement.model import Match
 from gputopo.topology.model import GpuMask
+from gputopo_cluster.claims import Claim
+from gputopo_cluster.ended import is_confirmed
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology
+from gputopo_cluster.usage import NodeState, NodeUsage, PodNodeState, node_usage
 from gputopo_extender.state.ended_pods import EndedPods, with_history
 from gputopo_extender.state.interference import NodeInterference
 from gputopo_extender.state.known_pods import KnownPods
@@ -22,15 +26,11 @@ from gputopo_extender.state.reservations import Reservations
 from gputopo_extender.state.sharing_states import SharingStates
 from gputopo_extender.state.usages import DerivedUsage, UsageCache
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.claims import Claim
-from gputopo_scheduling.ended import is_confirmed
 from gputopo_scheduling.evaluation import AnyNodeState, SurroundedState
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
 from gputopo_scheduling.share_options import ChosenShare, shared_gpu
 from gputopo_scheduling.sharing_state import state_of
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
-from gputopo_scheduling.usage import NodeState, NodeUsage, PodNodeState, node_usage
 from gputopo_scheduling.waiting import idle_key
 
 

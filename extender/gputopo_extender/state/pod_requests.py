@@ -12,11 +12,11 @@ from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import NodeTopology
 from gputopo.utility.surroundings import job_surroundings
 from gputopo.utility.utility import UtilityWeights
+from gputopo_cluster.usage import NodeState
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import AnyNodeState, Misfit, SurroundedState
 from gputopo_scheduling.request import placement_request
-from gputopo_scheduling.usage import NodeState
 
 
 class PodRequests:

@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from gputopo.api.avoid import AvoidRule, Labels, known_avoid
+from gputopo_cluster.usage import NodeState, NodeUsage
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
-from gputopo_scheduling.usage import NodeState, NodeUsage
 
 _MOST_PODS: Final = 64
 """Kinds of pods whose states are kept; the least recently used are dropped first."""

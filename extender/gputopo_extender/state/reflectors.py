@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import TypeAlias
 
 from gputopo.runtime.log import fields
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_extender.state.cluster_queue import ClusterQueue
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.queue_pod import (
@@ -21,7 +22,6 @@ from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_kube.reflector import ListWatchTiming, Reflector
 from gputopo_kube.resources import NodeDocument, PodDocument, ProfileDocument, TopologyDocument
 from gputopo_scheduling.surroundings import KnownWorkload, parse_workload
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 
 _log = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from gputopo_cluster.claims import Claim, claimants
+from gputopo_cluster.occupants import Occupant
+from gputopo_cluster.topologies import GpuNode
 from gputopo_extender.state.decision import Decision
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.claims import Claim, claimants
-from gputopo_scheduling.occupants import Occupant
-from gputopo_scheduling.topologies import GpuNode
 
 
 class BindingProgress(Enum):

@@ -9,13 +9,13 @@ from typing import Final
 
 from cachetools import LRUCache
 
+from gputopo_cluster.usage import NodeState, NodeUsage, PodNodeState
 from gputopo_extender.state.usages import UsageCache
 from gputopo_kube.pods import PodView
 from gputopo_kube.workload import workload_name
 from gputopo_scheduling.restrictions import AvoidingPod
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge, sharing_limits
 from gputopo_scheduling.sharing_state import sharing_state
-from gputopo_scheduling.usage import NodeState, NodeUsage, PodNodeState
 
 _MOST_PODS: Final = 64
 """Kinds of pods whose states are kept; the least recently used are dropped first."""

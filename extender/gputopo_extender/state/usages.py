@@ -8,12 +8,12 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from gputopo.topology.model import GpuMask
+from gputopo_cluster.topologies import UnreadableTopology
+from gputopo_cluster.usage import NodeState, NodeUsage, PodNodeState
 from gputopo_extender.state.pod_restrictions import PodRestrictions
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.numa_limits import limit_to_numa
 from gputopo_scheduling.restrictions import AvoidingPod
-from gputopo_scheduling.topologies import UnreadableTopology
-from gputopo_scheduling.usage import NodeState, NodeUsage, PodNodeState
 
 _CACHED_LIMITS: Final = 16_384
 _NONE_TAKEN: Final[Mapping[str, GpuMask]] = {}

@@ -13,6 +13,8 @@ from weakref import WeakValueDictionary
 
 from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import PlacementRequest
+from gputopo_cluster.claims import ClaimsError
+from gputopo_cluster.usage import NodeUsage
 from gputopo_extender.fencing.binding_writer import BindingWriter, BindOutcome, BindResult
 from gputopo_extender.fencing.decide import decide
 from gputopo_extender.fencing.fence import ClaimFence
@@ -28,10 +30,8 @@ from gputopo_extender.verbs.postponement.pods import PostponedPods
 from gputopo_kube.errors import ApiError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.claims import ClaimsError
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on, missing
-from gputopo_scheduling.usage import NodeUsage
 
 _MOST_TRIES: Final = 4
 """How often one bind tries again if the pod, the claims or the topology change meanwhile."""

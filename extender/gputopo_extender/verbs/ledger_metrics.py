@@ -7,10 +7,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gputopo.topology.tables import TABLES
+from gputopo_cluster.usage import NodeUsage
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_kube.reflector import Reflector
-from gputopo_scheduling.usage import NodeUsage
 
 _BYTES_PER_MB: Final = 1_000_000
 

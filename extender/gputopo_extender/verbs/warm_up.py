@@ -13,9 +13,9 @@ from gputopo.patterns.model import MAX_GPUS_PER_POD, PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.runtime.log import LogFields, fields
 from gputopo.topology.model import NodeTopology
+from gputopo_cluster.usage import NodeState
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache
-from gputopo_scheduling.usage import NodeState
 
 _LOOK_EVERY_SECONDS: Final = 1.0
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from gputopo.queueing.model import JoinableGpu
 from gputopo.sharing.policy import SharingPolicy
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.podmodel import PodError, parse_pod_object
 from gputopo_kube.pods import PodView, view_of
@@ -18,7 +19,6 @@ from gputopo_operator.decision.share_joins import shared_gpus_to_join
 from gputopo_operator.model.queued import QueuedJob, QueueRole
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.surroundings import InterferenceFacts, KnownWorkload, parse_workload
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 
 
 class ShareEvaluation:

@@ -4,14 +4,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from gputopo.queueing.model import JoinableGpu
 from gputopo.topology.model import GpuMask, indices_of, mask_of
+from gputopo_cluster.topologies import GpuNode
+from gputopo_cluster.usage import NodeUsage, node_usage
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
 from gputopo_kube.workload import workload_name
 from gputopo_scheduling.restrictions import AvoidingPod, avoid_restriction
 from gputopo_scheduling.share_options import share_options
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge, sharing_limits
-from gputopo_scheduling.topologies import GpuNode
-from gputopo_scheduling.usage import NodeUsage, node_usage
 
 _Allowed = list[tuple[NodeUsage, str, GpuMask]]
 

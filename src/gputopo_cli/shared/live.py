@@ -15,11 +15,11 @@ from gputopo.api.names import GROUP, VERSION
 from gputopo_cli.shared import output
 from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
+from gputopo_cluster.claims import CLAIMS_LEASE
 from gputopo_explain.objects import OURS, ClusterObjects, LiveKind, parse_installation
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
-from gputopo_scheduling.claims import CLAIMS_LEASE
 
 _OWN: Final = ("apis", GROUP, VERSION)
 _CORE: Final = ("api", "v1")

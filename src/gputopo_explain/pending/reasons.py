@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from gputopo.api.names import RESOURCE
 from gputopo.api.shares import share_resource
 from gputopo.placement.model import PlacementRequest
+from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.machines import Machine, Obstacle, rules_against, shortages
 from gputopo_explain.pending.model import NodeGroup
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import PERMANENT_MISFITS, Misfit
-from gputopo_scheduling.usage import NodeUsage
 
 _NO_NODE = Obstacle("the Node object does not exist", permanent=True)
 

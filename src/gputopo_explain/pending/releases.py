@@ -17,16 +17,16 @@ from operator import or_
 from typing import NamedTuple
 
 from gputopo.topology.model import GpuMask, indices_of, mask_of
+from gputopo_cluster.claims import claimants
+from gputopo_cluster.topologies import GpuNode
+from gputopo_cluster.usage import NodeUsage, gpus_in_use
 from gputopo_explain.machines import Machine, shortages
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_pod
-from gputopo_scheduling.claims import claimants
 from gputopo_scheduling.restrictions import AvoidingPod, barred_by
 from gputopo_scheduling.sharing_state import sharing_state
-from gputopo_scheduling.topologies import GpuNode
-from gputopo_scheduling.usage import NodeUsage, gpus_in_use
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gputopo.runtime.messages import quoted
+from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.objects import ClusterObjects, LiveKind
 from gputopo_explain.pending.ends import PodEnds, owner_text
 from gputopo_explain.pending.model import EndKind, PodToEnd, PreemptionOutlook, Release
 from gputopo_explain.pending.reasons import NodeReasons, PodNeeds
 from gputopo_explain.pending.releases import Chosen, NodeUser, NodeUsers, cost
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.usage import NodeUsage
 
 _MOST_RELEASES = 3
 _COUNTED_APART = "kube-scheduler counts GPUs and shares separately, so it ends no pods for the pod"

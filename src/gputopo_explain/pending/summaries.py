@@ -5,12 +5,12 @@ from typing import Final
 
 from gputopo.api.names import GROUP, MAX_WAIT_ANNOTATION
 from gputopo.api.waiting import as_fraction
+from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.pending.model import NodeGroup, PlacementWait, Release
 from gputopo_explain.pending.reasons import NodeReasons, PodNeeds
 from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.usage import NodeUsage
 
 Sentences = tuple[str, str | None]
 """The explanation, and what a person can do; None if waiting is enough."""

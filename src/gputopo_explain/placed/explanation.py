@@ -12,13 +12,13 @@ from gputopo.api.replay import RecordedNodes
 from gputopo.api.shares import gpu_of
 from gputopo.api.waiting import PostponedAnnotation, parse_postponed
 from gputopo.topology.model import GpuIndex, GpuUuid
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_explain.placed.choices import Choices, choices
 from gputopo_explain.placed.recorded import RecordedPlacement, recorded_placement
 from gputopo_explain.placed.replay import Replay, ReplayVerdict, replay
 from gputopo_explain.placed.request import RequestPart, request_parts
 from gputopo_explain.placed.share import PlacedShare, placed_share
 from gputopo_kube.pods import PodView, parse_pod
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 
 AS_INTENDED: Final = "as intended"
 NOT_OBSERVED: Final = "not observed"

@@ -15,6 +15,7 @@ from gputopo.bandwidth.model import ModelError
 from gputopo.placement.model import Match, NoFit
 from gputopo.placement.place import place
 from gputopo.topology.model import GpuIndex, GpuUuid, NodeTopology
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_explain.placed.recorded import (
     DecisionInput,
     RecordedPlacement,
@@ -23,7 +24,6 @@ from gputopo_explain.placed.recorded import (
     decision_input,
 )
 from gputopo_scheduling.record import placement_figures
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology
 
 NO_TOPOLOGY: Final = "the node has no GPUTopology any more"
 

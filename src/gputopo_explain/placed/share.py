@@ -13,10 +13,10 @@ from gputopo.api.names import (
 from gputopo.api.quantity import format_bytes
 from gputopo.api.shares import SharingLimits, gpu_of, is_share
 from gputopo.topology.model import GpuIndex
+from gputopo_cluster.topologies import GpuNode
 from gputopo_explain.placed.recorded import RecordedPlacement
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.sharing_knowledge import sharing_limits
-from gputopo_scheduling.topologies import GpuNode
 
 _SLOWDOWN: Final = "largest slowdown"
 IDLE_GPU: Final = "the GPU was idle"

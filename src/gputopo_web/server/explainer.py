@@ -7,13 +7,13 @@ from typing import Final, TypeVar
 
 from gputopo.errors import GputopoError
 from gputopo.runtime.messages import quoted
+from gputopo_cluster.topologies import GpuNode
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.pending.gpujobs import explain_gpu_job
 from gputopo_explain.pending.pods import explain_pod
 from gputopo_explain.placed.explanation import explain_placed
 from gputopo_explain.whatif import place_live
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_scheduling.topologies import GpuNode
 from gputopo_web.facts.explained import Explained, WhatIfResult
 from gputopo_web.facts.whatif_form import FormError, WhatIfForm
 from gputopo_web.state.cluster import ClusterState

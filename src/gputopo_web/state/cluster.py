@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from gputopo.api.names import RESOURCES_ANNOTATION
 from gputopo.runtime.times import utc_now
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_explain.objects import LiveKind
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_view.published import PublishedNode, parse_published_node
 from gputopo_view.uses import list_uses
 from gputopo_web.facts.cards import NodeCard, node_card

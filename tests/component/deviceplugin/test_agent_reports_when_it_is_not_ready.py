@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from gputopo_cluster.topologies import GpuNode, parse_gpu_node
 from gputopo_deviceplugin.kubelet import registration
 from gputopo_deviceplugin.report import reporter
-from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from support.agent.world import AgentWorld
 from support.api.store import TOPOLOGIES
 from support.kubelet.device_manager import AdmissionRejectedError

@@ -16,11 +16,11 @@ from gputopo.api.names import (
     SHARING_MEMORY_ANNOTATION,
     STEPS_SOURCE_ANNOTATION,
 )
+from gputopo_cluster.topologies import parse_gpu_node
+from gputopo_cluster.usage import NodeUsage
 from gputopo_deviceplugin.sharing import coordinator
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import parse_gpu_pod
-from gputopo_scheduling.topologies import parse_gpu_node
-from gputopo_scheduling.usage import NodeUsage
 from support.agent.sharing import SharingWorld, sharing_world
 from support.api.store import PODS, Document
 from support.builders.shares import sharing_pod, sharing_topology

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import PLACEMENT_ANNOTATION
+from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_explain.placed.recorded import recorded_placement
 from gputopo_explain.placed.replay import ReplayVerdict, replay
 from gputopo_kube.pods import parse_pod
-from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES

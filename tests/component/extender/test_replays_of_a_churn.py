@@ -16,10 +16,10 @@ from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo.topology.model import GpuIndex, mask_of
+from gputopo_cluster.topologies import GpuNode, parse_gpu_node
 from gputopo_explain.placed.recorded import recorded_placement
 from gputopo_explain.placed.replay import Replay, ReplayVerdict, replay
 from gputopo_kube.pods import parse_pod
-from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES

@@ -7,7 +7,7 @@ from random import Random
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuUuid, NodeTopology
-from gputopo_scheduling.claims import CLAIMS_LEASE, Claim, format_claims
+from gputopo_cluster.claims import CLAIMS_LEASE, Claim, format_claims
 from support.builders.objects import Document, at_version, container_states, pod, topology_object
 from support.builders.topologies import DOUBLE, SINGLE, node
 

@@ -10,12 +10,12 @@ from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedNodes
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.utility.surroundings import JobSurroundings
+from gputopo_cluster.topologies import GpuNode, parse_gpu_node
+from gputopo_cluster.usage import NodeUsage, node_usage
 from gputopo_extender.fencing.decide import decide
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
-from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
-from gputopo_scheduling.usage import NodeUsage, node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, pod, topology_object
 from support.builders.requests import pod_view, request_in

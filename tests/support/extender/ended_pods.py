@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
+from gputopo_cluster.topologies import parse_gpu_node
+from gputopo_cluster.usage import NodeUsage
 from gputopo_extender.fencing.decide import decide
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import Evaluation, Misfit, evaluation
 from gputopo_scheduling.node_fits import evaluate_states, match_on
-from gputopo_scheduling.topologies import parse_gpu_node
-from gputopo_scheduling.usage import NodeUsage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, container_states, pod, topology_object
 from support.builders.requests import pod_view, request_in, request_of

@@ -9,6 +9,7 @@ from prometheus_client import Histogram
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
 from gputopo.placement.model import PolicyName
 from gputopo.utility.utility import UtilityWeights
+from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_extender.nomination.nominations import NominationResult, Nominations
 from gputopo_extender.nomination.planner import Planner
 from gputopo_extender.state.cluster_queue import ClusterQueue
@@ -24,7 +25,6 @@ from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod, topology_object
 

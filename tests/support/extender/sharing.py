@@ -9,14 +9,14 @@ from typing import Any
 from gputopo.placement.model import Match
 from gputopo.sharing.policy import SharingPolicy
 from gputopo.topology.model import NodeTopology
+from gputopo_cluster.topologies import parse_gpu_node
+from gputopo_cluster.usage import NodeUsage
 from gputopo_extender.fencing.decide import decide
 from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.surroundings import parse_workload
-from gputopo_scheduling.topologies import parse_gpu_node
-from gputopo_scheduling.usage import NodeUsage
 from support.builders.objects import Document
 from support.builders.requests import pod_view, request_in
 from support.builders.shares import sharing_topology

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import CLAIMS_ANNOTATION
+from gputopo_cluster.claims import Claim, format_claims
 from gputopo_explain.objects import LiveKind
 from gputopo_explain.pending.model import PendingState, PodExplanation
 from gputopo_explain.pending.pods import explain_pod
 from gputopo_kube.podmodel import PodError
-from gputopo_scheduling.claims import Claim, format_claims
 from support.builders.live import (
     cluster,
     dgx,

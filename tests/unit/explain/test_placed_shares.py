@@ -5,10 +5,10 @@ import json
 import pytest
 
 from gputopo.api.names import PLACEMENT_ANNOTATION
+from gputopo_cluster.topologies import GpuNode, parse_gpu_node
 from gputopo_explain.placed.explanation import NOT_INTENDED, explain_placed
 from gputopo_explain.placed.replay import ReplayVerdict
 from gputopo_explain.placed.share import share_parts
-from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 from support.builders.clusters import shape
 from support.builders.live import gpu_user
 from support.builders.objects import Document

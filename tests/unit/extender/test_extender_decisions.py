@@ -8,11 +8,11 @@ from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
 from gputopo.api.replay import RecordedNodes
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
+from gputopo_cluster.topologies import GpuNode
+from gputopo_cluster.usage import node_usage
 from gputopo_extender.fencing.decide import decide
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.request import placement_request
-from gputopo_scheduling.topologies import GpuNode
-from gputopo_scheduling.usage import node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import pod
 

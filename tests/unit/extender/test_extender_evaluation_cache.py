@@ -10,11 +10,11 @@ from prometheus_client import Histogram
 
 from gputopo.patterns.model import PatternKind, build
 from gputopo.placement.model import PlacementRequest, PolicyName
+from gputopo_cluster.usage import NodeState
 from gputopo_extender.verbs import evaluation_cache as cache_module
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
 from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.usage import NodeState
 from support.builders.topologies import node
 
 FOUR = node(0, 1, 2, 3)

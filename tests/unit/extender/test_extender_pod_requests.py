@@ -8,13 +8,13 @@ from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.placement.paths import surroundings_on_node
 from gputopo.utility.utility import UtilityWeights
+from gputopo_cluster.topologies import UnreadableTopology, parse_gpu_node
+from gputopo_cluster.usage import NodeState
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import Misfit, MisfitKind, SurroundedState
 from gputopo_scheduling.surroundings import NOTHING_RUNS, parse_workload
-from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
-from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import pod, topology_object

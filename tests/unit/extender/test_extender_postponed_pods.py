@@ -13,6 +13,7 @@ from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.postponement.model import WaitTerms
 from gputopo.utility.interference import WorkloadKind
 from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
+from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
@@ -30,7 +31,6 @@ from gputopo_scheduling.evaluation import (
 )
 from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.surroundings import KnownWorkload
-from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_scheduling.wait_record import begun
 from gputopo_scheduling.waiting import WaitRule, decide_pod_wait, wait_order
 from gputopo_topologies.catalogue import named

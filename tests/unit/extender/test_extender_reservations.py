@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import Callable
 
 from gputopo.topology.model import mask_of
+from gputopo_cluster.claims import Claim
+from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_extender.nomination.nominations import Nominations
 from gputopo_extender.state.cluster_queue import ClusterQueue
 from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.claims import Claim
 from gputopo_scheduling.evaluation import bound_to, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.topologies import parse_gpu_node
 from gputopo_topologies.catalogue import named
 from support.builders.objects import pod, topology_object
 from support.builders.requests import pod_view, request_of

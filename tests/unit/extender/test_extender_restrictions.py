@@ -1,8 +1,8 @@
 """The ledger's states of nodes for pods with rules about pods to avoid."""
 
+from gputopo_cluster.topologies import UnreadableTopology, parse_gpu_node
+from gputopo_cluster.usage import NodeState
 from gputopo_extender.state.ledger import Ledger
-from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
-from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, avoiding, pod, topology_object
 from support.builders.requests import pod_view

@@ -8,6 +8,8 @@ import pytest
 from gputopo.api.annotations import parse_placement
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.sharing.policy import Preference, SharingPolicy, Unknown
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
+from gputopo_cluster.usage import NodeState
 from gputopo_explain.placed.recorded import recorded_placement
 from gputopo_explain.placed.replay import ReplayVerdict, replay
 from gputopo_extender.settings import ExtenderSettings
@@ -20,8 +22,6 @@ from gputopo_scheduling.evaluation import MisfitKind, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.sharing_state import sharing_state
 from gputopo_scheduling.surroundings import parse_workload
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
-from gputopo_scheduling.usage import NodeState
 from support.builders.objects import Document, at_version, avoiding, pod
 from support.builders.requests import pod_view, request_in
 from support.builders.shares import sharing_pod, sharing_topology

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from gputopo.topology.model import GpuMask
+from gputopo_cluster.usage import NodeState
 from gputopo_extender.nomination.nominations import RETRY_SECONDS, UNUSED_SECONDS
-from gputopo_scheduling.usage import NodeState
 from support.builders.objects import Document
 from support.builders.requests import pod_view
 from support.extender.ledgers import bound, decision_for

@@ -6,11 +6,11 @@ import pytest
 
 from gputopo.api.replay import RecordedNodes
 from gputopo.topology.model import GpuMask
+from gputopo_cluster.usage import NodeState
 from gputopo_scheduling.comparison import compare
 from gputopo_scheduling.cpu_shares import ranks_by_share
 from gputopo_scheduling.evaluation import Evaluation, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.requests import request_of
 

@@ -8,11 +8,11 @@ from gputopo.placement.score import Candidate
 from gputopo.topology.model import GpuMask
 from gputopo.utility.interference import RunningNeighbour
 from gputopo.utility.surroundings import job_surroundings
+from gputopo_cluster.usage import NodeState
 from gputopo_scheduling.best_nodes import best_nodes
 from gputopo_scheduling.evaluation import SurroundedState, evaluation
 from gputopo_scheduling.node_fits import evaluate_states, match_on
 from gputopo_scheduling.surroundings import NodeSurroundings
-from gputopo_scheduling.usage import NodeState
 from gputopo_topologies.catalogue import named
 from support.builders.topologies import gpus
 from support.mapping import NOISY, QUIET, SLOWDOWNS

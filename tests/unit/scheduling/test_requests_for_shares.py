@@ -8,14 +8,14 @@ from gputopo.api.annotations import LONGEST_SHARING_REASON, SharingFigures
 from gputopo.api.names import RESOURCE, SHARING_MEMORY_ANNOTATION
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.topology.model import GpuIndex, GpuUuid
+from gputopo_cluster.topologies import GpuNode, parse_gpu_node
+from gputopo_cluster.usage import node_usage
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.record import placement_figures
 from gputopo_scheduling.request import placement_request
 from gputopo_scheduling.share_options import ChosenShare, ShareOption, shared_gpu
 from gputopo_scheduling.sharing_state import sharing_state
-from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
-from gputopo_scheduling.usage import node_usage
 from support.builders.objects import Document, container
 from support.builders.requests import pod_view, request_in
 from support.builders.shares import SHARES, share_container, sharing_pod, sharing_topology

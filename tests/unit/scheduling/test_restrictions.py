@@ -8,8 +8,11 @@ import pytest
 from gputopo.bandwidth.preserved import preserved_mb_per_s
 from gputopo.placement.model import Match
 from gputopo.topology.model import GpuMask, mask_of
+from gputopo_cluster.claims import Claim, claimants
+from gputopo_cluster.occupants import Occupant
+from gputopo_cluster.topologies import GpuNode, parse_gpu_node
+from gputopo_cluster.usage import NodeUsage, Restriction, RestrictionKind, node_usage
 from gputopo_kube.document import ObjectKey
-from gputopo_scheduling.claims import Claim, claimants
 from gputopo_scheduling.evaluation import (
     BESIDE_AVOIDED,
     BESIDE_STOPPING,
@@ -17,10 +20,7 @@ from gputopo_scheduling.evaluation import (
     MisfitKind,
 )
 from gputopo_scheduling.node_fits import match_on
-from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
-from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
-from gputopo_scheduling.usage import NodeUsage, Restriction, RestrictionKind, node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, avoiding, pod, topology_object
 from support.builders.requests import pod_view, request_of

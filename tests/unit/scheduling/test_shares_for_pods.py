@@ -10,15 +10,15 @@ from gputopo.api.shares import SharingLimits
 from gputopo.placement.model import Match
 from gputopo.sharing.policy import Preference, Unknown
 from gputopo.topology.model import GpuIndex, GpuUuid
+from gputopo_cluster.occupants import Occupant
+from gputopo_cluster.topologies import GpuNode, parse_gpu_node
+from gputopo_cluster.usage import NodeUsage, node_usage
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on
-from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.restrictions import state_for
 from gputopo_scheduling.share_options import next_share, share_options, shared_gpu
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge, sharing_limits
 from gputopo_scheduling.sharing_state import BESIDE_NUMA, NO_SHARES, free_for, sharing_state
-from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
-from gputopo_scheduling.usage import NodeUsage, node_usage
 from support.builders.objects import Document, avoiding, condition, pod
 from support.builders.requests import pod_view, request_in
 from support.builders.shares import sharing_pod, sharing_topology

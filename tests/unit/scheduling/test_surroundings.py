@@ -7,9 +7,11 @@ import pytest
 
 from gputopo.topology.model import GpuMask
 from gputopo.utility.interference import RunningNeighbour, SlowdownSource, WorkloadKind
+from gputopo_cluster.occupants import Occupant
+from gputopo_cluster.topologies import UnreadableTopology, parse_gpu_node
+from gputopo_cluster.usage import NodeUsage, node_usage
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.workload import workload_name
-from gputopo_scheduling.occupants import Occupant
 from gputopo_scheduling.surroundings import (
     LARGEST_SLOWDOWN,
     NOTHING_RUNS,
@@ -17,8 +19,6 @@ from gputopo_scheduling.surroundings import (
     parse_workload,
     surroundings_of,
 )
-from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
-from gputopo_scheduling.usage import NodeUsage, node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.node_reports import beside, gpu_profile, learnt_profile
 from support.builders.objects import pod, topology_object

@@ -9,6 +9,8 @@ from gputopo.placement.score import Candidate
 from gputopo.postponement.model import WaitTerms, WaitVerdict
 from gputopo.topology.model import GpuMask
 from gputopo.utility.utility import permille
+from gputopo_cluster.topologies import UnreadableTopology
+from gputopo_cluster.usage import NodeState, NumaObstacle, ObstacleKind
 from gputopo_kube.document import ObjectKey
 from gputopo_scheduling.evaluation import (
     Evaluation,
@@ -19,8 +21,6 @@ from gputopo_scheduling.evaluation import (
 )
 from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
-from gputopo_scheduling.topologies import UnreadableTopology
-from gputopo_scheduling.usage import NodeState, NumaObstacle, ObstacleKind
 from gputopo_scheduling.wait_record import begun, ended
 from gputopo_scheduling.waiting import (
     PodWait,

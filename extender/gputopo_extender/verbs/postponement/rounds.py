@@ -5,14 +5,14 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import NamedTuple
 
 from gputopo.placement.score import Candidate
+from gputopo_cluster.topologies import UnreadableTopology
+from gputopo_cluster.usage import NodeState
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_extender.verbs.evaluation_cache import EvaluationCache, TablesNotReadyError
 from gputopo_extender.verbs.postponement.pods import PostponedPod, PostponedPods
 from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
 from gputopo_scheduling.surroundings import InterferenceFacts, NodeSurroundings
-from gputopo_scheduling.topologies import UnreadableTopology
-from gputopo_scheduling.usage import NodeState
 
 
 class _SeenNode(NamedTuple):

@@ -14,9 +14,9 @@ from gputopo_cli.cluster.doctor.model import (
     warning,
 )
 from gputopo_cli.cluster.doctor.nodes import offers
+from gputopo_cluster.topologies import GpuNode, parse_gpu_node
 from gputopo_kube.document import Document
 from gputopo_scheduling.sharing_state import BESIDE_NUMA
-from gputopo_scheduling.topologies import GpuNode, parse_gpu_node
 
 _DOCS = "docs/use/sharing.md"
 

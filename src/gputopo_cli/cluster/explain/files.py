@@ -8,8 +8,8 @@ from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import STANDARD_INPUT, read_text
 from gputopo_cli.topology.load import load_topology
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_kube.document import Document
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_topologies.catalogue import all_names
 
 _POD_LISTS: Final = ("List", "PodList")

@@ -23,10 +23,10 @@ from gputopo_cli.shared import output
 from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.live import read_objects
+from gputopo_cluster.topologies import GpuNode
 from gputopo_explain.placed.explanation import PlacedExplanation, explain_placed
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.podmodel import parse_pod_object
-from gputopo_scheduling.topologies import GpuNode
 
 
 @dataclass(frozen=True, slots=True)

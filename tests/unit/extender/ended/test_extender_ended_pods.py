@@ -1,10 +1,10 @@
 """GPUs of ended pods are used until no process of them is known to run."""
 
+from gputopo_cluster.topologies import UnreadableTopology, parse_gpu_node
+from gputopo_cluster.usage import NodeState
 from gputopo_extender.state.ended_pods import LONGEST_WAIT_SECONDS
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_scheduling.evaluation import MisfitKind
-from gputopo_scheduling.topologies import UnreadableTopology, parse_gpu_node
-from gputopo_scheduling.usage import NodeState
 from support.builders.objects import pod, topology_object
 from support.builders.requests import pod_view
 from support.extender.ended_pods import BOUND, DELETED, DGX, ENDED, LATER, RUNNING, World, bound

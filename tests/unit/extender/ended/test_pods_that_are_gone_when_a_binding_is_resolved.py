@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable
 
 from gputopo.topology.model import mask_of
+from gputopo_cluster.claims import Claim
 from gputopo_extender.fencing.binding_writer import BindingWriter
 from gputopo_extender.fencing.claim_lease import ClaimLease, StoredClaims
 from gputopo_extender.fencing.fence import ClaimFence
@@ -12,7 +13,6 @@ from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ended_pods import UNKNOWN_VERSION_WAIT_SECONDS
 from gputopo_kube.errors import UnavailableError
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.claims import Claim
 from support.builders.objects import at_version, pod
 from support.builders.requests import pod_view
 from support.extender.ended_pods import (

@@ -3,9 +3,9 @@
 import pytest
 
 from gputopo.topology.model import mask_of
+from gputopo_cluster.claims import Claim
 from gputopo_extender.state.ended_pods import UNKNOWN_VERSION_WAIT_SECONDS
 from gputopo_extender.state.reservations import BindingProgress
-from gputopo_scheduling.claims import Claim
 from support.builders.objects import at_version, pod
 from support.builders.requests import pod_view
 from support.extender.ended_pods import (

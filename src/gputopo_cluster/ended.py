@@ -8,8 +8,8 @@ the pod, and no longer lists the pod as a user of GPUs
 
 from dataclasses import dataclass, replace
 
+from gputopo_cluster.topologies import GpuNode
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.topologies import GpuNode
 
 
 @dataclass(frozen=True, slots=True)

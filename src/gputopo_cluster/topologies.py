@@ -24,7 +24,7 @@ from gputopo.api.v1alpha1 import (
 )
 from gputopo.runtime.messages import first_error, shortened
 from gputopo.topology.model import GpuIndex, GpuMask, GpuUuid, NodeTopology, TopologyError, mask_of
-from gputopo_scheduling.numa_rules import NumaRules, numa_rules
+from gputopo_cluster.numa_rules import NumaRules, numa_rules
 
 _LONGEST_REASON: Final = 160
 _NO_GPUS: Final = GpuMask(0)

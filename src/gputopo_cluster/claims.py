@@ -18,11 +18,11 @@ from gputopo.api.shares import is_share
 from gputopo.errors import InvalidInputError
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import GpuMask, GpuUuid
+from gputopo_cluster.occupants import Occupant
+from gputopo_cluster.topologies import GpuNode, known_mask
 from gputopo_kube.document import ObjectKey, ObjectName
 from gputopo_kube.gpu_containers import GpuContainer
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.occupants import Occupant
-from gputopo_scheduling.topologies import GpuNode, known_mask
 
 CLAIMS_LEASE: Final = "gputopo-claims"
 """Name of the Lease with the claims, in the namespace of the extenders."""

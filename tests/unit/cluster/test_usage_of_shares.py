@@ -5,11 +5,11 @@ from typing import Any
 
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.topology.model import GpuIndex, GpuUuid
+from gputopo_cluster.claims import Claim, claimants, claimed_pod
+from gputopo_cluster.occupants import Occupant
+from gputopo_cluster.topologies import GpuNode, ReportedUser, known_mask, parse_gpu_node
+from gputopo_cluster.usage import NodeUsage, gpus_in_use, node_usage
 from gputopo_kube.gpu_containers import GpuContainer
-from gputopo_scheduling.claims import Claim, claimants, claimed_pod
-from gputopo_scheduling.occupants import Occupant
-from gputopo_scheduling.topologies import GpuNode, ReportedUser, known_mask, parse_gpu_node
-from gputopo_scheduling.usage import NodeUsage, gpus_in_use, node_usage
 from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod
 from support.builders.requests import pod_view

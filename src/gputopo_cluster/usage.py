@@ -13,11 +13,11 @@ from enum import Enum, StrEnum
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.shares import is_share
 from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology, mask_of
+from gputopo_cluster.numa_rules import NumaRules
+from gputopo_cluster.occupants import Occupant
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology, known_mask
 from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
 from gputopo_kube.pods import PodView
-from gputopo_scheduling.numa_rules import NumaRules
-from gputopo_scheduling.occupants import Occupant
-from gputopo_scheduling.topologies import GpuNode, UnreadableTopology, known_mask
 
 _NO_GPUS = GpuMask(0)
 
