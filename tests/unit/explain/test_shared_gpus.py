@@ -4,11 +4,11 @@ import pytest
 
 from gputopo.api.names import AVOID_ANNOTATION
 from gputopo.sharing.loadlaw import LoadCapacity
+from gputopo_cluster.picture import ClusterPicture
 from gputopo_explain.objects import ClusterObjects, parse_installation
 from gputopo_explain.pending.model import PendingState
 from gputopo_explain.pending.pods import explain_pod
 from gputopo_explain.shared_gpus import AVOIDED, TRIAL, share_outlooks
-from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_explain.whatif import place_live
 from gputopo_kube.document import ObjectKey
 from support.builders.live import cluster, gpu_user, installed, kube_node, with_cpu
@@ -181,7 +181,7 @@ def test_no_snapshot_of_the_cluster_is_made_for_each_pod_that_shares_a_gpu(
     devices = [share(number, gpu) for gpu in range(8) for number in range(2)]
     pods = [sharing_pod(device, device, profile="large") for device in devices]
     objects = sharing_cluster(pods, [sharing_topology({it: it for it in devices})])
-    monkeypatch.delattr(ClusterSnapshot, "without_pods")
+    monkeypatch.delattr(ClusterPicture, "without_pods")
     found = explain_pod(sharing_pod("new", profile=""), objects)
     assert found.state is PendingState.WAITING
     assert [len(each.pods) for each in found.releases] == [2]
