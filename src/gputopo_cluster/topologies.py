@@ -98,6 +98,11 @@ class UnreadableTopology:
     node: str
     reason: str
 
+    @property
+    def offered(self) -> int:
+        """How many GPUs the node gives to new pods."""
+        return 0
+
 
 def parse_gpu_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
     """Parse a GPUTopology object; return an ``UnreadableTopology`` if its content is invalid."""

@@ -174,6 +174,13 @@ class NodeUsage:
         return GpuMask(self.healthy & ~self.used & ~self.not_whole)
 
     @property
+    def offered(self) -> int:
+        """How many GPUs the node gives to new pods as a whole."""
+        if self.blocked is not None or self.not_ready is not None:
+            return 0
+        return max(0, self.free.bit_count() - self.unknown)
+
+    @property
     def for_shares(self) -> "NodeUsage":
         """The usage for pods that request a share. They can get GPUs that MPS still serves."""
         return replace(self, not_whole=_NO_GPUS) if self.not_whole else self

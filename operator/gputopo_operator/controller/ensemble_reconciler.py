@@ -126,7 +126,7 @@ class EnsembleReconciler:
             jobs=found.jobs,
             remains=found.remains,
             pods=found.pods,
-            nodes=self._snapshots.nodes.gpus.values(),
+            cluster=found.cluster,
             rules=self._snapshots.nodes.rules.values(),
             facts=self._read_facts(ensemble),
             measured=found.measured,

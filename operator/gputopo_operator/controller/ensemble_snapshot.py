@@ -11,6 +11,7 @@ from typing import Final
 
 from gputopo.api.names import ENSEMBLE_PREPROCESSOR_LABEL
 from gputopo.api.profile import Measurement
+from gputopo_cluster.picture import ClusterPicture
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.job_api import JobApi
@@ -19,7 +20,7 @@ from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.model.ensembles import MemberJob
 from gputopo_operator.model.queued import GpuPod
 from gputopo_operator.parse.ensembles import parse_member_jobs, parse_remains
-from gputopo_operator.parse.queue import parse_gpu_pods
+from gputopo_operator.parse.queue import cluster_of, parse_gpu_pods
 
 NODES_SECONDS: Final = 5.0
 """For how long the operator uses what it has read of all nodes. A GPUTopology has 25 kB."""
@@ -42,6 +43,7 @@ class EnsembleSnapshot:
     jobs: Mapping[ObjectKey, Mapping[str, MemberJob]]
     remains: Mapping[ObjectKey, str]
     pods: tuple[GpuPod, ...]
+    cluster: ClusterPicture
     preprocessors: tuple[Document, ...]
     measured: Mapping[str, Measurement]
     uids: Mapping[ObjectKey, str]
@@ -102,10 +104,12 @@ class EnsembleSnapshots:
             if "deletionTimestamp" not in job["metadata"]
         }
         self._read_nodes()
+        gpu_pods = parse_gpu_pods(pods, self._resource)
         return EnsembleSnapshot(
             jobs=by_ensemble,
             remains=parse_remains(children, pods, uids),
-            pods=parse_gpu_pods(pods, self._resource),
+            pods=gpu_pods,
+            cluster=cluster_of(self.nodes.gpus.values(), gpu_pods),
             preprocessors=tuple(filter(_is_preprocessor, children)),
             measured=self._measured(),
             uids=self._api.ensemble_uids() if has_others else {},

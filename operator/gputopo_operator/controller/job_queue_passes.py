@@ -60,8 +60,6 @@ class JobQueuePasses:
         @kopf.on.event(GROUP, VERSION, "gputopologies", registry=registry)
         async def node_gpus_changed(event: kopf.RawEvent, **_: object) -> None:
             self._follow(self._nodes.gpus, event)
-            if self._shares is not None:
-                self._follow(self._shares.nodes, event)
 
         @kopf.on.event("", "v1", "nodes", registry=registry)
         async def node_changed(event: kopf.RawEvent, **_: object) -> None:
@@ -91,12 +89,9 @@ class JobQueuePasses:
             await asyncio.sleep(self._resync_seconds)
 
     def _replace_nodes(self) -> None:
-        shared = () if self._shares is None else (self._shares.nodes,)
-        for objects in (self._nodes.gpus, self._nodes.rules, *shared):
+        for objects in (self._nodes.gpus, self._nodes.rules):
             objects.begin_list()
-        topologies = [*self._api.topologies()]
-        for each in (self._nodes.gpus, *shared):
-            each.replace_all(topologies)
+        self._nodes.gpus.replace_all(self._api.topologies())
         self._nodes.rules.replace_all(self._api.nodes())
 
     def _follow(self, objects: ParsedObjects[Any], event: kopf.RawEvent) -> None:

@@ -11,6 +11,7 @@ from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import JoinableGpu, QueueRules
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
+from gputopo_cluster.picture import ClusterPicture
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ConflictError, DeniedError, NotFoundError
 from gputopo_kube.merge_patch import merge_patch
@@ -24,6 +25,7 @@ from gputopo_operator.decision.queue import jobs_without_pod, queue_plan
 from gputopo_operator.decision.queue_status import queue_event
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model.queued import (
+    GpuPod,
     JobStart,
     JobStop,
     QueueChange,
@@ -31,7 +33,7 @@ from gputopo_operator.model.queued import (
     QueueInput,
     QueuePlan,
 )
-from gputopo_operator.parse.queue import parse_gpu_pods, parse_queued_jobs
+from gputopo_operator.parse.queue import cluster_of, parse_gpu_pods, parse_queued_jobs
 
 MAX_CHANGES: Final = 20
 """Statuses that one pass writes. When a job starts, all later positions change."""
@@ -46,12 +48,13 @@ _log = logging.getLogger(__name__)
 
 
 FindJoins = Callable[
-    [Sequence[QueuedJob], Sequence[Document]], Mapping[ObjectKey, frozenset[JoinableGpu]]
+    [Sequence[QueuedJob], Sequence[GpuPod], ClusterPicture],
+    Mapping[ObjectKey, frozenset[JoinableGpu]],
 ]
 
 
 def no_joins(
-    _: Sequence[QueuedJob], __: Sequence[Document]
+    _: Sequence[QueuedJob], __: Sequence[GpuPod], ___: ClusterPicture
 ) -> Mapping[ObjectKey, frozenset[JoinableGpu]]:
     """Return that no job may join a shared GPU, for installations that share none."""
     return {}
@@ -152,14 +155,16 @@ class JobQueueStarter:
     def _read(self) -> Callable[[dict[ObjectKey, str]], QueueInput]:
         """Read all objects; return a function that adds rejected jobs to these objects."""
         # Pods are read first: the pod of a job that starts meanwhile counts by its Job.
-        listed = self._api.pods()
-        pods = parse_gpu_pods(listed, self._resource)
+        pods = parse_gpu_pods(self._api.pods(), self._resource)
         children = self._api.child_jobs()
         jobs = parse_queued_jobs(self._api.gpu_jobs(), children, self._api.priority_classes())
-        nodes, rules, now = self._nodes.gpus.values(), self._nodes.rules.values(), self._clock()
-        joins = self._joins(jobs, listed)
+        cluster = cluster_of(self._nodes.gpus.values(), pods)
+        rules, now = self._nodes.rules.values(), self._clock()
+        joins = self._joins(jobs, pods, cluster)
         offered = self._offered
-        return lambda rejected: QueueInput(jobs, nodes, rules, pods, now, rejected, joins, offered)
+        return lambda rejected: QueueInput(
+            jobs, cluster, rules, pods, now, rejected, joins, offered
+        )
 
     def _start(self, start: JobStart) -> None:
         self._objects.patch_job(start.key, start.patch)

@@ -3,21 +3,17 @@
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from typing import Final, Generic, TypeVar
-
-from pydantic import ValidationError
+from dataclasses import replace
+from operator import eq
+from typing import Generic, TypeVar
 
 from gputopo.runtime.log import fields
-from gputopo.runtime.messages import first_error
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_kube.document import Document
 from gputopo_kube.node_match import node_rules
-from gputopo_operator.model.queued import NodeGpus
-from gputopo_operator.parse.queue import parse_node_gpus
 from gputopo_operator.parse.readable import UNREADABLE
 
 Value = TypeVar("Value")
-
-_NO_GPUS: Final = NodeGpus(0, {})
 
 _log = logging.getLogger(__name__)
 
@@ -25,8 +21,12 @@ _log = logging.getLogger(__name__)
 class ParsedObjects(Generic[Value]):
     """The parsed newest version of each object of one kind. Any thread may call the methods."""
 
-    def __init__(self, parse: Callable[[Document], Value]) -> None:
+    def __init__(
+        self, parse: Callable[[Document], Value], same: Callable[[Value, Value], bool] = eq
+    ) -> None:
+        """Only an object whose parsed values are not the ``same`` has changed."""
         self._parse = parse
+        self._same = same
         self._lock = threading.Lock()
         self._found: dict[str, tuple[str | None, Value]] = {}
         self._changed: set[str] | None = None
@@ -43,7 +43,9 @@ class ParsedObjects(Generic[Value]):
             before = self._found.pop(name, None)
             self._found |= after
             self._note(name)
-        return (before and before[1]) != (after[name][1] if after else None)
+        if before is None or not after:
+            return bool(before or after)
+        return not self._same(before[1], after[name][1])
 
     def drop(self, raw: Document) -> None:
         """Forget a deleted object. An object that was created after it with its name stays.
@@ -116,17 +118,25 @@ class QueueNodes:
     """
 
     def __init__(self) -> None:
-        self.gpus = ParsedObjects[NodeGpus](_offered_gpus)
+        self.gpus = ParsedObjects[GpuNode | UnreadableTopology](_parsed_node, _offers_the_same)
         self.rules = ParsedObjects[Document](node_rules)
 
 
-def _offered_gpus(topology: Document) -> NodeGpus:
-    """Return the GPUs of a node: none if its GPUTopology is in the format of another version."""
-    try:
-        return parse_node_gpus(topology)
-    except ValidationError as error:
+def _parsed_node(topology: Document) -> GpuNode | UnreadableTopology:
+    """Return the GPUs of a node; log it if its GPUTopology is in the format of another version."""
+    node = parse_gpu_node(topology)
+    if isinstance(node, UnreadableTopology):
         _log.warning(
-            "GPUTopology not valid: the queue uses no GPUs of the node; upgrade its agent %s",
-            fields(node=topology["metadata"]["name"], reason=first_error(error, prefix="status")),
+            "GPUTopology not valid: no GPU of the node is used; upgrade its agent %s",
+            fields(node=node.node, reason=node.reason),
         )
-        return _NO_GPUS
+    return node
+
+
+def _offers_the_same(
+    before: GpuNode | UnreadableTopology, after: GpuNode | UnreadableTopology
+) -> bool:
+    """Return whether only the version changed up to which the agent has seen the node's pods."""
+    if isinstance(before, GpuNode) and isinstance(after, GpuNode):
+        return replace(before, pods_version=after.pods_version) == after
+    return before == after

@@ -9,14 +9,14 @@ from contextlib import suppress
 
 from gputopo.queueing.model import JoinableGpu
 from gputopo.sharing.policy import SharingPolicy
-from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
-from gputopo_kube.document import Document, ObjectKey
-from gputopo_kube.podmodel import PodError, parse_pod_object
-from gputopo_kube.pods import PodView, view_of
+from gputopo_cluster.picture import ClusterPicture
+from gputopo_kube.document import ObjectKey
+from gputopo_kube.podmodel import PodError
+from gputopo_kube.pods import PodView, parse_pod
 from gputopo_operator.controller.queue_nodes import ParsedObjects
 from gputopo_operator.decision.queue import role_of
 from gputopo_operator.decision.share_joins import shared_gpus_to_join
-from gputopo_operator.model.queued import QueuedJob, QueueRole
+from gputopo_operator.model.queued import GpuPod, QueuedJob, QueueRole
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.surroundings import InterferenceFacts, KnownWorkload, parse_workload
 
@@ -25,26 +25,22 @@ class ShareEvaluation:
     """The nodes, and what the GPUProfiles show. Any thread may call the methods.
 
     Attributes:
-        nodes: the GPUs of each node.
         profiles: the facts of each GPUProfile.
     """
 
     def __init__(self, policy: SharingPolicy, resource: str) -> None:
-        self.nodes = ParsedObjects[GpuNode | UnreadableTopology](parse_gpu_node)
         self.profiles = ParsedObjects[KnownWorkload](parse_workload)
         self._policy = policy
         self._resource = resource
         self._knowledge: tuple[dict[str, KnownWorkload], SharingKnowledge] | None = None
 
     def joins(
-        self, jobs: Iterable[QueuedJob], pods: Iterable[Document]
+        self, jobs: Iterable[QueuedJob], pods: Iterable[GpuPod], cluster: ClusterPicture
     ) -> Mapping[ObjectKey, frozenset[JoinableGpu]]:
         """Return for each job without a bound pod the shared GPUs that it may join now."""
-        views = [*_views(pods, self._resource)]
-        bound = {owner for owner, view in views if view.node is not None}
+        bound = {pod.owner_uid for pod in pods if pod.node is not None}
         waiting = dict(_waiting(jobs, bound, self._resource))
-        nodes = [each for each in self.nodes.values().values() if isinstance(each, GpuNode)]
-        return shared_gpus_to_join(waiting, nodes, [view for _, view in views], self._known())
+        return shared_gpus_to_join(waiting, cluster, self._known())
 
     def _known(self) -> SharingKnowledge:
         """Return the facts; the same object, with its predictions, while they do not change."""
@@ -67,15 +63,5 @@ def _waiting(
             key, template = queued.job.key, queued.pod_template
             identity = {"uid": child.uid, "name": key.name, "namespace": key.namespace}
             pod = {**template, "metadata": {**(template.get("metadata") or {}), **identity}}
-            for _, view in _views([pod], resource):
-                yield key, view
-
-
-def _views(pods: Iterable[Document], resource: str) -> Iterator[tuple[str, PodView]]:
-    """Yield the valid pods that have not ended, each with the UID of its controller."""
-    for raw in pods:
-        with suppress(PodError):
-            pod = parse_pod_object(raw)
-            view = view_of(pod, resource)
-            if view.live:
-                yield pod.metadata.controller_uid, view
+            with suppress(PodError):
+                yield key, parse_pod(pod, resource)

@@ -87,7 +87,7 @@ def _members(found: QueueInput) -> tuple[QueueMember, ...]:
     pods: dict[str, list[GpuPod]] = {}
     for pod in found.pods:
         pods.setdefault(pod.owner_uid, []).append(pod)
-    avoids = avoided_nodes(found.jobs, found.nodes, found.node_rules)
+    avoids = avoided_nodes(found.jobs, found.cluster.nodes, found.node_rules)
     return tuple(
         QueueMember(
             queued,

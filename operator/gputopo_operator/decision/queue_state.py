@@ -1,15 +1,42 @@
 """Computes the state of gputopo's queue from API objects: GPUs of the nodes, and the jobs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from gputopo.api.annotations import AnnotationError
+from gputopo.api.shares import gpu_of
 from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import AdmittedJob, JoinableGpu, QueueState, WaitingJob
 from gputopo.runtime.times import unix_seconds
+from gputopo.topology.model import GpuMask
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology
+from gputopo_cluster.usage import NodeUsage, gpus_in_use
 from gputopo_kube.document import ObjectKey
+from gputopo_kube.own_gpus import own_gpus
+from gputopo_kube.pods import PodView
 from gputopo_operator.model.queued import GpuPod, QueuedJob, QueueInput, QueueRole
 
 _Joins = Mapping[ObjectKey, frozenset[JoinableGpu]]
+
+
+class NodeOffer(NamedTuple):
+    """The GPUs of a node for jobs of the queue.
+
+    Attributes:
+        capacity: how many are free or used by admitted jobs only.
+        used: for each pod of an admitted job the GPUs of the capacity that it uses, and how many
+            more of them it uses that are not identified yet.
+    """
+
+    capacity: int
+    used: Mapping[str, tuple[GpuMask, int]]
+
+    def gpus_of(self, pod: str) -> int:
+        """Return how many GPUs of the capacity a pod of an admitted job uses."""
+        mask, unknown = self.used[pod]
+        return mask.bit_count() + unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +62,59 @@ class QueueMember:
 
 def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState:
     """Return the input of the decision: free GPUs, admitted and waiting jobs."""
-    now, admitted = _seconds(found.now, 0.0), _admitted_pods(members)
-    others = _shared_by_others(found, admitted)
+    now = _seconds(found.now, 0.0)
+    admitted = [each for each in members if each.role is QueueRole.ADMITTED]
+    offers = _offers(found, [each.pod for each in admitted if each.pod])
     return QueueState(
-        capacities=_capacities(found, admitted, others),
-        admitted=tuple(
-            _admitted(each, now, others, found.joins)
-            for each in members
-            if each.role is QueueRole.ADMITTED
-        ),
+        capacities={name: offer.capacity for name, offer in offers.items()},
+        admitted=tuple(_admitted(each, now, offers, found.joins) for each in admitted),
         waiting=tuple(
             _waiting(each, now, found.joins) for each in members if each.role is QueueRole.WAITING
         ),
         now=now,
         rejected={**_delayed(members, now), **_rejected(found)},
         offered=found.offered,
+    )
+
+
+def _offers(found: QueueInput, admitted: Sequence[GpuPod]) -> dict[str, NodeOffer]:
+    """Return for each node the GPUs that are free or used by admitted jobs only."""
+    by_node: dict[str | None, list[PodView]] = {}
+    for pod in admitted:
+        by_node.setdefault(pod.node, []).append(pod.view)
+    others = found.cluster.without_pods(pod.uid for pod in admitted)
+    return {
+        name: _offer(node, found.cluster.usages[name], others.usages[name], by_node.get(name, ()))
+        for name, node in found.cluster.nodes.items()
+    }
+
+
+def _offer(
+    node: GpuNode | UnreadableTopology,
+    usage: NodeUsage | UnreadableTopology,
+    others: NodeUsage | UnreadableTopology,
+    admitted: Iterable[PodView],
+) -> NodeOffer:
+    """Return the GPUs of one node; ``others`` is its usage without the pods of admitted jobs.
+
+    An admitted pod gives back only the GPUs that are healthy and that no other pod uses.
+    """
+    if (
+        isinstance(node, UnreadableTopology)
+        or isinstance(usage, UnreadableTopology)
+        or isinstance(others, UnreadableTopology)
+    ):
+        return NodeOffer(0, {pod.uid: (GpuMask(0), 0) for pod in admitted})
+    in_use = {pod.uid: gpus_in_use(node, pod) for pod in admitted}
+    unused = GpuMask(others.healthy & ~others.used)
+    masks = {uid: GpuMask(gpus & unused) for uid, (gpus, _) in in_use.items()}
+    free = others.free
+    for mask in masks.values():
+        free = GpuMask(free | mask)
+    takes_pods = usage.blocked is None and usage.not_ready is None
+    return NodeOffer(
+        max(0, free.bit_count() - others.unknown) if takes_pods else 0,
+        {uid: (masks[uid], unknown) for uid, (_, unknown) in in_use.items()},
     )
 
 
@@ -72,22 +137,33 @@ def not_created(status: QueueStatus) -> str:
 
 
 def _admitted(
-    member: QueueMember, now: float, others: Mapping[str, set[str]], joins: _Joins
+    member: QueueMember, now: float, offers: Mapping[str, NodeOffer], joins: _Joins
 ) -> AdmittedJob:
     pod, queued = member.pod, member.queued
-    node, shared = (pod.node, pod.shared) if pod else (None, None)
+    node = pod.node if pod else None
+    offer = offers.get(node or "")
     since = (pod.started if pod else None) or queued.started
     return AdmittedJob(
         member.name,
-        # The GPU is not free when this job ends.
-        0 if shared is not None and shared in others.get(node or "", ()) else member.gpus,
+        offer.gpus_of(pod.uid) if pod and offer else member.gpus,
         node,
         _seconds(since, now),
         member.avoids,
-        shared,
+        _shared_gpu(pod.view) if pod and node and pod.view.shares else None,
         frozenset() if node else _joins_of(member, joins),
         pod.uid if pod and pod.unschedulable else None,
     )
+
+
+def _shared_gpu(pod: PodView) -> str:
+    """Return the GPU of which a pod has a share; a name of its own if its annotation is wrong."""
+    devices: list[str] = []
+    with suppress(AnnotationError):
+        chosen = own_gpus(pod)
+        devices = [
+            each for found in (chosen.containers if chosen else {}).values() for each in found
+        ]
+    return gpu_of(devices[0]) if devices else f"of pod {pod.uid}"
 
 
 def _waiting(member: QueueMember, now: float, joins: _Joins) -> WaitingJob:
@@ -112,52 +188,6 @@ def _waiting(member: QueueMember, now: float, joins: _Joins) -> WaitingJob:
 def _joins_of(member: QueueMember, joins: _Joins) -> frozenset[JoinableGpu]:
     found = joins.get(member.queued.job.key, frozenset())
     return frozenset(each for each in found if each.node not in member.avoids)
-
-
-def _admitted_pods(members: Sequence[QueueMember]) -> set[str]:
-    return {each.pod.uid for each in members if each.pod and each.role is QueueRole.ADMITTED}
-
-
-def _shared_by_others(found: QueueInput, admitted: set[str]) -> dict[str, set[str]]:
-    """Return by node the GPUs of which pods have shares that are not of admitted jobs."""
-    listed = {pod.uid for pod in found.pods}
-    shared = {
-        name: {gpu for gpu, users in node.shared.items() if users - listed}
-        for name, node in found.nodes.items()
-    }
-    for pod in found.pods:
-        if pod.shared is not None and pod.uid not in admitted and pod.node in shared:
-            shared[pod.node].add(pod.shared)
-    return shared
-
-
-def _capacities(
-    found: QueueInput, admitted: set[str], others: Mapping[str, set[str]]
-) -> dict[str, int]:
-    """Return the GPUs of each node that are free or used by admitted jobs only.
-
-    Another pod uses GPUs from its Binding until the agent reports that its GPUs are free. A GPU
-    that several pods share counts once.
-    """
-    listed = {pod.uid for pod in found.pods}
-    used: dict[str, int] = {}
-    for pod in found.pods:
-        if pod.node is not None and pod.uid not in admitted and pod.shared is None:
-            used[pod.node] = used.get(pod.node, 0) + pod.gpus
-    return {
-        name: max(
-            0,
-            node.healthy
-            - used.get(name, 0)
-            - len(others[name])
-            - _used_by_unlisted(node.used, listed),
-        )
-        for name, node in found.nodes.items()
-    }
-
-
-def _used_by_unlisted(used: Mapping[str, int], listed: set[str]) -> int:
-    return sum(gpus for uid, gpus in used.items() if uid not in listed)
 
 
 def _seconds(time: str | None, otherwise: float) -> float:

@@ -1,11 +1,11 @@
 """Finds the shared GPUs that jobs of the queue may join, by the evaluation of the extender."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 from gputopo.queueing.model import JoinableGpu
 from gputopo.topology.model import GpuMask, indices_of, mask_of
-from gputopo_cluster.topologies import GpuNode
-from gputopo_cluster.usage import NodeUsage, node_usage
+from gputopo_cluster.picture import ClusterPicture
+from gputopo_cluster.usage import NodeUsage
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
 from gputopo_kube.workload import workload_name
@@ -18,8 +18,7 @@ _Allowed = list[tuple[NodeUsage, str, GpuMask]]
 
 def shared_gpus_to_join(
     waiting: Mapping[ObjectKey, PodView],
-    nodes: Iterable[GpuNode],
-    pods: Iterable[PodView],
+    cluster: ClusterPicture,
     knowledge: SharingKnowledge,
 ) -> dict[ObjectKey, frozenset[JoinableGpu]]:
     """Return the shared GPUs that each pod may join now.
@@ -28,11 +27,10 @@ def shared_gpus_to_join(
 
     Args:
         waiting: the pod that each job would create, or has created; it is not bound.
-        nodes: the GPUs of the nodes.
-        pods: the pods that have not ended.
+        cluster: the GPUs of the nodes and their pods.
         knowledge: settings and measured facts.
     """
-    usages = dict(_shared_nodes(nodes, pods))
+    usages = dict(_shared_nodes(cluster))
     known: dict[Hashable, _Allowed] = {}
     found = {}
     for key, pod in waiting.items():
@@ -43,21 +41,14 @@ def shared_gpus_to_join(
     return found
 
 
-def _shared_nodes(
-    nodes: Iterable[GpuNode], pods: Iterable[PodView]
-) -> Iterator[tuple[str, NodeUsage]]:
+def _shared_nodes(cluster: ClusterPicture) -> Iterator[tuple[str, NodeUsage]]:
     """Yield the nodes that take sharing pods and have shared GPUs."""
-    bound: dict[str, list[PodView]] = {}
-    for pod in pods:
-        if pod.node is not None:
-            bound.setdefault(pod.node, []).append(pod)
-    for node in nodes:
-        on_node = bound.get(node.node, [])
-        takes = node.most_pods_per_gpu and node.numa is None and node.not_ready is None
-        if takes and any(pod.shares for pod in on_node):
-            usage = node_usage(node, on_node, ())
-            if usage.blocked is None:
-                yield node.node, usage
+    for name, usage in cluster.usages.items():
+        if not isinstance(usage, NodeUsage) or usage.blocked is not None:
+            continue
+        takes = usage.most_pods_per_gpu and usage.numa is None and usage.not_ready is None
+        if takes and usage.shares:
+            yield name, usage
 
 
 def _allowed(

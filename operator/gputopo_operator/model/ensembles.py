@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
 from gputopo.api.profile import Measurement, ScalingFact
 from gputopo.ensemble.model import NodeGpuCount
+from gputopo_cluster.picture import ClusterPicture
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.model.jobs import JobResult, ObjectEvent
-from gputopo_operator.model.queued import GpuPod, NodeGpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +83,14 @@ class ClusterGpus:
     """The GPUs of all nodes, and the pods that use them.
 
     Attributes:
-        nodes: what the GPUTopology of each node reports.
+        cluster: what the GPUTopologies report, and the pods of all namespaces that request GPUs.
         rules: name, labels and taints of each Node.
-        pods: the pods of all namespaces that request GPUs and have not ended.
         reserved: GPUs of each node that are planned for members of other ensembles whose pods are
             not bound yet.
     """
 
-    nodes: Mapping[str, NodeGpus]
+    cluster: ClusterPicture
     rules: Mapping[str, Document]
-    pods: Sequence[GpuPod]
     reserved: Mapping[str, int] = field(default_factory=dict)
 
 

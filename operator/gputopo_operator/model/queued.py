@@ -6,7 +6,9 @@ from enum import StrEnum
 
 from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import JoinableGpu
+from gputopo_cluster.picture import ClusterPicture
 from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.pods import PodView
 from gputopo_operator.model.jobs import ChildJob, GpuJob
 
 
@@ -28,38 +30,26 @@ class GpuPod:
 
     Attributes:
         owner_uid: UID of the controller of the pod; empty if the pod has no controller.
-        node: None until the pod is bound.
         created: RFC 3339 time.
         started: RFC 3339 time at which kubelet accepted the pod; None before.
         unschedulable: whether it has no node, and the scheduler has not found one so far.
-        shared: the GPU of which a bound pod has a share: its UUID, or another unique name if the
-            GPU is unknown; None for whole GPUs.
     """
 
-    uid: str
+    view: PodView
     owner_uid: str
-    node: str | None
-    gpus: int
     created: str
     started: str | None
-    shared: str | None = None
     unschedulable: bool = False
 
+    @property
+    def uid(self) -> str:
+        """UID of the pod."""
+        return self.view.uid
 
-@dataclass(frozen=True, slots=True)
-class NodeGpus:
-    """What the GPUTopology of a node reports of its GPUs.
-
-    Attributes:
-        healthy: number of healthy GPUs; 0 if the node gets no new pods.
-        used: number of healthy GPUs that each pod uses as a whole, by UID of the pod. A deleted pod
-            is listed until its last process has ended.
-        shared: for each healthy GPU of which pods use shares, their UIDs.
-    """
-
-    healthy: int
-    used: Mapping[str, int]
-    shared: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    @property
+    def node(self) -> str | None:
+        """The node to which the pod is bound; None if it is not bound."""
+        return self.view.node
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +84,9 @@ class QueueInput:
     """Everything that one decision about the queue uses.
 
     Attributes:
-        nodes: GPUs by name of the node.
+        cluster: the GPUs of the nodes, and the pods of all namespaces that request GPUs.
         node_rules: name, labels and taints of each Node, by its name.
-        pods: the pods of all namespaces that request GPUs and have not ended.
+        pods: the pods that have not ended.
         now: RFC 3339 time in UTC, in whole seconds.
         rejected: for each job whose start the API server rejected, the message.
         joins: for each job without a bound pod, the shared GPUs that it may join now.
@@ -104,7 +94,7 @@ class QueueInput:
     """
 
     jobs: tuple[QueuedJob, ...]
-    nodes: Mapping[str, NodeGpus]
+    cluster: ClusterPicture
     node_rules: Mapping[str, Document]
     pods: tuple[GpuPod, ...]
     now: str

@@ -4,17 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
-from gputopo.api.annotations import AnnotationError
-from gputopo.api.names import READY_CONDITION
-from gputopo.api.shares import gpu_of
-from gputopo.api.v1alpha1 import GPUTopologyStatus
+from gputopo_cluster.picture import ClusterPicture
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.node_match import pod_rules
-from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import PodError, parse_pod_object
-from gputopo_kube.pods import PodView, view_of
+from gputopo_kube.pods import view_of
 from gputopo_kube.priorities import priorities_of
-from gputopo_operator.model.queued import GpuPod, NodeGpus, QueuedJob
+from gputopo_operator.model.queued import GpuPod, QueuedJob
 from gputopo_operator.parse.jobs import end_of, has_ended, parse_child_job, parse_gpu_job
 from gputopo_operator.parse.readable import each_readable
 
@@ -52,26 +49,6 @@ def parse_queued_jobs(
 def parse_gpu_pods(pods: Iterable[Document], resource: str) -> tuple[GpuPod, ...]:
     """Return the pods that have not ended and request GPUs; skip objects that are not valid."""
     return tuple(_gpu_pods(pods, resource))
-
-
-def parse_node_gpus(topology: Document) -> NodeGpus:
-    """Return what a GPUTopology reports of the GPUs of its node."""
-    status = topology.get("status") or {}
-    parts = {name: status.get(name) or [] for name in ("conditions", "gpus")}
-    found = GPUTopologyStatus.model_validate(parts)
-    not_ready = any(
-        each.type == READY_CONDITION and each.status == "False" for each in found.conditions
-    )
-    healthy = [gpu for gpu in found.gpus if gpu.healthy]
-    used: dict[str, int] = {}
-    shared: dict[str, frozenset[str]] = {}
-    for gpu in healthy:
-        users = frozenset(share.pod_uid for share in gpu.shares or () if share.pod_uid)
-        if users:
-            shared[gpu.uuid] = users
-        if gpu.pod_uid is not None and gpu.pod_uid not in users:
-            used[gpu.pod_uid] = used.get(gpu.pod_uid, 0) + 1
-    return NodeGpus(0 if not_ready else len(healthy), used, shared)
 
 
 def _with_key(child: Document) -> tuple[ObjectKey, Document | str | None]:
@@ -112,23 +89,16 @@ def _gpu_pods(pods: Iterable[Document], resource: str) -> Iterator[GpuPod]:
             view = view_of(pod, resource)
             if view.live and view.most_gpus:
                 yield GpuPod(
-                    uid=view.uid,
+                    view,
                     owner_uid=pod.metadata.controller_uid,
-                    node=view.node,
-                    gpus=view.most_gpus,
                     created=pod.metadata.creation_timestamp or "",
                     started=pod.status.start_time,
-                    shared=_shared_gpu(view) if view.shares and view.node else None,
                     unschedulable=view.node is None and pod.status.unschedulable is not None,
                 )
 
 
-def _shared_gpu(pod: PodView) -> str:
-    """Return the GPU of which a pod has a share; a name of its own if its annotation is wrong."""
-    devices: list[str] = []
-    with suppress(AnnotationError):
-        chosen = own_gpus(pod)
-        devices = [
-            each for found in (chosen.containers if chosen else {}).values() for each in found
-        ]
-    return gpu_of(devices[0]) if devices else f"of pod {pod.uid}"
+def cluster_of(
+    nodes: Mapping[str, GpuNode | UnreadableTopology], pods: Iterable[GpuPod]
+) -> ClusterPicture:
+    """Return the picture of these nodes and pods."""
+    return ClusterPicture(nodes, {pod.view.key: pod.view for pod in pods})

@@ -86,6 +86,7 @@ class NodeCard:
     Attributes:
         group: nodes with equal links and GPU models have the same group.
         model: models of the GPUs.
+        free: number of GPUs that new pods may get as a whole.
         fault: why the GPUTopology is not valid; None if it is valid.
         not_ready: why the node takes no new pods; None if it does.
         others: differences that belong to no GPU of the node.
@@ -95,6 +96,7 @@ class NodeCard:
     group: str
     model: str
     cells: tuple[GpuCell, ...] = ()
+    free: int = 0
     fault: str | None = None
     not_ready: str | None = None
     others: tuple[str, ...] = ()
@@ -102,11 +104,6 @@ class NodeCard:
     def count(self, *states: CellState) -> int:
         """Return the number of GPUs in one of these states."""
         return sum(cell.state in states for cell in self.cells)
-
-    @property
-    def free(self) -> int:
-        """Number of GPUs that a new pod may get; 0 while the node takes no pods."""
-        return 0 if self.not_ready else self.count(CellState.FREE)
 
     @property
     def in_use(self) -> int:
@@ -124,7 +121,7 @@ class NodeCard:
         return tuple(dict.fromkeys(pod for cell in self.cells for pod in cell.pods))
 
 
-def node_card(node: PublishedNode, uses: Iterable[GpuUse]) -> NodeCard:
+def node_card(node: PublishedNode, uses: Iterable[GpuUse], free: int) -> NodeCard:
     """Return the card of a node; each of its GPUs has at least one of ``uses``, free or not."""
     if node.topology is None:
         return NodeCard(node.name, UNREADABLE, "", fault=node.fault or "no content")
@@ -143,6 +140,7 @@ def node_card(node: PublishedNode, uses: Iterable[GpuUse]) -> NodeCard:
         f"{node.topology.fingerprint[:12]}-{_digest(models)}",
         models,
         cells,
+        free,
         not_ready=_not_ready(node.conditions),
         others=tuple(
             f"{use.pod_name or 'unknown pod'}: {use.difference}"

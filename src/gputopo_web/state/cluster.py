@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from gputopo.api.names import RESOURCES_ANNOTATION
 from gputopo.runtime.times import utc_now
+from gputopo_cluster.picture import ClusterPicture
 from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_explain.objects import LiveKind
 from gputopo_explain.snapshot import ClusterSnapshot
@@ -195,7 +196,9 @@ class ClusterState:
         observed = (self.pods.items[key] for key in named & self.pods.items.keys())
         pods = {pod.key: pod.placed for pod in (*self.pods_on(name), *observed)}
         uses = list_uses([published], pods.values(), is_read=self._has_all_pods)
-        return node_card(published, (use for use in uses if use.node == name))
+        views = {pod.key: pod.placed.view for pod in self.pods_on(name)}
+        free = ClusterPicture({name: node.gpus}, views).usages[name].offered
+        return node_card(published, (use for use in uses if use.node == name), free)
 
     def _has_all_pods(self, namespace: str) -> bool:
         """Return whether all pods with GPUs of a namespace are known."""

@@ -15,6 +15,7 @@ from gputopo.api.names import (
 )
 from gputopo.api.profile import Measurement, ScalingFact
 from gputopo.runtime.times import timestamp
+from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.node_match import node_rules
 from gputopo_operator.decision.ensemble.decide import decide_ensemble
@@ -26,7 +27,7 @@ from gputopo_operator.parse.ensembles import (
     parse_remains,
 )
 from gputopo_operator.parse.preprocessors import parse_preprocessors, parse_service
-from gputopo_operator.parse.queue import parse_gpu_pods, parse_node_gpus
+from gputopo_operator.parse.queue import cluster_of, parse_gpu_pods
 from support.builders.gpujobs import template
 from support.operator.queue import node as gpu_topology
 
@@ -117,14 +118,15 @@ class EnsembleCluster:
             if "deletionTimestamp" not in each["metadata"]
         }
         by_ensemble: dict[ObjectKey, Any] = dict(parse_member_jobs(jobs, self.pods.values()))
+        gpu_pods = parse_gpu_pods(pods, RESOURCE)
+        nodes = {
+            name: parse_gpu_node(self._topology(name, gpus)) for name, gpus in self.nodes.items()
+        }
         objects = EnsembleObjects(
             jobs={**by_ensemble, **self.other_ensembles},
             remains=parse_remains(self.children.values(), pods, uids),
-            pods=parse_gpu_pods(pods, RESOURCE),
-            nodes={
-                name: parse_node_gpus(self._topology(name, gpus))
-                for name, gpus in self.nodes.items()
-            },
+            pods=gpu_pods,
+            cluster=cluster_of(nodes, gpu_pods),
             rules={name: node_rules(self._node(name)) for name in self.nodes},
             facts=self.facts,
             measured=self._measurements(),

@@ -5,6 +5,8 @@ from typing import Any
 
 from gputopo.api.names import RESOURCE
 from gputopo.queueing.model import QueueOrder, QueueRules
+from gputopo_cluster.picture import ClusterPicture
+from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.node_match import node_rules
 from gputopo_operator.decision.child_job import child_job
@@ -12,8 +14,10 @@ from gputopo_operator.decision.queue import queue_plan
 from gputopo_operator.model.jobs import PodDefaults
 from gputopo_operator.model.queued import QueueChange, QueueInput, QueuePlan
 from gputopo_operator.parse.jobs import parse_gpu_job
-from gputopo_operator.parse.queue import parse_gpu_pods, parse_node_gpus, parse_queued_jobs
-from support.builders.gpujobs import Document, gpu_job, job_pod, observed_topology
+from gputopo_operator.parse.queue import cluster_of, parse_gpu_pods, parse_queued_jobs
+from support.builders.gpujobs import Document, gpu_job, job_pod
+from support.builders.objects import topology_object
+from support.builders.topologies import node as small_node
 
 START, NOW = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 RULES = QueueRules(QueueOrder.FIFO, max_skip_seconds=600)
@@ -21,16 +25,7 @@ RULES = QueueRules(QueueOrder.FIFO, max_skip_seconds=600)
 
 def node(name: str, gpus: int, users: Mapping[int, str] | None = None) -> Document:
     """Return the GPUTopology of a node; ``users`` are UIDs of pods by index of their GPU."""
-    topology = observed_topology(name, {})
-    topology["status"]["gpus"] = [
-        {
-            "uuid": f"GPU-{name}-{index}",
-            "healthy": True,
-            **({"podUID": users[index]} if users and index in users else {}),
-        }
-        for index in range(gpus)
-    ]
-    return topology
+    return topology_object(name, small_node(*range(gpus), name=name), used_by=users)
 
 
 def plain_node(name: str, **labels: str) -> Document:
@@ -87,11 +82,16 @@ class QueuedCluster:
         self.pods.append(pod)
         return pod
 
+    def picture(self) -> ClusterPicture:
+        """Return the GPUs and their users."""
+        nodes = {each["metadata"]["name"]: parse_gpu_node(each) for each in self.nodes}
+        return cluster_of(nodes, parse_gpu_pods(self.pods, RESOURCE))
+
     def found(self, rejected: Mapping[ObjectKey, str] | None = None) -> QueueInput:
         """Return the input of the decision."""
         return QueueInput(
             jobs=parse_queued_jobs(self.jobs.values(), self.children.values(), self.classes),
-            nodes={each["metadata"]["name"]: parse_node_gpus(each) for each in self.nodes},
+            cluster=self.picture(),
             node_rules={each["metadata"]["name"]: node_rules(each) for each in self.objects},
             pods=parse_gpu_pods(self.pods, RESOURCE),
             now=self.now,

@@ -3,13 +3,14 @@
 import pytest
 
 from gputopo.queueing.model import QueueOrder, QueueRules
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller import job_queue_starter
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.job_queue_api import JobQueueApi
 from gputopo_operator.controller.job_queue_starter import PASS_SECONDS, JobQueueStarter
-from gputopo_operator.controller.queue_nodes import QueueNodes
+from gputopo_operator.controller.queue_nodes import ParsedObjects, QueueNodes
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import RECHECK_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
@@ -17,6 +18,8 @@ from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.builders.gpujobs import Document
 from support.operator.queue import QueuedCluster, node, plain_node
+
+Reports = ParsedObjects[GpuNode | UnreadableTopology]
 
 RULES = QueueRules(QueueOrder.FIFO, 600)
 NOW = "2026-01-01T01:00:00Z"
@@ -295,12 +298,25 @@ def test_pods_of_the_own_namespaces_are_read_without_the_right_to_read_all(
             JobQueueApi(connection, namespaces, "gputopo").pods()
 
 
+def gpus(reports: Reports, name: str = "n1") -> GpuNode:
+    found = reports.values()[name]
+    assert isinstance(found, GpuNode)
+    return found
+
+
 def test_node_reports_show_whether_the_gpus_of_a_node_have_changed() -> None:
     reports = QueueNodes().gpus
     assert reports.replace(node("n1", 2))
     assert not reports.replace(node("n1", 2))
     assert reports.replace(node("n1", 2, {0: "uid-a"}))
-    assert reports.values()["n1"].used == {"uid-a": 1}
+    assert [user.uid for user in gpus(reports).users] == ["uid-a"]
+    seen = node("n1", 2, {0: "uid-a"})
+    seen["status"]["observedPodsVersion"] = "7"
+    assert not reports.replace(seen)
+    assert gpus(reports).pods_version == 7
+    unreadable = {**seen, "spec": {"gpus": 3}}
+    assert reports.replace(unreadable)
+    assert not reports.replace(unreadable)
     reports.drop(node("n1", 2))
     reports.drop(node("n1", 2))
     assert reports.values() == {}
@@ -313,10 +329,10 @@ def test_late_event_of_a_deleted_node_does_not_remove_the_next_node_of_this_name
     reports.replace(deleted)
     reports.replace(created)
     reports.drop(deleted)
-    assert reports.values()["n1"].healthy == 4
+    assert gpus(reports).healthy == 0b1111
     reports.replace_all([deleted])
     reports.drop(created)
-    assert reports.values()["n1"].healthy == 2
+    assert gpus(reports).healthy == 0b11
     reports.drop(deleted)
     assert reports.values() == {}
 
@@ -334,7 +350,7 @@ def test_events_during_a_list_are_newer_than_the_list() -> None:
     reports.replace_all([*listed, node("n3", 2)])
     found = reports.values()
     assert found.keys() == {"n1", "n2", "created"}
-    assert found["n1"].used == {}
+    assert gpus(reports).users == ()
     reports.replace_all(listed)
     assert reports.values().keys() == {"n1", "n2", "deleted"}
 
@@ -345,12 +361,13 @@ def test_node_with_an_unreadable_gputopology_offers_no_gpus(
     reports, unreadable = QueueNodes().gpus, node("n1", 2)
     unreadable["status"]["gpus"][0]["healthy"] = "perhaps"
     reports.replace_all([unreadable, node("n2", 2)])
-    assert {name: each.healthy for name, each in reports.values().items()} == {"n1": 0, "n2": 2}
+    assert isinstance(reports.values()["n1"], UnreadableTopology)
+    assert gpus(reports, "n2").healthy == 0b11
     assert "GPUTopology not valid" in caplog.text
     assert "node=n1 reason=" in caplog.text
-    assert "status.gpus[0].healthy" in caplog.text
+    assert "gpus[0].healthy" in caplog.text
     assert reports.replace(node("n1", 2)), "a later version of the object is valid"
-    assert reports.values()["n1"].healthy == 2
+    assert gpus(reports).healthy == 0b11
 
 
 def test_gpus_of_a_pod_that_the_scheduler_rejects_are_given_to_others_after_a_minute(

@@ -10,7 +10,6 @@ from gputopo.topology.model import GpuUuid
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.queue import queue_plan
 from gputopo_operator.model.queued import QueuePlan
-from gputopo_operator.parse.queue import parse_gpu_pods, parse_node_gpus
 from support.builders.objects import Document, pod
 from support.operator.queue import RULES, QueuedCluster, change_of, node, started
 
@@ -90,21 +89,27 @@ def test_share_of_a_deleted_pod_counts_until_its_process_has_ended() -> None:
     assert started(cluster) == []
     cluster.job("small", 1)
     assert started(cluster) == ["small"]
-    gpus = parse_node_gpus(topology)
-    assert (gpus.used, gpus.shared) == ({}, {"GPU-n1-1": frozenset({"uid-gone"})})
 
 
-def test_unreported_or_wrong_share_counts_as_a_gpu_of_its_own() -> None:
-    wrong = shared(pod("wrong", 1, node="n1"), 0, 0)
+def test_node_with_a_wrong_share_offers_nothing_and_one_without_a_share_counts_a_gpu() -> None:
+    cluster = QueuedCluster(node("n1", 3))
+    cluster.job("two", 2)
+    cluster.pods = [shared(pod("without", 1, node="n1"), 0, 0)]
+    del cluster.pods[0]["metadata"]["annotations"][GPUS_ANNOTATION]
+    assert started(cluster) == ["two"]
+    cluster.job("three", 3, created="2025-01-01T00:00:00Z")
+    assert started(cluster) == ["two"]
+    cluster.pods = [shared(pod("wrong", 1, node="n1"), 0, 0)]
+    cluster.pods[0]["metadata"]["annotations"][GPUS_ANNOTATION] = "{}"
+    assert started(cluster) == []
+
+
+def test_node_with_an_unreadable_choice_of_a_job_offers_nothing() -> None:
+    cluster = QueuedCluster(node("n1", 2))
+    wrong = start(cluster, "wrong", 0, 0)
     wrong["metadata"]["annotations"][GPUS_ANNOTATION] = "{}"
-    without = shared(pod("without", 1, node="n1"), 0, 0)
-    del without["metadata"]["annotations"][GPUS_ANNOTATION]
-    found = parse_gpu_pods([wrong, without, plain("right", 0, 0)], RESOURCE)
-    names = ["of pod uid-wrong", "of pod uid-without", "GPU-n1-0"]
-    assert [each.shared for each in found] == names
-    waiting = shared(pod("waiting", 1), 0, 0)
-    (found_pod,) = parse_gpu_pods([waiting], RESOURCE)
-    assert found_pod.shared is None
+    cluster.job("next", 1)
+    assert started(cluster) == []
 
 
 def test_sharing_job_joins_a_shared_gpu_if_no_gpu_is_idle() -> None:

@@ -12,7 +12,7 @@ from gputopo_operator.decision.node_affinity import without_nodes
 from gputopo_operator.decision.queue import RECHECK_SECONDS, queue_plan
 from gputopo_operator.decision.queue_status import queue_event
 from gputopo_operator.model.jobs import ObjectEvent
-from gputopo_operator.parse.queue import parse_gpu_pods, parse_node_gpus
+from gputopo_operator.parse.queue import parse_gpu_pods
 from support.builders.objects import pod
 from support.operator.queue import (
     NOW,
@@ -124,14 +124,18 @@ def test_newest_pod_of_a_job_has_its_node() -> None:
     assert started(cluster) == ["next"]
 
 
-def test_node_that_is_not_ready_offers_no_gpus() -> None:
-    topology = node("n1", 2)
+def test_node_that_is_not_ready_or_not_readable_offers_no_gpus() -> None:
+    cluster = QueuedCluster(node("n1", 2))
+    cluster.job("one", 1)
+    cluster.job("two", 1)
+    (topology,) = cluster.nodes
     topology["status"]["gpus"][0]["healthy"] = False
-    assert parse_node_gpus(topology).healthy == 1
+    assert started(cluster) == ["one"]
     condition = {"type": "Ready", "status": "False", "reason": "NotReady", "message": ""}
     topology["status"]["conditions"] = [{**condition, "lastTransitionTime": NOW}]
-    assert parse_node_gpus(topology).healthy == 0
-    assert parse_node_gpus({"metadata": {"name": "n1"}}).healthy == 0
+    assert started(cluster) == []
+    cluster.nodes = [{"metadata": {"name": "n1"}, "spec": {"gpus": 3}}]
+    assert started(cluster) == []
 
 
 def test_ended_pods_pods_without_gpus_and_invalid_pods_are_skipped() -> None:

@@ -7,10 +7,8 @@ import pytest
 
 from gputopo.api.names import AVOID_ANNOTATION, GPUS_ANNOTATION, RESOURCE
 from gputopo.api.shares import share_id
-from gputopo.queueing.model import JoinableGpu
 from gputopo.sharing.policy import SharingPolicy, Unknown
 from gputopo.topology.model import GpuUuid
-from gputopo_kube.document import ObjectKey
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.job_queue_api import JobQueueApi
@@ -40,18 +38,22 @@ def running(name: str, workload: str, uuid: GpuUuid, number: int = 0, **fields: 
     return sharing_pod(name, workload, share=share, node="n1", phase="Running", **fields)
 
 
-def evaluation(policy: SharingPolicy | None = None, **fields: Any) -> ShareEvaluation:
+def evaluation(policy: SharingPolicy | None = None) -> ShareEvaluation:
     found = ShareEvaluation(policy or SharingPolicy.of(), RESOURCE)
-    found.nodes.replace_all([sharing_topology("n1", TOPOLOGY, **fields)])
     found.profiles.replace_all(pairs(model=TOPOLOGY.gpus[0].model))
     return found
 
 
 def joins(
-    cluster: QueuedCluster, pods: Iterable[Document], found: ShareEvaluation | None = None
+    cluster: QueuedCluster,
+    pods: Iterable[Document],
+    found: ShareEvaluation | None = None,
+    node: Document | None = None,
 ) -> Mapping[str, set[str]]:
     """Return the UUIDs of the GPUs that each job may join, by name of the job."""
-    by_key = (found or evaluation()).joins(cluster.found().jobs, pods)
+    cluster.nodes, cluster.pods = [node or sharing_topology("n1", TOPOLOGY)], [*pods]
+    state = cluster.found()
+    by_key = (found or evaluation()).joins(state.jobs, state.pods, state.cluster)
     return {key.name: {each.gpu for each in gpus} for key, gpus in by_key.items()}
 
 
@@ -102,16 +104,16 @@ def test_only_sharing_jobs_without_a_bound_pod_are_evaluated() -> None:
 def test_gpu_that_takes_no_sharing_pods_is_left_out(fields: dict[str, Any]) -> None:
     cluster = QueuedCluster()
     job(cluster, "new", "a")
-    assert joins(cluster, [running("x", "b", FIRST)], evaluation(**fields)) == {"new": set()}
+    node = sharing_topology("n1", TOPOLOGY, **fields)
+    assert joins(cluster, [running("x", "b", FIRST)], node=node) == {"new": set()}
 
 
 def test_node_with_an_unreadable_object_is_left_out() -> None:
     cluster = QueuedCluster()
     job(cluster, "new", "a")
     pods = [running("x", "b", FIRST)]
-    found = evaluation()
-    found.nodes.replace_all([{"metadata": {"name": "n1"}, "spec": {"gpus": 3}}])
-    assert joins(cluster, pods, found) == {"new": set()}
+    unreadable = {"metadata": {"name": "n1"}, "spec": {"gpus": 3}}
+    assert joins(cluster, pods, node=unreadable) == {"new": set()}
     broken = running("y", "b", SECOND)
     broken["metadata"]["annotations"][GPUS_ANNOTATION] = "{}"
     assert joins(cluster, [*pods, broken]) == {"new": set()}
@@ -162,5 +164,4 @@ def test_starter_starts_a_job_that_may_join(
     starter.advance("queue")
     suspended = {each["metadata"]["name"]: each["spec"]["suspend"] for each in api.all("jobs")}
     assert suspended == {"new": False, "loses": True}
-    joined = evaluation().joins(cluster.found().jobs, pods)
-    assert joined[ObjectKey("default", "new")] == {JoinableGpu("n1", FIRST)}
+    assert joins(cluster, pods)["new"] == {FIRST}

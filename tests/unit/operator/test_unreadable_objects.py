@@ -158,7 +158,9 @@ def test_queue_goes_on_beside_an_unreadable_pod(
     cluster.pods.append(bad_pods()[kind])
     cluster.job("good", 1)
     put(api, cluster)
-    starter_of(connection, nodes_of()).advance("queue")
+    # n1 offers no GPU while it is unknown which of them the pod uses.
+    nodes = nodes_of(node("n2", 4), objects=(plain_node("n2"),))
+    starter_of(connection, nodes).advance("queue")
     assert started(api, "good")
 
 

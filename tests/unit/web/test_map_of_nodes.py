@@ -187,7 +187,7 @@ def test_squares_are_darker_with_fewer_free_gpus(free: int, style: str) -> None:
         GpuCell(it, f"u{it}", None, CellState.FREE if it < free else CellState.USED, mark=0)
         for it in range(8)
     )
-    found = dot(NodeCard("n", "g", "m", cells))
+    found = dot(NodeCard("n", "g", "m", cells, free))
     assert found == Dot("n", style, str(free), f"n: {free} of 8 GPUs free")
 
 

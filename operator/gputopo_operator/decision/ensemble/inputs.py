@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from gputopo.api.profile import Measurement, ScalingFact
 from gputopo.queueing.model import UNPLACED_SECONDS
 from gputopo.runtime.times import unix_seconds
+from gputopo_cluster.picture import ClusterPicture
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.decision.ensemble.nodes import own_pods, usable_nodes
 from gputopo_operator.model.ensembles import (
@@ -17,7 +18,7 @@ from gputopo_operator.model.ensembles import (
     PreprocessorService,
     member_job_name,
 )
-from gputopo_operator.model.queued import GpuPod, NodeGpus
+from gputopo_operator.model.queued import GpuPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class EnsembleObjects:
         jobs: the GPUJobs of all ensembles, by ensemble and name of the member.
         remains: what still exists of earlier GPUJobs, by their namespace and name.
         pods: the pods of all namespaces that request GPUs and have not ended.
-        nodes: GPUs by name of the node.
+        cluster: the GPUs of the nodes, with these pods.
         rules: name, labels and taints of each Node.
         facts: measured rates by GPUProfile of the ensemble.
         measured: newest measurements of all nodes, by UID of the pod.
@@ -40,7 +41,7 @@ class EnsembleObjects:
     jobs: Mapping[ObjectKey, Mapping[str, MemberJob]]
     remains: Mapping[ObjectKey, str]
     pods: Sequence[GpuPod]
-    nodes: Mapping[str, NodeGpus]
+    cluster: ClusterPicture
     rules: Mapping[str, Document]
     facts: Mapping[str, Sequence[ScalingFact]]
     measured: Mapping[str, Measurement]
@@ -53,7 +54,7 @@ def ensemble_input(ensemble: Ensemble, objects: EnsembleObjects, now: str) -> En
     """Return the input of the decision; ``now`` is an RFC 3339 time."""
     jobs, spec = objects.jobs.get(ensemble.key, {}), ensemble.spec
     reserved = _reserved(objects, ensemble.key, now)
-    cluster = ClusterGpus(objects.nodes, objects.rules, objects.pods, reserved)
+    cluster = ClusterGpus(objects.cluster, objects.rules, reserved)
     names = {
         member.name: ObjectKey(
             ensemble.key.namespace, member_job_name(ensemble.key.name, member.name)

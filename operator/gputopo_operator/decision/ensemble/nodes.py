@@ -15,7 +15,7 @@ _MOST_NODES = 5
 
 
 def usable_nodes(
-    cluster: ClusterGpus, spec: GPUEnsembleSpec, own_pods: Collection[str]
+    found: ClusterGpus, spec: GPUEnsembleSpec, own_pods: Collection[str]
 ) -> tuple[NodeGpuCount, ...]:
     """Return the nodes that all members may use, each with the GPUs that the ensemble can use.
 
@@ -24,36 +24,16 @@ def usable_nodes(
     used.
 
     Args:
-        cluster: the GPUs and pods of all nodes.
+        found: the GPUs and pods of all nodes.
         spec: spec of the ensemble; node selectors, node affinities and tolerations of its members
             decide which nodes they may use.
         own_pods: UIDs of the pods of the members that keep their GPUs.
     """
-    listed = {pod.uid for pod in cluster.pods}
-    used, shared = dict(cluster.reserved), _shared(cluster)
-    for pod in cluster.pods:
-        if pod.node is not None and pod.uid not in own_pods and pod.shared is None:
-            used[pod.node] = used.get(pod.node, 0) + pod.gpus
-    found = []
-    for name in _permitted(cluster, spec):
-        node = cluster.nodes[name]
-        unlisted = sum(gpus for uid, gpus in node.used.items() if uid not in listed | {*own_pods})
-        free = node.healthy - used.get(name, 0) - unlisted - len(shared.get(name, ()))
-        found.append(NodeGpuCount(name, max(0, free)))
-    return tuple(found)
-
-
-def _shared(cluster: ClusterGpus) -> dict[str, set[str]]:
-    """Return the shared GPUs in use by node. Members of ensembles do not share GPUs."""
-    listed = {pod.uid for pod in cluster.pods}
-    shared = {
-        name: {gpu for gpu, users in node.shared.items() if users - listed}
-        for name, node in cluster.nodes.items()
-    }
-    for pod in cluster.pods:
-        if pod.shared is not None and pod.node is not None:
-            shared.setdefault(pod.node, set()).add(pod.shared)
-    return shared
+    usages = found.cluster.without_pods(own_pods).usages
+    return tuple(
+        NodeGpuCount(name, max(0, usages[name].offered - found.reserved.get(name, 0)))
+        for name in _permitted(found, spec)
+    )
 
 
 def own_pods(ensemble: Ensemble, jobs: Mapping[str, MemberJob]) -> frozenset[str]:
@@ -73,7 +53,7 @@ def own_pods(ensemble: Ensemble, jobs: Mapping[str, MemberJob]) -> frozenset[str
     return frozenset(live | ended)
 
 
-def _permitted(cluster: ClusterGpus, spec: GPUEnsembleSpec) -> list[str]:
+def _permitted(found: ClusterGpus, spec: GPUEnsembleSpec) -> list[str]:
     """Return the names of the nodes that all members may use, sorted."""
     rules = []
     for member in spec.members:
@@ -83,8 +63,8 @@ def _permitted(cluster: ClusterGpus, spec: GPUEnsembleSpec) -> list[str]:
             rules.append(wanted)
     return [
         name
-        for name in sorted(cluster.nodes)
-        if name in cluster.rules and all(is_permitted(each, cluster.rules[name]) for each in rules)
+        for name in sorted(found.cluster.nodes)
+        if name in found.rules and all(is_permitted(each, found.rules[name]) for each in rules)
     ]
 
 

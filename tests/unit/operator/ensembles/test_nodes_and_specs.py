@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
+from gputopo.api.names import RESOURCE
+from gputopo.api.shares import share_id
 from gputopo.ensemble.model import NodeGpuCount
 from gputopo.runtime.times import timestamp
-from gputopo_kube.document import ObjectKey
+from gputopo.topology.model import GpuUuid
+from gputopo_cluster.topologies import parse_gpu_node
+from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.decision.ensemble.nodes import (
     LONGEST_TEXT,
     changed_nodes_text,
@@ -17,12 +21,14 @@ from gputopo_operator.decision.ensemble.nodes import (
 )
 from gputopo_operator.decision.node_affinity import only_node
 from gputopo_operator.model.ensembles import ClusterGpus, MemberJob, MemberPod
-from gputopo_operator.model.queued import GpuPod, NodeGpus
 from gputopo_operator.parse.ensemble_spec import parse_ensemble
 from gputopo_operator.parse.ensembles import parse_member_jobs
+from gputopo_operator.parse.queue import cluster_of, parse_gpu_pods
 from support.builders.gpujobs import template
 from support.builders.objects import condition, pod
+from support.builders.shares import sharing_pod
 from support.operator.ensembles import EnsembleCluster, ensemble, member
+from support.operator.queue import node as gpu_node
 
 
 def other_job(*, bound: bool = False, **fields: Any) -> MemberJob:
@@ -78,26 +84,39 @@ def test_time_since_which_a_queue_holds_a_member_is_in_its_conditions(status: st
     assert found["a"].queued_since == since
 
 
-def share(name: str, gpu: str, node: str = "n1") -> GpuPod:
-    return GpuPod(name, "", node, 1, "2026-01-01T00:00:00Z", None, shared=gpu)
+def share(name: str, gpu: int, number: int, node: str = "n1") -> Document:
+    device = share_id(GpuUuid(f"GPU-n1-{gpu}"), number)
+    return sharing_pod(name, share=device, node=node, phase="Running")
+
+
+def used(gpu: int, *pods: str) -> dict[int, list[str]]:
+    return {gpu: [f"uid-{each}" for each in pods]}
 
 
 @pytest.mark.parametrize(
     ("pods", "agent", "free"),
     [
-        ([share("x", "g1"), share("y", "g1"), share("z", "g1")], {}, 3),
-        ([share("x", "g1"), share("y", "g2")], {}, 2),
-        ([share("x", "g1")], {"g1": frozenset({"x"})}, 3),
-        ([share("x", "g1")], {"g1": frozenset({"x", "ended"})}, 3),
-        ([share("x", "g1")], {"g2": frozenset({"ended"})}, 2),
-        ([share("x", "g1", "unknown")], {}, 4),
+        ([share("x", 1, 0), share("y", 1, 1), share("z", 1, 2)], {}, 3),
+        ([share("x", 1, 0), share("y", 2, 0)], {}, 2),
+        ([share("x", 1, 0)], used(1, "x"), 3),
+        ([share("x", 1, 0)], used(1, "x", "ended"), 3),
+        ([share("x", 1, 0)], used(2, "ended"), 2),
+        ([share("x", 1, 0, "unknown")], {}, 4),
     ],
 )
 def test_a_gpu_that_pods_share_counts_once(
-    pods: list[GpuPod], agent: dict[str, frozenset[str]], free: int
+    pods: list[Document], agent: dict[int, list[str]], free: int
 ) -> None:
-    nodes = {"n1": NodeGpus(4, {}, agent)}
-    cluster = ClusterGpus(nodes, {"n1": {"metadata": {"name": "n1"}}}, pods)
+    topology = gpu_node("n1", 4)
+    for gpu, uids in agent.items():
+        name = f"GPU-n1-{gpu}"
+        shares = [
+            {"id": share_id(GpuUuid(name), number), "podUID": uid, "pod": uid}
+            for number, uid in enumerate(uids)
+        ]
+        topology["status"]["gpus"][gpu] |= {"podUID": uids[0], "shares": shares}
+    picture = cluster_of({"n1": parse_gpu_node(topology)}, parse_gpu_pods(pods, RESOURCE))
+    cluster = ClusterGpus(picture, {"n1": {"metadata": {"name": "n1"}}})
     spec = parse_ensemble(ensemble(member("a"))).spec
     assert spec is not None
     assert usable_nodes(cluster, spec, ()) == (NodeGpuCount("n1", free),)
