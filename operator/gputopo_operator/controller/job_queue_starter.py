@@ -10,7 +10,7 @@ from typing import Final
 from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import JoinableGpu, QueueRules
 from gputopo.runtime.log import fields
-from gputopo.runtime.times import utc_now
+from gputopo.runtime.times import unix_seconds, utc_now
 from gputopo_cluster.picture import ClusterPicture
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ConflictError, DeniedError, NotFoundError
@@ -20,7 +20,7 @@ from gputopo_operator.controller.job_queue_api import JobQueueApi
 from gputopo_operator.controller.pod_creation import PodCreation
 from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
-from gputopo_operator.decision.pod_creation import queue_stops, stop_event
+from gputopo_operator.decision.pod_creation import PROBATION_SECONDS, queue_stops, stop_event
 from gputopo_operator.decision.queue import jobs_without_pod, queue_plan
 from gputopo_operator.decision.queue_status import queue_event
 from gputopo_operator.metrics import OperatorMetrics
@@ -85,6 +85,7 @@ class JobQueueStarter:
         self._joins = joins
         self._creation = PodCreation(objects, resource)
         self._offered: Mapping[str, float] = {}
+        self._failed: dict[str, float] = {}
 
     def advance(self, _: str) -> float | None:
         """Start the jobs that the queue admits; return the seconds until the next call, or None.
@@ -108,6 +109,9 @@ class JobQueueStarter:
         """Suspend started jobs whose pods cannot be created; return whether there are any."""
         without = jobs_without_pod(found)
         stops = queue_stops(without, self._creation.errors(without, found.now), found.now)
+        time = unix_seconds(found.now) or 0.0
+        recent = {name: at for name, at in self._failed.items() if time - at < PROBATION_SECONDS}
+        self._failed = recent | {stop.job.job.key.namespace: time for stop in stops}
         for stop in stops:
             key = stop.job.job.key
             try:
@@ -161,9 +165,10 @@ class JobQueueStarter:
         cluster = cluster_of(self._nodes.gpus.values(), pods)
         rules, now = self._nodes.rules.values(), self._clock()
         joins = self._joins(jobs, pods, cluster)
-        offered = self._offered
+        # An operator that starts knows neither; it holds these GPUs for a minute more.
+        offered, failed = self._offered, self._failed
         return lambda rejected: QueueInput(
-            jobs, cluster, rules, pods, now, rejected, joins, offered
+            jobs, cluster, rules, pods, now, rejected, joins, offered, failed
         )
 
     def _start(self, start: JobStart) -> None:

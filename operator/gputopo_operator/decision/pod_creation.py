@@ -22,6 +22,9 @@ MISSING_SECONDS: Final = 60.0
 _FIRST_FAILURE_SECONDS: Final = 10.0
 """For how long after its start a Job has normally failed to create its pod, at most."""
 
+PROBATION_SECONDS: Final = 600.0
+"""For how long after a failure a namespace starts the next job only when the last has its pod."""
+
 _LONGEST_DELAY_SECONDS: Final = 1800
 _MOST_COUNTED: Final = 2**31 - 1
 _DOUBLED: Final = 5  # 60 * 2**5 is more than the longest delay
@@ -139,6 +142,19 @@ def queue_stops(
             after = None if recorded else _after_failure(status, error, now)
             stops.append(JobStop(queued, after, _suspend_patch(child)))
     return tuple(stops)
+
+
+def on_probation(failed: Mapping[str, float], now: float) -> frozenset[str]:
+    """Return the namespaces that start the next job only when the last one has its pod.
+
+    Each failed start holds GPUs for a minute. Without this rule a tenant who creates new jobs all
+    the time, whose pods a quota forbids, would hold all GPUs.
+
+    Args:
+        failed: Unix time of the last failed start by namespace.
+        now: Unix time.
+    """
+    return frozenset(name for name, at in failed.items() if now - at < PROBATION_SECONDS)
 
 
 def stop_event(after: QueueStatus) -> ObjectEvent:

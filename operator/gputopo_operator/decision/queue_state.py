@@ -1,6 +1,6 @@
 """Computes the state of gputopo's queue from API objects: GPUs of the nodes, and the jobs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from gputopo_cluster.usage import NodeUsage, gpus_in_use
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.pods import PodView
+from gputopo_operator.decision.pod_creation import on_probation
 from gputopo_operator.model.queued import GpuPod, QueuedJob, QueueInput, QueueRole
 
 _Joins = Mapping[ObjectKey, frozenset[JoinableGpu]]
@@ -54,6 +55,11 @@ class QueueMember:
         return str(self.queued.job.key)
 
     @property
+    def namespace(self) -> str:
+        """Namespace of the GPUJob."""
+        return self.queued.job.key.namespace
+
+    @property
     def gpus(self) -> int:
         """GPUs of its pod."""
         spec = self.queued.job.spec
@@ -65,15 +71,19 @@ def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState
     now = _seconds(found.now, 0.0)
     admitted = [each for each in members if each.role is QueueRole.ADMITTED]
     offers = _offers(found, [each.pod for each in admitted if each.pod])
+    probation = on_probation(found.failed, now)
     return QueueState(
         capacities={name: offer.capacity for name, offer in offers.items()},
         admitted=tuple(_admitted(each, now, offers, found.joins) for each in admitted),
         waiting=tuple(
-            _waiting(each, now, found.joins) for each in members if each.role is QueueRole.WAITING
+            _waiting(each, now, found.joins, probation)
+            for each in members
+            if each.role is QueueRole.WAITING
         ),
         now=now,
         rejected={**_delayed(members, now), **_rejected(found)},
         offered=found.offered,
+        busy_turns=frozenset(each.namespace for each in admitted if each.pod is None),
     )
 
 
@@ -166,7 +176,9 @@ def _shared_gpu(pod: PodView) -> str:
     return gpu_of(devices[0]) if devices else f"of pod {pod.uid}"
 
 
-def _waiting(member: QueueMember, now: float, joins: _Joins) -> WaitingJob:
+def _waiting(
+    member: QueueMember, now: float, joins: _Joins, probation: Collection[str]
+) -> WaitingJob:
     queued = member.queued
     spec, status = queued.job.spec, queued.job.status.queue
     return WaitingJob(
@@ -182,6 +194,7 @@ def _waiting(member: QueueMember, now: float, joins: _Joins) -> WaitingJob:
         sharing=spec is not None and spec.sharing.mode == "Allowed",
         joins=_joins_of(member, joins),
         failed_starts=(status.failed_starts or 0) if status else 0,
+        turn=member.namespace if member.namespace in probation else "",
     )
 
 

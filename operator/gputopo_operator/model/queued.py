@@ -91,6 +91,7 @@ class QueueInput:
         rejected: for each job whose start the API server rejected, the message.
         joins: for each job without a bound pod, the shared GPUs that it may join now.
         offered: ``offered`` of the plan before.
+        failed: Unix time of the last failed start by namespace.
     """
 
     jobs: tuple[QueuedJob, ...]
@@ -101,6 +102,7 @@ class QueueInput:
     rejected: Mapping[ObjectKey, str]
     joins: Mapping[ObjectKey, frozenset[JoinableGpu]] = field(default_factory=dict)
     offered: Mapping[str, float] = field(default_factory=dict)
+    failed: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ wait starts at most L after its reservation began.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gputopo.queueing.free_gpus import FreeGpus
 from gputopo.queueing.model import (
@@ -26,6 +26,11 @@ from gputopo.queueing.model import (
     WaitingJob,
 )
 from gputopo.queueing.order import is_overdue, sort_waiting
+
+_TURN: Final = (
+    "waiting for the pod of another job of namespace {}: a pod of this namespace could not be "
+    "created in the last minutes, so its jobs start one after the other"
+)
 
 
 class _Started(NamedTuple):
@@ -48,11 +53,13 @@ def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
     free, offered = _free_gpus(state)
     admitted: list[_Started] = []
     waiting: list[QueuePlace] = []
-    reserved = set[str]()
+    reserved, turns = set[str](), {*state.busy_turns}
     for job in sort_waiting(state.waiting, rules, state.now):
         overdue, position = is_overdue(job, rules, state.now), len(waiting) + 1
         if (error := state.rejected.get(job.job)) is not None:
             waiting.append(QueuePlace(job.job, position, error))
+        elif job.turn and job.turn in turns:
+            waiting.append(QueuePlace(job.job, position, _TURN.format(job.turn)))
         elif not free.fits(job) and not free.can_join(job):
             node = free.reserve(job) if overdue and reserved <= job.avoids else None
             if node is not None:
@@ -62,6 +69,7 @@ def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
             waiting.append(QueuePlace(job.job, position, exposed))
         else:
             admitted.append(_admission(job, free, state.now, overdue=overdue))
+            turns.add(job.turn)
     starts = tuple(_start(each, admitted) for each in admitted)
     return QueueDecision(starts, tuple(waiting), offered)
 

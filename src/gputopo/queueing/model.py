@@ -80,6 +80,9 @@ class WaitingJob:
         joins: the shared GPUs that it may join now, on nodes that it may use; reserved nodes
             included.
         failed_starts: how often in a row it was started without getting a pod.
+        turn: jobs of one turn start one after the other: the next when the last one has its pod.
+            Empty if the job does not wait for others. It is the namespace of jobs whose pods could
+            not be created.
     """
 
     job: str
@@ -94,6 +97,7 @@ class WaitingJob:
     sharing: bool = False
     joins: frozenset[JoinableGpu] = frozenset()
     failed_starts: int = 0
+    turn: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,7 @@ class QueueState:
             unhealthy or used by other pods do not count.
         rejected: waiting jobs that cannot be started now, with the reason.
         offered: ``offered`` of the decision before.
+        busy_turns: turns of which an admitted job has no pod.
     """
 
     capacities: Mapping[str, int]
@@ -113,6 +118,7 @@ class QueueState:
     now: float
     rejected: Mapping[str, str] = field(default_factory=dict)
     offered: Mapping[str, float] = field(default_factory=dict)
+    busy_turns: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

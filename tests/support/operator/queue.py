@@ -48,6 +48,7 @@ class QueuedCluster:
         self.classes: list[Document] = []
         self.now = NOW
         self.offered: Mapping[str, float] = {}
+        self.failed: Mapping[str, float] = {}
 
     def job(
         self, name: str, gpus: int = 1, *, created: str = START, status: Any = None, **spec: Any
@@ -97,6 +98,7 @@ class QueuedCluster:
             now=self.now,
             rejected=rejected or {},
             offered=self.offered,
+            failed=self.failed,
         )
 
 

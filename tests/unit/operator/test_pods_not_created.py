@@ -105,7 +105,7 @@ class Cluster:
     def run_pod(self, name: str, at: float, *, ended: bool = False) -> None:
         child = self.api.get("jobs", name)
         assert child is not None
-        phase, gpus = "Failed" if ended else "Running", ("GPU-0", "GPU-1")
+        phase, gpus = "Failed" if ended else "Running", ("GPU-n1-0", "GPU-n1-1")
         pod = job_pod(child, f"{name}-{at}", node="n1", phase=phase, gpus=gpus)
         pod["metadata"]["creationTimestamp"] = self.at(at)
         pod["spec"]["containers"][0]["resources"] = {"limits": {GPU: "2"}}
@@ -503,3 +503,22 @@ def test_job_outside_the_queue_shows_the_error(cluster: Cluster, job_api: JobApi
     cluster.run_pod("plain", 80)
     plain.reconcile(key)
     assert cluster.condition("plain", "Placed")[1] != "PodNotCreated"
+
+
+def test_tenant_of_new_jobs_without_pods_holds_the_gpus_of_one_job(cluster: Cluster) -> None:
+    """Each job fails for the first time: it is deleted, and another one created."""
+    for number in range(2):
+        cluster.job(f"first-{number}", gpus=1)
+    cluster.advance()
+    for number in range(2):
+        cluster.fail(f"first-{number}", 1)
+    for number in range(9):
+        cluster.job(f"new-{number}", gpus=1, created=-50)
+    cluster.advance(62)
+    started = [name for number in range(9) if cluster.started(name := f"new-{number}")]
+    assert started == ["new-0"]
+    assert "start one after the other" in cluster.status("new-1")["queue"]["reason"]
+    cluster.run_pod("new-0", 63)
+    cluster.advance(1)
+    assert cluster.status("new-1")["queue"]["reason"] == "waiting for a free GPU", "its turn"
+    assert "one after the other" not in cluster.status("new-2")["queue"]["reason"], "no turn began"

@@ -98,6 +98,25 @@ def test_a_pod_that_fits_nowhere_keeps_free_gpus_for_a_minute(reason: str) -> No
     assert plan(cluster).offered == {}
 
 
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(599, ["a", "other"]), (600, ["a", "b", "other"])]
+)
+def test_jobs_of_a_namespace_whose_pods_were_not_created_start_one_by_one(
+    seconds: float, expected: list[str]
+) -> None:
+    cluster = QueuedCluster(node("n1", 8))
+    for name in ("a", "b", "other"):
+        cluster.job(name)
+    for objects in (cluster.jobs, cluster.children):
+        objects["other"]["metadata"]["namespace"] = "other"
+    cluster.failed = {"default": datetime.fromisoformat(NOW).timestamp() - seconds}
+    assert started(cluster) == expected
+    cluster.start("a")
+    assert started(cluster) == ["b", "other"]
+    cluster.pods.clear()  # it has started, and has no pod yet
+    assert started(cluster) == expected[1:]
+
+
 def test_gpus_of_a_suspended_job_count_until_its_pod_has_ended() -> None:
     cluster = QueuedCluster(node("n1", 2))
     cluster.start("stopping", "n1", gpus=2)
