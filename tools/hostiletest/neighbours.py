@@ -70,6 +70,7 @@ class Neighbours:
         self._thread = threading.Thread(target=self._run, name="neighbours", daemon=True)
         self._sharing = _Sharing()
         self._samples: set[str] = set()
+        self._limit = -1
 
     def start(self) -> None:
         """Create the jobs and begin."""
@@ -118,8 +119,19 @@ class Neighbours:
         """Count the CPU limits in effect, in hundredths of a CPU."""
         for pod in self._client.get(_PODS, labelSelector=f"{JOB_LABEL}=sized")["items"]:
             if pod["status"].get("phase") == "Running":
-                hundredths = round(amounts.read(pod).limits.milli_cpu / 10)
-                self._journal.count(f"neighbours: checks with a limit of {hundredths * 10}m CPU")
+                limit = 10 * round(amounts.read(pod).limits.milli_cpu / 10)
+                self._journal.count(f"neighbours: checks with a limit of {limit}m CPU")
+                if limit != self._limit:
+                    self._limit = limit
+                    self._journal.note(f"neighbours: limit {limit}m CPU, {self._beside()}")
+
+    def _beside(self) -> str:
+        """Return what decides the size: the capacity of the node, and the pods on it."""
+        topology = self._client.get(f"/apis/gputopo.io/v1alpha1/gputopologies/{self.reserved}")
+        on_node = f"spec.nodeName={self.reserved}"
+        pods = self._client.get("/api/v1/pods", fieldSelector=on_node)["items"]
+        names = sorted(f"{it['metadata']['namespace']}/{it['metadata']['name']}" for it in pods)
+        return f"capacity {topology.get('status', {}).get('sizedCapacity')} with {names}"
 
     def _count_samples(self) -> None:
         """Count each sample of the measured job once."""
