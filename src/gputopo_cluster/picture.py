@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from gputopo_cluster.claims import Claim, claimants
 from gputopo_cluster.ended import EndedPod, after_status, is_confirmed
@@ -121,12 +121,18 @@ class ClusterPicture:
         ended = frozenset(uids)
         touched = {*self._nodes_of(ended)}
         kept = {name: usage for name, usage in self.usages.items() if name not in touched}
-        return replace(self, without=self.without | ended, _usages=kept)
+        return self._with(without=self.without | ended, _usages=kept)
 
     def without_nodes(self, names: AbstractSet[str]) -> Self:
         """Return the picture as if these nodes did not exist."""
         kept = {name: node for name, node in self.nodes.items() if name not in names}
-        return replace(self, nodes=kept, _usages={name: self.usages[name] for name in kept})
+        return self._with(nodes=kept, _usages={name: self.usages[name] for name in kept})
+
+    def _with(self, **changes: Any) -> Self:  # noqa: ANN401 - of any field but ``pods``
+        found = replace(self, **changes)
+        # These depend on the pods only, and sorting thousands of pods takes most of the time.
+        found.__dict__.update({"_bound": self._bound, "_by_uid": self._by_uid})
+        return found
 
     @cached_property
     def _bound(self) -> Mapping[str, Sequence[PodView]]:

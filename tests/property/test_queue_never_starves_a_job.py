@@ -138,7 +138,7 @@ class Cluster:
         ]
         admitted, waiting = tuple(self.admitted), tuple(self.waiting)
         state = QueueState(
-            self.capacities, admitted, waiting, self.now, offered=self.decision.offered
+            self.capacities, admitted, waiting, self.now, offers=self.decision.offers
         )
         self.decision = decide_queue(state, self.rules)
         after = _after(state, self.decision)
@@ -155,7 +155,7 @@ class Cluster:
             steps = draw.draw(st.integers(1, int(LONGEST_SECONDS / STEP_SECONDS)))
             self.ends[job.job] = self.now + steps * STEP_SECONDS
         else:
-            self.admitted[self.admitted.index(job)] = replace(job, rejected_pod=job.job)
+            self.admitted[self.admitted.index(job)] = replace(job, rejected=True, uid=job.job)
 
 
 @given(

@@ -5,10 +5,11 @@ One worker calls this module for the whole installation, so no two decisions run
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from gputopo.api.v1alpha1 import QueueStatus
-from gputopo.queueing.model import JoinableGpu, QueueRules
+from gputopo.queueing.model import JoinableGpu, Offer, QueueRules
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import unix_seconds, utc_now
 from gputopo_cluster.picture import ClusterPicture
@@ -20,7 +21,7 @@ from gputopo_operator.controller.job_queue_api import JobQueueApi
 from gputopo_operator.controller.pod_creation import PodCreation
 from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
-from gputopo_operator.decision.pod_creation import PROBATION_SECONDS, queue_stops, stop_event
+from gputopo_operator.decision.pod_creation import on_probation, queue_stops, stop_event
 from gputopo_operator.decision.queue import jobs_without_pod, queue_plan
 from gputopo_operator.decision.queue_status import queue_event
 from gputopo_operator.metrics import OperatorMetrics
@@ -84,7 +85,7 @@ class JobQueueStarter:
         self._clock = clock
         self._joins = joins
         self._creation = PodCreation(objects, resource)
-        self._offered: Mapping[str, float] = {}
+        self._offers: Mapping[str, Offer] = {}
         self._failed: dict[str, float] = {}
 
     def advance(self, _: str) -> float | None:
@@ -97,7 +98,8 @@ class JobQueueStarter:
         if self._stop_jobs(found({})):
             found = self._read()
         plan, not_started = self._start_jobs(found)
-        self._offered = plan.offered
+        self._offers = plan.offers
+        self._put_on_probation(plan.declined, self._clock())
         changes = [each for each in plan.changes if each.job.job.key not in not_started]
         written = [self._write(change) for change in changes[:MAX_CHANGES]]
         self._metrics.set_waiting_jobs(plan.waiting + len(not_started), plan.waiting_since)
@@ -109,9 +111,7 @@ class JobQueueStarter:
         """Suspend started jobs whose pods cannot be created; return whether there are any."""
         without = jobs_without_pod(found)
         stops = queue_stops(without, self._creation.errors(without, found.now), found.now)
-        time = unix_seconds(found.now) or 0.0
-        recent = {name: at for name, at in self._failed.items() if time - at < PROBATION_SECONDS}
-        self._failed = recent | {stop.job.job.key.namespace: time for stop in stops}
+        self._put_on_probation({stop.job.job.key.namespace for stop in stops}, found.now)
         for stop in stops:
             key = stop.job.job.key
             try:
@@ -119,6 +119,11 @@ class JobQueueStarter:
             except (*_CHANGED, DeniedError) as error:
                 _log.warning("job not suspended %s", fields(gpujob=key, reason=error))
         return bool(stops)
+
+    def _put_on_probation(self, namespaces: AbstractSet[str], now: str) -> None:
+        time = unix_seconds(now) or 0.0
+        kept = {name: self._failed[name] for name in on_probation(self._failed, time)}
+        self._failed = kept | dict.fromkeys(namespaces, time)
 
     def _stop(self, stop: JobStop) -> None:
         job, raw = stop.job.job, stop.job.raw
@@ -166,9 +171,9 @@ class JobQueueStarter:
         rules, now = self._nodes.rules.values(), self._clock()
         joins = self._joins(jobs, pods, cluster)
         # An operator that starts knows neither; it holds these GPUs for a minute more.
-        offered, failed = self._offered, self._failed
+        offers, failed = self._offers, self._failed
         return lambda rejected: QueueInput(
-            jobs, cluster, rules, pods, now, rejected, joins, offered, failed
+            jobs, cluster, rules, pods, now, rejected, joins, offers, failed
         )
 
     def _start(self, start: JobStart) -> None:

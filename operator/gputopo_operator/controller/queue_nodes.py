@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import eq
 from typing import Generic, TypeVar
 
@@ -18,6 +18,15 @@ Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Parsed(Generic[Value]):
+    """An object, and the UID and version of what was parsed."""
+
+    uid: str | None
+    version: str | None
+    value: Value
+
+
 class ParsedObjects(Generic[Value]):
     """The parsed newest version of each object of one kind. Any thread may call the methods."""
 
@@ -28,13 +37,13 @@ class ParsedObjects(Generic[Value]):
         self._parse = parse
         self._same = same
         self._lock = threading.Lock()
-        self._found: dict[str, tuple[str | None, Value]] = {}
+        self._found: dict[str, _Parsed[Value]] = {}
         self._changed: set[str] | None = None
 
     def values(self) -> dict[str, Value]:
         """Return the parsed objects, by name, or by ``NAMESPACE/NAME``."""
         with self._lock:
-            return {name: value for name, (_, value) in self._found.items()}
+            return {name: each.value for name, each in self._found.items()}
 
     def replace(self, raw: Document) -> bool:
         """Parse and store an object; return whether its parsed value has changed."""
@@ -45,7 +54,7 @@ class ParsedObjects(Generic[Value]):
             self._note(name)
         if before is None or not after:
             return bool(before or after)
-        return not self._same(before[1], after[name][1])
+        return not self._same(before.value, after[name].value)
 
     def drop(self, raw: Document) -> None:
         """Forget a deleted object. An object that was created after it with its name stays.
@@ -55,7 +64,7 @@ class ParsedObjects(Generic[Value]):
         """
         name = _name(raw)
         with self._lock:
-            if name in self._found and self._found[name][0] != _uid(raw):
+            if name in self._found and self._found[name].uid != _uid(raw):
                 return
             self._found.pop(name, None)
             self._note(name)
@@ -71,7 +80,7 @@ class ParsedObjects(Generic[Value]):
         Objects that have changed since ``begin_list`` stay as they are. All pages of a list show
         the state before its first page, and a list of thousands of nodes takes seconds.
         """
-        after: dict[str, tuple[str | None, Value]] = {}
+        after: dict[str, _Parsed[Value]] = {}
         for raw in raws:
             after |= self._parsed(raw)
         with self._lock:
@@ -81,12 +90,19 @@ class ParsedObjects(Generic[Value]):
                     after[name] = self._found[name]
             self._found, self._changed = after, None
 
-    def _parsed(self, raw: Document) -> dict[str, tuple[str | None, Value]]:
-        """Return the parsed object by its name; empty if it cannot be parsed."""
+    def _parsed(self, raw: Document) -> dict[str, _Parsed[Value]]:
+        """Return the parsed object by its name; empty if it cannot be parsed.
+
+        A list of all nodes has few objects that have changed since the list before.
+        """
+        name, uid, version = _name(raw), _uid(raw), raw["metadata"].get("resourceVersion")
+        known = self._found.get(name)
+        if known is not None and version and (known.uid, known.version) == (uid, version):
+            return {name: known}
         try:
-            return {_name(raw): (_uid(raw), self._parse(raw))}
+            return {name: _Parsed(uid, version, self._parse(raw))}
         except UNREADABLE as error:
-            found = {"kind": raw.get("kind"), "object": _name(raw), "reason": repr(error)}
+            found = {"kind": raw.get("kind"), "object": name, "reason": repr(error)}
             _log.warning("object not readable, left out %s", fields(**found))
             return {}
 

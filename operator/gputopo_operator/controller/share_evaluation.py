@@ -1,4 +1,4 @@
-"""Keeps what the queue must know to evaluate whether jobs may share GPUs: nodes and GPUProfiles.
+"""Keeps what the queue must know to evaluate whether jobs may share GPUs: the GPUProfiles.
 
 Only operators of installations with a queue and with shared GPUs import this module: the evaluation
 needs numpy, which has 30 MB in memory.
@@ -22,7 +22,7 @@ from gputopo_scheduling.surroundings import InterferenceFacts, KnownWorkload, pa
 
 
 class ShareEvaluation:
-    """The nodes, and what the GPUProfiles show. Any thread may call the methods.
+    """What the GPUProfiles show. Any thread may call the methods.
 
     Attributes:
         profiles: the facts of each GPUProfile.

@@ -145,10 +145,10 @@ def queue_stops(
 
 
 def on_probation(failed: Mapping[str, float], now: float) -> frozenset[str]:
-    """Return the namespaces that start the next job only when the last one has its pod.
+    """Return the namespaces that start the next job only when the pod of the last one has a node.
 
     Each failed start holds GPUs for a minute. Without this rule a tenant who creates new jobs all
-    the time, whose pods a quota forbids, would hold all GPUs.
+    the time, whose pods a quota forbids or which fit on no node, would hold all GPUs.
 
     Args:
         failed: Unix time of the last failed start by namespace.

@@ -45,7 +45,12 @@ def queue_plan(found: QueueInput, rules: QueueRules) -> QueuePlan:
         waiting=len(decision.waiting),
         waiting_since=_waiting_since(state, decision),
         recheck_after_seconds=_recheck_after_seconds(found, members, state, decision, rules),
-        offered=decision.offered,
+        offers=decision.offers,
+        declined=frozenset(
+            each.namespace
+            for each in members
+            if each.queued.child and each.queued.child.uid in decision.declined
+        ),
     )
 
 
@@ -162,7 +167,11 @@ def _recheck_after_seconds(
         return None
     times = [job.waiting_since + rules.max_skip_seconds for job in state.waiting]
     times += [at for each in found.jobs if (at := _not_before(each)) is not None]
-    times += [since + UNPLACED_SECONDS for since in decision.offered.values()]
+    times += [
+        offer.at + UNPLACED_SECONDS - offer.seconds
+        for offer in decision.offers.values()
+        if offer.at is not None
+    ]
     waits = [at - state.now for at in times] + [POD_CHECK_SECONDS] * podless
     return min((wait for wait in waits if 0 < wait < RECHECK_SECONDS), default=RECHECK_SECONDS)
 

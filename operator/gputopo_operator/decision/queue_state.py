@@ -82,8 +82,10 @@ def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState
         ),
         now=now,
         rejected={**_delayed(members, now), **_rejected(found)},
-        offered=found.offered,
-        busy_turns=frozenset(each.namespace for each in admitted if each.pod is None),
+        offers=found.offers,
+        busy_turns=frozenset(
+            each.namespace for each in admitted if each.pod is None or each.pod.is_rejected(now)
+        ),
     )
 
 
@@ -161,7 +163,8 @@ def _admitted(
         member.avoids,
         _shared_gpu(pod.view) if pod and node and pod.view.shares else None,
         frozenset() if node else _joins_of(member, joins),
-        pod.uid if pod and pod.unschedulable else None,
+        rejected=pod is not None and pod.is_rejected(now),
+        uid=queued.child.uid if queued.child else "",
     )
 
 

@@ -3,13 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from gputopo.api.v1alpha1 import QueueStatus
-from gputopo.queueing.model import JoinableGpu
+from gputopo.queueing.model import JoinableGpu, Offer
+from gputopo.runtime.times import unix_seconds
 from gputopo_cluster.picture import ClusterPicture
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.pods import PodView
 from gputopo_operator.model.jobs import ChildJob, GpuJob
+
+_UNTRIED_SECONDS: Final = 300.0
+"""The scheduler fails over to its other replica in less time."""
 
 
 class QueueRole(StrEnum):
@@ -32,7 +37,7 @@ class GpuPod:
         owner_uid: UID of the controller of the pod; empty if the pod has no controller.
         created: RFC 3339 time.
         started: RFC 3339 time at which kubelet accepted the pod; None before.
-        unschedulable: whether it has no node, and the scheduler has not found one so far.
+        unschedulable: whether the scheduler has tried it and found no node, or it has a gate.
     """
 
     view: PodView
@@ -50,6 +55,15 @@ class GpuPod:
     def node(self) -> str | None:
         """The node to which the pod is bound; None if it is not bound."""
         return self.view.node
+
+    def is_rejected(self, now: float) -> bool:
+        """Return whether the scheduler does not place the pod; ``now`` is a Unix time.
+
+        A pod that it has not even tried for minutes counts too: it may name a resource claim that
+        does not exist. The scheduler can also be down; then jobs that wait start after this time.
+        """
+        untried = now - (unix_seconds(self.created) or now) >= _UNTRIED_SECONDS
+        return self.node is None and (self.unschedulable or untried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +104,7 @@ class QueueInput:
         now: RFC 3339 time in UTC, in whole seconds.
         rejected: for each job whose start the API server rejected, the message.
         joins: for each job without a bound pod, the shared GPUs that it may join now.
-        offered: ``offered`` of the plan before.
+        offers: ``offers`` of the plan before.
         failed: Unix time of the last failed start by namespace.
     """
 
@@ -101,7 +115,7 @@ class QueueInput:
     now: str
     rejected: Mapping[ObjectKey, str]
     joins: Mapping[ObjectKey, frozenset[JoinableGpu]] = field(default_factory=dict)
-    offered: Mapping[str, float] = field(default_factory=dict)
+    offers: Mapping[str, Offer] = field(default_factory=dict)
     failed: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -153,7 +167,8 @@ class QueuePlan:
         waiting: number of jobs that keep waiting.
         waiting_since: Unix time since which the first of them has waited; None if no job waits.
         recheck_after_seconds: time after which to decide again, even without an event.
-        offered: see ``QueueDecision``. An operator that starts keeps GPUs for a minute more.
+        offers: see ``QueueDecision``. An operator that starts keeps GPUs for a minute more.
+        declined: namespaces with a job for which nothing is kept any more since this plan.
     """
 
     starts: tuple[JobStart, ...]
@@ -161,4 +176,5 @@ class QueuePlan:
     waiting: int
     waiting_since: float | None
     recheck_after_seconds: float | None
-    offered: Mapping[str, float]
+    offers: Mapping[str, Offer]
+    declined: frozenset[str]

@@ -71,7 +71,7 @@ def _member_job(raw: Document, pods: Sequence[Document]) -> MemberJob:
         suspended=bool(raw["spec"].get("suspend")),
         pod_error=_pod_error(status),
         queued_since=next(
-            (each.last_transition_time for each in status.conditions if _is_suspended(each)), None
+            (each.last_transition_time for each in status.conditions if _is_queued(each)), None
         ),
     )
 
@@ -86,8 +86,9 @@ def _result(status: GPUJobStatus) -> JobResult | None:
     return None
 
 
-def _is_suspended(condition: Condition) -> bool:
-    return condition.type == "Suspended" and condition.status == "True"
+def _is_queued(condition: Condition) -> bool:
+    """Return whether the condition is that a queue suspends the job, and not the user."""
+    return condition.status == "True" and condition.reason in {"Queued", "SuspendedByQueue"}
 
 
 def _pod_error(status: GPUJobStatus) -> str:

@@ -10,6 +10,7 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.node_match import pod_rules
 from gputopo_kube.podmodel import PodError, parse_pod_object
 from gputopo_kube.pods import view_of
+from gputopo_kube.podstatus import PodStatus
 from gputopo_kube.priorities import priorities_of
 from gputopo_operator.model.queued import GpuPod, QueuedJob
 from gputopo_operator.parse.jobs import end_of, has_ended, parse_child_job, parse_gpu_job
@@ -93,8 +94,14 @@ def _gpu_pods(pods: Iterable[Document], resource: str) -> Iterator[GpuPod]:
                     owner_uid=pod.metadata.controller_uid,
                     created=pod.metadata.creation_timestamp or "",
                     started=pod.status.start_time,
-                    unschedulable=view.node is None and pod.status.unschedulable is not None,
+                    unschedulable=_is_unschedulable(pod.status),
                 )
+
+
+def _is_unschedulable(status: PodStatus) -> bool:
+    """Return whether the scheduler has found no node; not if its extender had an error."""
+    found = status.unschedulable
+    return found is not None and found.reason in {"Unschedulable", "SchedulingGated"}
 
 
 def cluster_of(

@@ -11,13 +11,14 @@ If no job runs longer than L, and one node has enough healthy GPUs, the overdue 
 wait starts at most L after its reservation began.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from gputopo.queueing.free_gpus import FreeGpus
 from gputopo.queueing.model import (
     UNPLACED_SECONDS,
     AdmittedJob,
+    Offer,
     QueueDecision,
     QueuePlace,
     QueueRules,
@@ -26,6 +27,9 @@ from gputopo.queueing.model import (
     WaitingJob,
 )
 from gputopo.queueing.order import is_overdue, sort_waiting
+
+_MOST_EXPECTED: Final = 20
+"""Nodes off which new pods are kept: they keep this affinity as long as they exist."""
 
 _TURN: Final = (
     "waiting for the pod of another job of namespace {}: a pod of this namespace could not be "
@@ -50,7 +54,7 @@ class _Started(NamedTuple):
 
 def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
     """Return the jobs to start now, and the place of each job that keeps waiting."""
-    free, offered = _free_gpus(state)
+    free, offers = _free_gpus(state)
     admitted: list[_Started] = []
     waiting: list[QueuePlace] = []
     reserved, turns = set[str](), {*state.busy_turns}
@@ -58,44 +62,50 @@ def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
         overdue, position = is_overdue(job, rules, state.now), len(waiting) + 1
         if (error := state.rejected.get(job.job)) is not None:
             waiting.append(QueuePlace(job.job, position, error))
-        elif job.turn and job.turn in turns:
-            waiting.append(QueuePlace(job.job, position, _TURN.format(job.turn)))
         elif not free.fits(job) and not free.can_join(job):
             node = free.reserve(job) if overdue and reserved <= job.avoids else None
             if node is not None:
                 reserved.add(node)
             waiting.append(QueuePlace(job.job, position, _reason(job, free, node), node))
+        elif job.turn and job.turn in turns:
+            waiting.append(QueuePlace(job.job, position, _TURN.format(job.turn)))
         elif exposed := _exposed(job, free):
             waiting.append(QueuePlace(job.job, position, exposed))
         else:
             admitted.append(_admission(job, free, state.now, overdue=overdue))
             turns.add(job.turn)
     starts = tuple(_start(each, admitted) for each in admitted)
-    return QueueDecision(starts, tuple(waiting), offered)
+    return QueueDecision(starts, tuple(waiting), offers, _declined(state.offers, offers))
 
 
-def _free_gpus(state: QueueState) -> tuple[FreeGpus, dict[str, float]]:
+def _free_gpus(state: QueueState) -> tuple[FreeGpus, dict[str, Offer]]:
     """Return the GPUs that are still free when all admitted jobs have their GPUs.
 
     If an admitted job fits on no node now, reserve a node for this job. Its pod already waits in
     the scheduler, and a job that starts now could take its GPUs. Pods that start now are kept off
     the node of a pod that the scheduler has rejected, because it tries new pods first.
 
-    A pod that takes no GPUs for a minute, although they are free, lacks something else, for example
+    A job that takes no GPUs for a minute, although they are free, lacks something else, for example
     10,000 CPUs. From then on nothing is kept for it, so that one job cannot keep all GPUs idle.
 
     Returns:
-        The GPUs, and ``offered`` of the decision.
+        The GPUs, and ``offers`` of the decision.
     """
-    free, offered = FreeGpus(state.capacities, state.admitted), dict[str, float]()
+    free, offers = FreeGpus(state.capacities, state.admitted), dict[str, Offer]()
     unbound = [job for job in state.admitted if job.node is None]
     for job in sorted(unbound, key=lambda job: (-job.gpus, job.job)):
-        since = state.offered.get(job.rejected_pod or "", state.now)
-        if state.now - since < UNPLACED_SECONDS and not _keep(job, free):
-            continue
-        if job.rejected_pod is not None:
-            offered[job.rejected_pod] = since
-    return free, offered
+        seconds = state.offers.get(job.uid, Offer()).now(state.now)
+        kept = seconds < UNPLACED_SECONDS and _keep(job, free)
+        offers[job.uid] = Offer(seconds, state.now if kept and job.rejected else None)
+    return free, offers
+
+
+def _declined(before: Mapping[str, Offer], after: Mapping[str, Offer]) -> frozenset[str]:
+    return frozenset(
+        uid
+        for uid, offer in after.items()
+        if offer.seconds >= UNPLACED_SECONDS and before.get(uid, Offer()).seconds < UNPLACED_SECONDS
+    )
 
 
 def _keep(job: AdmittedJob, free: FreeGpus) -> bool:
@@ -105,7 +115,7 @@ def _keep(job: AdmittedJob, free: FreeGpus) -> bool:
         free.reserve(job)
         return False
     free.joins.add(gpus if node is None else job.joins, needed=node is None)
-    if node is not None and job.rejected_pod is not None:
+    if node is not None and job.rejected and len(free.expected) < _MOST_EXPECTED:
         free.expected.add(node)
     return True
 

@@ -147,6 +147,6 @@ def _by_gpu(jobs: Iterable[AdmittedJob]) -> list[AdmittedJob]:
             found.append(job)
         else:
             known = shared.get((job.node, job.shares), job)
-            since = max(known.since, job.since)
-            shared[job.node, job.shares] = replace(known, since=since)
+            since, gpus = max(known.since, job.since), max(known.gpus, job.gpus)
+            shared[job.node, job.shares] = replace(known, since=since, gpus=gpus)
     return [*found, *shared.values()]

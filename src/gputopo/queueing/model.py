@@ -9,6 +9,23 @@ UNPLACED_SECONDS: Final = 60.0
 """For how long GPUs are kept for a job that could have them, but does not take them."""
 
 
+class Offer(NamedTuple):
+    """For how long a job without a node could have had GPUs that it did not take.
+
+    Attributes:
+        seconds: the sum over all its pods.
+        at: time of the decision before, if the scheduler had rejected its pod although its GPUs
+            were free; None otherwise.
+    """
+
+    seconds: float = 0.0
+    at: float | None = None
+
+    def now(self, time: float) -> float:
+        """Return the seconds at this time."""
+        return self.seconds + (0.0 if self.at is None else max(0.0, time - self.at))
+
+
 class QueueOrder(StrEnum):
     """The orders of the queue; ``gputopo.sizing.orders`` defines them."""
 
@@ -50,7 +67,8 @@ class AdmittedJob:
             for whole GPUs.
         joins: if its pod is not bound, the shared GPUs that it may join now, on nodes that it may
             use.
-        rejected_pod: UID of its pod, if the scheduler has found no node for it; None otherwise.
+        rejected: whether the scheduler has found no node for its pod.
+        uid: identifies the job for ``offers``.
     """
 
     job: str
@@ -60,7 +78,8 @@ class AdmittedJob:
     avoids: frozenset[str] = frozenset()
     shares: str | None = None
     joins: frozenset[JoinableGpu] = frozenset()
-    rejected_pod: str | None = None
+    rejected: bool = False
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +127,8 @@ class QueueState:
         capacities: by node, the GPUs that are free or used by jobs of ``admitted``. GPUs that are
             unhealthy or used by other pods do not count.
         rejected: waiting jobs that cannot be started now, with the reason.
-        offered: ``offered`` of the decision before.
-        busy_turns: turns of which an admitted job has no pod.
+        offers: ``offers`` of the decision before.
+        busy_turns: turns of which an admitted job has no pod or no node.
     """
 
     capacities: Mapping[str, int]
@@ -117,7 +136,7 @@ class QueueState:
     waiting: tuple[WaitingJob, ...]
     now: float
     rejected: Mapping[str, str] = field(default_factory=dict)
-    offered: Mapping[str, float] = field(default_factory=dict)
+    offers: Mapping[str, Offer] = field(default_factory=dict)
     busy_turns: frozenset[str] = frozenset()
 
 
@@ -154,10 +173,11 @@ class QueueDecision:
     """The jobs to start now, and the jobs that keep waiting, both in the order of the queue.
 
     Attributes:
-        offered: by UID, the pods that the scheduler has rejected although their GPUs are free, each
-            with the time since which they are free.
+        offers: the GPUs that admitted jobs without a node did not take, by UID of the job.
+        declined: UIDs of the jobs for which nothing is kept any more since this decision.
     """
 
     admitted: tuple[QueueStart, ...]
     waiting: tuple[QueuePlace, ...]
-    offered: Mapping[str, float] = field(default_factory=dict)
+    offers: Mapping[str, Offer] = field(default_factory=dict)
+    declined: frozenset[str] = frozenset()

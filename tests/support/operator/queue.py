@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gputopo.api.names import RESOURCE
-from gputopo.queueing.model import QueueOrder, QueueRules
+from gputopo.queueing.model import Offer, QueueOrder, QueueRules
 from gputopo_cluster.picture import ClusterPicture
 from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_kube.document import ObjectKey
@@ -47,7 +47,7 @@ class QueuedCluster:
         self.pods: list[Document] = []
         self.classes: list[Document] = []
         self.now = NOW
-        self.offered: Mapping[str, float] = {}
+        self.offers: Mapping[str, Offer] = {}
         self.failed: Mapping[str, float] = {}
 
     def job(
@@ -97,7 +97,7 @@ class QueuedCluster:
             pods=parse_gpu_pods(self.pods, RESOURCE),
             now=self.now,
             rejected=rejected or {},
-            offered=self.offered,
+            offers=self.offers,
             failed=self.failed,
         )
 

@@ -322,6 +322,18 @@ def test_node_reports_show_whether_the_gpus_of_a_node_have_changed() -> None:
     assert reports.values() == {}
 
 
+def test_unchanged_object_of_a_list_is_not_parsed_again() -> None:
+    reports, listed = QueueNodes().gpus, node("n1", 2)
+    listed["metadata"]["resourceVersion"] = "5"
+    reports.replace_all([listed])
+    before = gpus(reports)
+    reports.replace_all([listed])
+    assert gpus(reports) is before
+    listed["metadata"]["uid"] = "of another object"
+    reports.replace_all([listed])
+    assert gpus(reports) is not before
+
+
 def test_late_event_of_a_deleted_node_does_not_remove_the_next_node_of_this_name() -> None:
     reports = QueueNodes().gpus
     deleted, created = node("n1", 2), node("n1", 4)
@@ -375,7 +387,9 @@ def test_gpus_of_a_pod_that_the_scheduler_rejects_are_given_to_others_after_a_mi
 ) -> None:
     cluster = QueuedCluster(node("n1", 2))
     rejected = cluster.start("needs-10000-cpus", gpus=2)
-    rejected["status"]["conditions"] = [{"type": "PodScheduled", "status": "False"}]
+    rejected["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    ]
     cluster.job("fits", 1)
     put(api, cluster)
     now = [NOW]

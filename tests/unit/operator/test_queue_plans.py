@@ -6,7 +6,7 @@ import pytest
 
 from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import QueueStatus
-from gputopo.queueing.model import QueueOrder, QueueRules
+from gputopo.queueing.model import Offer, QueueOrder, QueueRules
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.node_affinity import without_nodes
 from gputopo_operator.decision.queue import RECHECK_SECONDS, queue_plan
@@ -77,25 +77,29 @@ def test_gpus_of_running_starting_and_other_pods_count_as_used() -> None:
     assert started(cluster) == ["fits"]
 
 
-@pytest.mark.parametrize("reason", ["Unschedulable", "SchedulingGated"])
-def test_a_pod_that_fits_nowhere_keeps_free_gpus_for_a_minute(reason: str) -> None:
+@pytest.mark.parametrize("reason", ["Unschedulable", "SchedulingGated", None])
+def test_a_pod_that_fits_nowhere_keeps_free_gpus_for_a_minute(reason: str | None) -> None:
     cluster = QueuedCluster(node("n1", 8))
-    waits = cluster.start("needs-10000-cpus", gpus=8)
+    waits = cluster.start("waits", gpus=8)
+    waits["metadata"]["creationTimestamp"] = NOW
     cluster.job("fits", 1)
-    assert plan(cluster).offered == {}  # the scheduler has not tried it
-    waits["status"]["conditions"] = [
-        {"type": "PodScheduled", "status": "False", "reason": reason},
-    ]
-    first = plan(cluster)
-    assert not first.starts
-    cluster.offered = {uid: since - 45 for uid, since in first.offered.items()}
-    second = plan(cluster)
-    assert not second.starts
-    assert second.recheck_after_seconds == 15
-    cluster.offered = {uid: since - 60 for uid, since in first.offered.items()}
-    assert started(cluster) == ["fits"]
+    conditions = [{"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}]
+    waits["status"]["conditions"] = conditions
+    assert plan(cluster).offers == {"uid-job-waits": Offer()}  # an extender was down
+    if reason is None:  # the scheduler has not tried it for five minutes
+        waits["metadata"]["creationTimestamp"] = "2026-01-01T00:55:00Z"
+    else:
+        conditions[0]["reason"] = reason
+    cluster.offers = {"uid-job-waits": Offer(45)}
+    found = plan(cluster)
+    assert not found.starts
+    assert found.recheck_after_seconds == 15
+    cluster.offers = {"uid-job-waits": Offer(45, datetime.fromisoformat(NOW).timestamp() - 15)}
+    found = plan(cluster)
+    assert [start.key.name for start in found.starts] == ["fits"]
+    assert found.declined == {"default"}
     waits["spec"]["nodeName"] = "n1"
-    assert plan(cluster).offered == {}
+    assert plan(cluster).offers == {}
 
 
 @pytest.mark.parametrize(
@@ -111,8 +115,12 @@ def test_jobs_of_a_namespace_whose_pods_were_not_created_start_one_by_one(
         objects["other"]["metadata"]["namespace"] = "other"
     cluster.failed = {"default": datetime.fromisoformat(NOW).timestamp() - seconds}
     assert started(cluster) == expected
-    cluster.start("a")
+    waits = cluster.start("a")
     assert started(cluster) == ["b", "other"]
+    waits["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    ]
+    assert started(cluster) == expected[1:]
     cluster.pods.clear()  # it has started, and has no pod yet
     assert started(cluster) == expected[1:]
 

@@ -85,3 +85,13 @@ def test_shared_gpu_is_free_when_its_last_job_has_ended() -> None:
     large = WaitingJob("large", 1, 0.0, 0.0)
     found = decide_queue(QueueState({"n1": 1, "n2": 1}, jobs, (large,), 2000.0), RULES)
     assert found.waiting[0].node == "n2"
+
+
+def test_gpus_of_a_shared_gpu_do_not_depend_on_the_order_of_its_jobs() -> None:
+    # The agent sees the first job on one more GPU than the scheduler chose.
+    both, one = (
+        AdmittedJob(name, gpus, "n1", 0.0, shares="x") for name, gpus in (("a", 2), ("b", 1))
+    )
+    new = WaitingJob("new", 3, 0.0, 0.0)
+    for jobs in ((both, one), (one, both)):
+        assert decide_queue(QueueState({"n1": 4}, jobs, (new,), 0.0), RULES).admitted == ()

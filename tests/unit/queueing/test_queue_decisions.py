@@ -1,11 +1,13 @@
 """Which waiting jobs start, which node is reserved, and why the other jobs wait."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gputopo.queueing.decide import decide_queue
 from gputopo.queueing.model import (
     AdmittedJob,
+    Offer,
     QueueDecision,
     QueueOrder,
     QueuePlace,
@@ -36,9 +38,9 @@ def decide(
     waiting: list[WaitingJob],
     *admitted: AdmittedJob,
     rejected: Mapping[str, str] | None = None,
-    offered: Mapping[str, float] | None = None,
+    **fields: Any,
 ) -> QueueDecision:
-    state = QueueState(capacities, admitted, tuple(waiting), NOW, rejected or {}, offered or {})
+    state = QueueState(capacities, admitted, tuple(waiting), NOW, rejected or {}, **fields)
     return decide_queue(state, RULES)
 
 
@@ -118,40 +120,66 @@ def test_gpus_of_an_admitted_job_without_a_node_count_as_used() -> None:
     assert started(decision) == ["a"]
 
 
-REJECTED = AdmittedJob("r", 4, None, NOW, rejected_pod="uid")
+REJECTED = AdmittedJob("r", 4, None, NOW, rejected=True, uid="uid")
 
 
-def rejected(seconds: float, *others: AdmittedJob) -> QueueDecision:
-    """Decide with a rejected pod of 4 GPUs, which have been free for this time."""
-    offered = {"uid": NOW - seconds}
-    return decide({"n1": 4}, [new("a", 1)], REJECTED, *others, offered=offered)
+def rejected(seconds: float, *others: AdmittedJob, at: float | None = None) -> QueueDecision:
+    """Decide with a rejected pod of 4 GPUs, for which GPUs have been free for this time."""
+    return decide({"n1": 4}, [new("a", 1)], REJECTED, *others, offers={"uid": Offer(seconds, at)})
 
 
 def test_pod_that_the_scheduler_rejects_beside_free_gpus_keeps_them_for_a_minute() -> None:
-    assert started(rejected(59)) == []
-    assert rejected(59).offered == {"uid": NOW - 59}
-    assert started(rejected(60)) == ["a"]
-    assert rejected(60).offered == {"uid": NOW - 60}
+    assert started(rejected(39, at=NOW - 20)) == []
+    assert rejected(39, at=NOW - 20).offers == {"uid": Offer(59, NOW)}
+    assert rejected(39, at=NOW - 20).declined == set()
+    found = rejected(40, at=NOW - 20)
+    assert started(found) == ["a"]
+    assert found.offers == {"uid": Offer(60)}
+    assert found.declined == {"uid"}
+    assert rejected(60).declined == set(), "it is reported once"
 
 
-def test_minute_begins_when_the_gpus_of_a_rejected_pod_become_free() -> None:
+def test_seconds_count_only_while_the_gpus_of_a_rejected_pod_are_free() -> None:
     busy = running("other", 1, "n1")
-    found = decide({"n1": 4}, [new("a", 1)], REJECTED, busy)
-    assert (started(found), found.offered) == ([], {})  # n1 is reserved for it
-    assert rejected(59, busy).offered == {}
-    assert decide({"n1": 4}, [new("a", 1)], REJECTED).offered == {"uid": NOW}
-    assert decide({"n1": 4}, [new("a", 1)], running("r", 4, None)).offered == {}
+    found = rejected(30, busy, at=NOW - 20)
+    assert (started(found), found.offers) == ([], {"uid": Offer(50)})  # n1 is reserved for it
+    assert rejected(50).offers == {"uid": Offer(50, NOW)}
+    waits = AdmittedJob("r", 4, None, NOW, uid="uid")  # its next pod was not tried yet
+    assert decide({"n1": 4}, [], waits, offers={"uid": Offer(50)}).offers == {"uid": Offer(50)}
 
 
-def test_nothing_is_reserved_for_a_pod_that_did_not_take_free_gpus_for_a_minute() -> None:
+def test_nothing_is_reserved_for_a_job_that_did_not_take_free_gpus_for_a_minute() -> None:
     found = rejected(60, running("other", 2, "n1"))
     assert started(found) == ["a"]
-    assert found.offered == {"uid": NOW - 60}
+    assert found.offers == {"uid": Offer(60)}
 
 
 def test_pods_that_start_are_kept_off_the_node_of_a_rejected_pod() -> None:
     found = decide({"n1": 4, "n2": 5}, [new("a", 1)], REJECTED)
     assert found.admitted == (QueueStart("a", avoids=("n1",)),)
+
+
+def test_pods_that_start_are_kept_off_few_nodes() -> None:
+    """They could not use these nodes as long as they exist."""
+    nodes = {f"n{number:02}": 4 for number in range(31)}
+    pods = (replace(REJECTED, job=f"r{number}", uid=f"{number}") for number in range(30))
+    (start,) = decide(nodes, [new("a", 1)], *pods).admitted
+    assert len(start.avoids) == 20
+
+
+def test_jobs_of_one_turn_start_one_after_the_other() -> None:
+    jobs = [new("a", 1, turn="x"), new("b", 1, turn="x"), new("c", 1)]
+    found = decide({"n1": 4}, jobs)
+    assert started(found) == ["a", "c"]
+    assert "a pod of this namespace could not be" in found.waiting[0].reason
+    assert started(decide({"n1": 4}, jobs, busy_turns=frozenset({"x"}))) == ["c"]
+
+
+def test_overdue_job_keeps_its_reservation_while_another_has_the_turn() -> None:
+    jobs = [overdue("big", 4, turn="x"), new("small", 1)]
+    found = decide({"n1": 4}, jobs, running("r", 1, "n1"), busy_turns=frozenset({"x"}))
+    assert started(found) == []
+    assert found.waiting[0].node == "n1"
 
 
 def test_admitted_job_without_a_node_is_not_assumed_on_a_node_that_it_avoids() -> None:

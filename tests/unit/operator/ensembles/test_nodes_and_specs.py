@@ -68,7 +68,9 @@ def test_member_that_gets_no_node_holds_its_gpus_for_a_minute(seconds: int, free
     cluster.other_ensembles[ObjectKey("default", "other")] = {"a": other_job()}
     waits = pod("waits", 3, uid="uid")
     waits["metadata"]["creationTimestamp"] = since
-    waits["status"]["conditions"] = [{"type": "PodScheduled", "status": "False"}]
+    waits["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    ]
     cluster.other_pods = [waits]
     assert cluster.found().nodes == (NodeGpuCount("n1", free),)
 
