@@ -155,7 +155,7 @@ class Cluster:
             steps = draw.draw(st.integers(1, int(LONGEST_SECONDS / STEP_SECONDS)))
             self.ends[job.job] = self.now + steps * STEP_SECONDS
         else:
-            self.admitted[self.admitted.index(job)] = replace(job, rejected=True, uid=job.job)
+            self.admitted[self.admitted.index(job)] = replace(job, rejected=True)
 
 
 @given(

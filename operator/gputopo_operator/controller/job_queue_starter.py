@@ -99,7 +99,7 @@ class JobQueueStarter:
             found = self._read()
         plan, not_started = self._start_jobs(found)
         self._offers = plan.offers
-        self._put_on_probation(plan.declined, self._clock())
+        self._put_on_probation(plan.failing, self._clock())
         changes = [each for each in plan.changes if each.job.job.key not in not_started]
         written = [self._write(change) for change in changes[:MAX_CHANGES]]
         self._metrics.set_waiting_jobs(plan.waiting + len(not_started), plan.waiting_since)

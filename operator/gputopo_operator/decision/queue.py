@@ -8,8 +8,8 @@ continues where it was.
 from collections.abc import Sequence
 from typing import Final
 
-from gputopo.queueing.decide import decide_queue
-from gputopo.queueing.model import UNPLACED_SECONDS, QueueDecision, QueueRules, QueueState
+from gputopo.queueing.decide import CREDIT_SECONDS, decide_queue
+from gputopo.queueing.model import QueueDecision, QueueRules, QueueState
 from gputopo.runtime.times import unix_seconds
 from gputopo_operator.decision.conditions import COMPLETE, FAILED, holds
 from gputopo_operator.decision.node_affinity import avoided_nodes, without_nodes
@@ -46,11 +46,7 @@ def queue_plan(found: QueueInput, rules: QueueRules) -> QueuePlan:
         waiting_since=_waiting_since(state, decision),
         recheck_after_seconds=_recheck_after_seconds(found, members, state, decision, rules),
         offers=decision.offers,
-        declined=frozenset(
-            each.namespace
-            for each in members
-            if each.queued.child and each.queued.child.uid in decision.declined
-        ),
+        failing=decision.failing,
     )
 
 
@@ -167,11 +163,8 @@ def _recheck_after_seconds(
         return None
     times = [job.waiting_since + rules.max_skip_seconds for job in state.waiting]
     times += [at for each in found.jobs if (at := _not_before(each)) is not None]
-    times += [
-        offer.at + UNPLACED_SECONDS - offer.seconds
-        for offer in decision.offers.values()
-        if offer.at is not None
-    ]
+    if any(offer.at is not None for offer in decision.offers.values()):
+        times.append(state.now + CREDIT_SECONDS)
     waits = [at - state.now for at in times] + [POD_CHECK_SECONDS] * podless
     return min((wait for wait in waits if 0 < wait < RECHECK_SECONDS), default=RECHECK_SECONDS)
 

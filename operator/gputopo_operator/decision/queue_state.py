@@ -1,6 +1,6 @@
 """Computes the state of gputopo's queue from API objects: GPUs of the nodes, and the jobs."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -71,21 +71,16 @@ def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState
     now = _seconds(found.now, 0.0)
     admitted = [each for each in members if each.role is QueueRole.ADMITTED]
     offers = _offers(found, [each.pod for each in admitted if each.pod])
-    probation = on_probation(found.failed, now)
     return QueueState(
         capacities={name: offer.capacity for name, offer in offers.items()},
         admitted=tuple(_admitted(each, now, offers, found.joins) for each in admitted),
         waiting=tuple(
-            _waiting(each, now, found.joins, probation)
-            for each in members
-            if each.role is QueueRole.WAITING
+            _waiting(each, now, found.joins) for each in members if each.role is QueueRole.WAITING
         ),
         now=now,
         rejected={**_delayed(members, now), **_rejected(found)},
         offers=found.offers,
-        busy_turns=frozenset(
-            each.namespace for each in admitted if each.pod is None or each.pod.is_rejected(now)
-        ),
+        probation=on_probation(found.failed, now),
     )
 
 
@@ -163,8 +158,8 @@ def _admitted(
         member.avoids,
         _shared_gpu(pod.view) if pod and node and pod.view.shares else None,
         frozenset() if node else _joins_of(member, joins),
-        rejected=pod is not None and pod.is_rejected(now),
-        uid=queued.child.uid if queued.child else "",
+        tenant=member.namespace,
+        rejected=pod.rejected if pod else False,
     )
 
 
@@ -179,9 +174,7 @@ def _shared_gpu(pod: PodView) -> str:
     return gpu_of(devices[0]) if devices else f"of pod {pod.uid}"
 
 
-def _waiting(
-    member: QueueMember, now: float, joins: _Joins, probation: Collection[str]
-) -> WaitingJob:
+def _waiting(member: QueueMember, now: float, joins: _Joins) -> WaitingJob:
     queued = member.queued
     spec, status = queued.job.spec, queued.job.status.queue
     return WaitingJob(
@@ -197,7 +190,7 @@ def _waiting(
         sharing=spec is not None and spec.sharing.mode == "Allowed",
         joins=_joins_of(member, joins),
         failed_starts=(status.failed_starts or 0) if status else 0,
-        turn=member.namespace if member.namespace in probation else "",
+        tenant=member.namespace,
     )
 
 

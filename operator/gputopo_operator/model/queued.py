@@ -3,18 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
 
 from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import JoinableGpu, Offer
-from gputopo.runtime.times import unix_seconds
 from gputopo_cluster.picture import ClusterPicture
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.pods import PodView
 from gputopo_operator.model.jobs import ChildJob, GpuJob
-
-_UNTRIED_SECONDS: Final = 300.0
-"""The scheduler fails over to its other replica in less time."""
 
 
 class QueueRole(StrEnum):
@@ -37,14 +32,15 @@ class GpuPod:
         owner_uid: UID of the controller of the pod; empty if the pod has no controller.
         created: RFC 3339 time.
         started: RFC 3339 time at which kubelet accepted the pod; None before.
-        unschedulable: whether the scheduler has tried it and found no node, or it has a gate.
+        rejected: whether the scheduler found no node for it, or it has a gate; None if the
+            scheduler has not tried it.
     """
 
     view: PodView
     owner_uid: str
     created: str
     started: str | None
-    unschedulable: bool = False
+    rejected: bool | None = None
 
     @property
     def uid(self) -> str:
@@ -55,15 +51,6 @@ class GpuPod:
     def node(self) -> str | None:
         """The node to which the pod is bound; None if it is not bound."""
         return self.view.node
-
-    def is_rejected(self, now: float) -> bool:
-        """Return whether the scheduler does not place the pod; ``now`` is a Unix time.
-
-        A pod that it has not even tried for minutes counts too: it may name a resource claim that
-        does not exist. The scheduler can also be down; then jobs that wait start after this time.
-        """
-        untried = now - (unix_seconds(self.created) or now) >= _UNTRIED_SECONDS
-        return self.node is None and (self.unschedulable or untried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +155,7 @@ class QueuePlan:
         waiting_since: Unix time since which the first of them has waited; None if no job waits.
         recheck_after_seconds: time after which to decide again, even without an event.
         offers: see ``QueueDecision``. An operator that starts keeps GPUs for a minute more.
-        declined: namespaces with a job for which nothing is kept any more since this plan.
+        failing: namespaces to be put on probation.
     """
 
     starts: tuple[JobStart, ...]
@@ -177,4 +164,4 @@ class QueuePlan:
     waiting_since: float | None
     recheck_after_seconds: float | None
     offers: Mapping[str, Offer]
-    declined: frozenset[str]
+    failing: frozenset[str]

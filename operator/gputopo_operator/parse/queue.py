@@ -94,14 +94,14 @@ def _gpu_pods(pods: Iterable[Document], resource: str) -> Iterator[GpuPod]:
                     owner_uid=pod.metadata.controller_uid,
                     created=pod.metadata.creation_timestamp or "",
                     started=pod.status.start_time,
-                    unschedulable=_is_unschedulable(pod.status),
+                    rejected=_is_rejected(pod.status),
                 )
 
 
-def _is_unschedulable(status: PodStatus) -> bool:
+def _is_rejected(status: PodStatus) -> bool | None:
     """Return whether the scheduler has found no node; not if its extender had an error."""
     found = status.unschedulable
-    return found is not None and found.reason in {"Unschedulable", "SchedulingGated"}
+    return None if found is None else found.reason in {"Unschedulable", "SchedulingGated"}
 
 
 def cluster_of(

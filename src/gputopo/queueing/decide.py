@@ -12,11 +12,11 @@ wait starts at most L after its reservation began.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from gputopo.queueing.free_gpus import FreeGpus
 from gputopo.queueing.model import (
-    UNPLACED_SECONDS,
     AdmittedJob,
     Offer,
     QueueDecision,
@@ -28,12 +28,18 @@ from gputopo.queueing.model import (
 )
 from gputopo.queueing.order import is_overdue, sort_waiting
 
+CREDIT_SECONDS: Final = 20.0
+"""The most that counts between two decisions: what happened for longer is unknown."""
+
 _MOST_EXPECTED: Final = 20
 """Nodes off which new pods are kept: they keep this affinity as long as they exist."""
 
+_UNTRIED_SECONDS: Final = 300.0
+"""The scheduler fails over to its other replica in less time."""
+
 _TURN: Final = (
-    "waiting for the pod of another job of namespace {}: a pod of this namespace could not be "
-    "created in the last minutes, so its jobs start one after the other"
+    "waiting for the pod of another job of namespace {}: a pod of this namespace was not created "
+    "or not placed in the last minutes, so its jobs start one after the other"
 )
 
 
@@ -55,27 +61,30 @@ class _Started(NamedTuple):
 def decide_queue(state: QueueState, rules: QueueRules) -> QueueDecision:
     """Return the jobs to start now, and the place of each job that keeps waiting."""
     free, offers = _free_gpus(state)
+    failing = _failing(state, offers)
+    one_by_one = state.probation | failing
+    busy = {offer.tenant for offer in offers.values() if not offer.declined}
     admitted: list[_Started] = []
     waiting: list[QueuePlace] = []
-    reserved, turns = set[str](), {*state.busy_turns}
+    reserved = set[str]()
     for job in sort_waiting(state.waiting, rules, state.now):
         overdue, position = is_overdue(job, rules, state.now), len(waiting) + 1
+        fits = free.fits(job) or free.can_join(job)
         if (error := state.rejected.get(job.job)) is not None:
             waiting.append(QueuePlace(job.job, position, error))
-        elif not free.fits(job) and not free.can_join(job):
+        elif not fits or job.tenant in one_by_one & busy:
             node = free.reserve(job) if overdue and reserved <= job.avoids else None
             if node is not None:
                 reserved.add(node)
-            waiting.append(QueuePlace(job.job, position, _reason(job, free, node), node))
-        elif job.turn and job.turn in turns:
-            waiting.append(QueuePlace(job.job, position, _TURN.format(job.turn)))
+            reason = _TURN.format(job.tenant) if fits else _reason(job, free, node)
+            waiting.append(QueuePlace(job.job, position, reason, node))
         elif exposed := _exposed(job, free):
             waiting.append(QueuePlace(job.job, position, exposed))
         else:
             admitted.append(_admission(job, free, state.now, overdue=overdue))
-            turns.add(job.turn)
+            busy.add(job.tenant)
     starts = tuple(_start(each, admitted) for each in admitted)
-    return QueueDecision(starts, tuple(waiting), offers, _declined(state.offers, offers))
+    return QueueDecision(starts, tuple(waiting), offers, failing)
 
 
 def _free_gpus(state: QueueState) -> tuple[FreeGpus, dict[str, Offer]]:
@@ -85,39 +94,62 @@ def _free_gpus(state: QueueState) -> tuple[FreeGpus, dict[str, Offer]]:
     the scheduler, and a job that starts now could take its GPUs. Pods that start now are kept off
     the node of a pod that the scheduler has rejected, because it tries new pods first.
 
-    A job that takes no GPUs for a minute, although they are free, lacks something else, for example
-    10,000 CPUs. From then on nothing is kept for it, so that one job cannot keep all GPUs idle.
+    A job that takes no GPUs for three minutes, although they are free, lacks something else, for
+    example 10,000 CPUs. From then on nothing is kept for it, so that one job cannot keep all GPUs
+    idle.
 
     Returns:
         The GPUs, and ``offers`` of the decision.
     """
     free, offers = FreeGpus(state.capacities, state.admitted), dict[str, Offer]()
     unbound = [job for job in state.admitted if job.node is None]
+    draining = set[str]()
     for job in sorted(unbound, key=lambda job: (-job.gpus, job.job)):
-        seconds = state.offers.get(job.uid, Offer()).now(state.now)
-        kept = seconds < UNPLACED_SECONDS and _keep(job, free)
-        offers[job.uid] = Offer(seconds, state.now if kept and job.rejected else None)
+        offer = _credited(state.offers.get(job.job) or Offer(job.tenant, state.now), state.now)
+        untried = job.rejected is None and state.now - offer.since >= _UNTRIED_SECONDS
+        rejected = bool(job.rejected) or untried
+        kept = not offer.declined and _keep(job, free, draining, rejected=rejected)
+        offers[job.job] = replace(offer, at=state.now) if kept and rejected else offer
     return free, offers
 
 
-def _declined(before: Mapping[str, Offer], after: Mapping[str, Offer]) -> frozenset[str]:
-    return frozenset(
-        uid
-        for uid, offer in after.items()
-        if offer.seconds >= UNPLACED_SECONDS and before.get(uid, Offer()).seconds < UNPLACED_SECONDS
-    )
+def _credited(offer: Offer, now: float) -> Offer:
+    """Return an offer with the time since the decision before, as far as this was observed."""
+    if offer.at is None:
+        return offer
+    elapsed = min(CREDIT_SECONDS, max(0.0, now - offer.at))
+    return replace(offer, seconds=offer.seconds + elapsed, at=None)
 
 
-def _keep(job: AdmittedJob, free: FreeGpus) -> bool:
-    """Keep GPUs, or else a node, for an admitted job; return whether it has GPUs now."""
+def _keep(job: AdmittedJob, free: FreeGpus, draining: set[str], *, rejected: bool) -> bool:
+    """Keep GPUs, or else a node, for an admitted job; return whether it has GPUs now.
+
+    Of the rejected jobs of a tenant, only one has a reserved node; ``draining`` has these tenants.
+    """
     gpus, node = free.shareable(job), free.place(job)
     if node is None and not gpus:
-        free.reserve(job)
+        if not (rejected and job.tenant in draining):
+            free.reserve(job)
+            draining.add(job.tenant)
         return False
     free.joins.add(gpus if node is None else job.joins, needed=node is None)
-    if node is not None and job.rejected and len(free.expected) < _MOST_EXPECTED:
+    if node is not None and rejected and len(free.expected) < _MOST_EXPECTED:
         free.expected.add(node)
     return True
+
+
+def _failing(state: QueueState, offers: Mapping[str, Offer]) -> frozenset[str]:
+    """Return the tenants of jobs that are declined now, or that have left the queue just before."""
+    bound = {job.job for job in state.admitted if job.node is not None}
+    left, declined = set[str](), set[str]()
+    for job, offer in state.offers.items():
+        if offer.seconds and job not in offers and job not in bound:
+            left.add(offer.tenant)
+    for job, offer in offers.items():
+        before = state.offers.get(job)
+        if offer.declined and not (before and before.declined):
+            declined.add(offer.tenant)
+    return frozenset(left | declined)
 
 
 def _exposed(job: WaitingJob, free: FreeGpus) -> str:

@@ -5,25 +5,33 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-UNPLACED_SECONDS: Final = 60.0
-"""For how long GPUs are kept for a job that could have them, but does not take them."""
+UNPLACED_SECONDS: Final = 180.0
+"""For how long GPUs are kept for a job that could have them, but does not take them.
+
+It is longer than the extender pauses a node whose kubelet has rejected a pod.
+"""
 
 
-class Offer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Offer:
     """For how long a job without a node could have had GPUs that it did not take.
 
     Attributes:
         seconds: the sum over all its pods.
-        at: time of the decision before, if the scheduler had rejected its pod although its GPUs
-            were free; None otherwise.
+        at: time of the decision, if the scheduler had rejected its pod although its GPUs were free;
+            None otherwise.
+        since: time of the first decision in which the job had no node.
     """
 
+    tenant: str
+    since: float
     seconds: float = 0.0
     at: float | None = None
 
-    def now(self, time: float) -> float:
-        """Return the seconds at this time."""
-        return self.seconds + (0.0 if self.at is None else max(0.0, time - self.at))
+    @property
+    def declined(self) -> bool:
+        """Whether nothing is kept for the job any more."""
+        return self.seconds >= UNPLACED_SECONDS
 
 
 class QueueOrder(StrEnum):
@@ -67,8 +75,8 @@ class AdmittedJob:
             for whole GPUs.
         joins: if its pod is not bound, the shared GPUs that it may join now, on nodes that it may
             use.
-        rejected: whether the scheduler has found no node for its pod.
-        uid: identifies the job for ``offers``.
+        tenant: namespace of the job.
+        rejected: whether the scheduler has found no node for its pod; None if it has not tried.
     """
 
     job: str
@@ -78,8 +86,8 @@ class AdmittedJob:
     avoids: frozenset[str] = frozenset()
     shares: str | None = None
     joins: frozenset[JoinableGpu] = frozenset()
-    rejected: bool = False
-    uid: str = ""
+    tenant: str = ""
+    rejected: bool | None = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +107,7 @@ class WaitingJob:
         joins: the shared GPUs that it may join now, on nodes that it may use; reserved nodes
             included.
         failed_starts: how often in a row it was started without getting a pod.
-        turn: jobs of one turn start one after the other: the next when the last one has its pod.
-            Empty if the job does not wait for others. It is the namespace of jobs whose pods could
-            not be created.
+        tenant: namespace of the job.
     """
 
     job: str
@@ -116,7 +122,7 @@ class WaitingJob:
     sharing: bool = False
     joins: frozenset[JoinableGpu] = frozenset()
     failed_starts: int = 0
-    turn: str = ""
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,8 @@ class QueueState:
             unhealthy or used by other pods do not count.
         rejected: waiting jobs that cannot be started now, with the reason.
         offers: ``offers`` of the decision before.
-        busy_turns: turns of which an admitted job has no pod or no node.
+        probation: tenants whose jobs start one after the other: the next when the pod of the last
+            one has a node, or nothing is kept for it any more.
     """
 
     capacities: Mapping[str, int]
@@ -137,7 +144,7 @@ class QueueState:
     now: float
     rejected: Mapping[str, str] = field(default_factory=dict)
     offers: Mapping[str, Offer] = field(default_factory=dict)
-    busy_turns: frozenset[str] = frozenset()
+    probation: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +180,12 @@ class QueueDecision:
     """The jobs to start now, and the jobs that keep waiting, both in the order of the queue.
 
     Attributes:
-        offers: the GPUs that admitted jobs without a node did not take, by UID of the job.
-        declined: UIDs of the jobs for which nothing is kept any more since this decision.
+        offers: the GPUs that admitted jobs without a node did not take, by job.
+        failing: tenants with a job for which nothing is kept any more since this decision, or that
+            has left the queue before.
     """
 
     admitted: tuple[QueueStart, ...]
     waiting: tuple[QueuePlace, ...]
     offers: Mapping[str, Offer] = field(default_factory=dict)
-    declined: frozenset[str] = frozenset()
+    failing: frozenset[str] = frozenset()

@@ -1,8 +1,11 @@
 """The starter starts the jobs of the queue and writes their places; with a fake API server."""
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from gputopo.queueing.model import QueueOrder, QueueRules
+from gputopo.runtime.times import timestamp
 from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
@@ -382,7 +385,7 @@ def test_node_with_an_unreadable_gputopology_offers_no_gpus(
     assert gpus(reports).healthy == 0b11
 
 
-def test_gpus_of_a_pod_that_the_scheduler_rejects_are_given_to_others_after_a_minute(
+def test_gpus_of_a_pod_that_the_scheduler_rejects_are_given_to_others_after_minutes(
     api: ApiServer, connection: SyncApi, nodes: QueueNodes, metrics: OperatorMetrics
 ) -> None:
     cluster = QueuedCluster(node("n1", 2))
@@ -392,14 +395,20 @@ def test_gpus_of_a_pod_that_the_scheduler_rejects_are_given_to_others_after_a_mi
     ]
     cluster.job("fits", 1)
     put(api, cluster)
-    now = [NOW]
+    now = [datetime.fromisoformat(NOW)]
     lists = JobQueueApi(connection, (), "gputopo")
     starter = JobQueueStarter(
-        lists, JobApi(connection), nodes, metrics, RULES, RESOURCE, lambda: now[-1]
+        *(lists, JobApi(connection), nodes, metrics, RULES, RESOURCE),
+        clock=lambda: timestamp(now[-1]),
     )
     seen = []
-    for time in (NOW, "2026-01-01T01:00:59Z", "2026-01-01T01:01:00Z"):
-        now.append(time)
+    for _ in range(10):
         starter.advance("queue")
         seen.append(suspended(api, "fits"))
-    assert seen == [True, True, False]
+        now.append(now[-1] + timedelta(seconds=20))
+    assert seen == [True] * 9 + [False]
+    queued = QueuedCluster()
+    queued.job("next", 1)
+    put(api, queued)
+    starter.advance("queue")
+    assert suspended(api, "next"), "the pod of fits has no node yet"

@@ -77,27 +77,23 @@ def test_gpus_of_running_starting_and_other_pods_count_as_used() -> None:
     assert started(cluster) == ["fits"]
 
 
-@pytest.mark.parametrize("reason", ["Unschedulable", "SchedulingGated", None])
-def test_a_pod_that_fits_nowhere_keeps_free_gpus_for_a_minute(reason: str | None) -> None:
+@pytest.mark.parametrize("reason", ["Unschedulable", "SchedulingGated"])
+def test_a_pod_that_fits_nowhere_keeps_free_gpus_for_minutes(reason: str) -> None:
     cluster = QueuedCluster(node("n1", 8))
     waits = cluster.start("waits", gpus=8)
-    waits["metadata"]["creationTimestamp"] = NOW
     cluster.job("fits", 1)
+    time = datetime.fromisoformat(NOW).timestamp()
     conditions = [{"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}]
     waits["status"]["conditions"] = conditions
-    assert plan(cluster).offers == {"uid-job-waits": Offer()}  # an extender was down
-    if reason is None:  # the scheduler has not tried it for five minutes
-        waits["metadata"]["creationTimestamp"] = "2026-01-01T00:55:00Z"
-    else:
-        conditions[0]["reason"] = reason
-    cluster.offers = {"uid-job-waits": Offer(45)}
+    assert plan(cluster).offers == {"default/waits": Offer("default", time)}
+    conditions[0]["reason"] = reason
     found = plan(cluster)
-    assert not found.starts
-    assert found.recheck_after_seconds == 15
-    cluster.offers = {"uid-job-waits": Offer(45, datetime.fromisoformat(NOW).timestamp() - 15)}
+    assert (found.starts, found.recheck_after_seconds) == ((), 20)
+    assert found.offers == {"default/waits": Offer("default", time, at=time)}
+    cluster.offers = {"default/waits": Offer("default", 0.0, 170.0, time - 10)}
     found = plan(cluster)
     assert [start.key.name for start in found.starts] == ["fits"]
-    assert found.declined == {"default"}
+    assert found.failing == {"default"}
     waits["spec"]["nodeName"] = "n1"
     assert plan(cluster).offers == {}
 
@@ -116,11 +112,9 @@ def test_jobs_of_a_namespace_whose_pods_were_not_created_start_one_by_one(
     cluster.failed = {"default": datetime.fromisoformat(NOW).timestamp() - seconds}
     assert started(cluster) == expected
     waits = cluster.start("a")
-    assert started(cluster) == ["b", "other"]
-    waits["status"]["conditions"] = [
-        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    ]
     assert started(cluster) == expected[1:]
+    waits["spec"]["nodeName"] = "n1"
+    assert started(cluster) == ["b", "other"]
     cluster.pods.clear()  # it has started, and has no pod yet
     assert started(cluster) == expected[1:]
 

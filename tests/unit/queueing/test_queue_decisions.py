@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from gputopo.queueing.decide import decide_queue
 from gputopo.queueing.model import (
     AdmittedJob,
@@ -120,38 +122,74 @@ def test_gpus_of_an_admitted_job_without_a_node_count_as_used() -> None:
     assert started(decision) == ["a"]
 
 
-REJECTED = AdmittedJob("r", 4, None, NOW, rejected=True, uid="uid")
+REJECTED = AdmittedJob("r", 4, None, NOW, tenant="x", rejected=True)
 
 
-def rejected(seconds: float, *others: AdmittedJob, at: float | None = None) -> QueueDecision:
-    """Decide with a rejected pod of 4 GPUs, for which GPUs have been free for this time."""
-    return decide({"n1": 4}, [new("a", 1)], REJECTED, *others, offers={"uid": Offer(seconds, at)})
+def offer(seconds: float = 0.0, at: float | None = None, since: float = 0.0) -> Offer:
+    return Offer("x", since, seconds, at)
 
 
-def test_pod_that_the_scheduler_rejects_beside_free_gpus_keeps_them_for_a_minute() -> None:
-    assert started(rejected(39, at=NOW - 20)) == []
-    assert rejected(39, at=NOW - 20).offers == {"uid": Offer(59, NOW)}
-    assert rejected(39, at=NOW - 20).declined == set()
-    found = rejected(40, at=NOW - 20)
+def rejected(found: Offer, *others: AdmittedJob, **fields: Any) -> QueueDecision:
+    """Decide with a rejected pod of 4 GPUs and a job that waits for one."""
+    jobs = [new("a", 1)]
+    return decide({"n1": 4}, jobs, REJECTED, *others, offers={"r": found}, **fields)
+
+
+def test_pod_that_the_scheduler_rejects_beside_free_gpus_keeps_them_for_three_minutes() -> None:
+    found = rejected(offer(160, NOW - 19))
+    assert started(found) == []
+    assert found.offers == {"r": offer(179, NOW)}
+    assert found.failing == set()
+    found = rejected(offer(161, NOW - 19))
     assert started(found) == ["a"]
-    assert found.offers == {"uid": Offer(60)}
-    assert found.declined == {"uid"}
-    assert rejected(60).declined == set(), "it is reported once"
+    assert found.offers == {"r": offer(180)}
+    assert found.failing == {"x"}
+    assert rejected(offer(180)).failing == set(), "it is reported once"
 
 
 def test_seconds_count_only_while_the_gpus_of_a_rejected_pod_are_free() -> None:
     busy = running("other", 1, "n1")
-    found = rejected(30, busy, at=NOW - 20)
-    assert (started(found), found.offers) == ([], {"uid": Offer(50)})  # n1 is reserved for it
-    assert rejected(50).offers == {"uid": Offer(50, NOW)}
-    waits = AdmittedJob("r", 4, None, NOW, uid="uid")  # its next pod was not tried yet
-    assert decide({"n1": 4}, [], waits, offers={"uid": Offer(50)}).offers == {"uid": Offer(50)}
+    found = rejected(offer(30, NOW - 19), busy)
+    assert (started(found), found.offers) == ([], {"r": offer(49)})  # n1 is reserved for it
+    assert rejected(offer(49)).offers == {"r": offer(49, NOW)}
+    waits = AdmittedJob("r", 4, None, NOW, tenant="x")  # an extender had an error
+    assert decide({"n1": 4}, [], waits, offers={"r": offer(49)}).offers == {"r": offer(49)}
 
 
-def test_nothing_is_reserved_for_a_job_that_did_not_take_free_gpus_for_a_minute() -> None:
-    found = rejected(60, running("other", 2, "n1"))
+def test_time_without_decisions_does_not_count() -> None:
+    assert rejected(offer(0, NOW - 3600)).offers == {"r": offer(20, NOW)}
+    assert rejected(offer(5, NOW + 60)).offers == {"r": offer(5, NOW)}, "the clock was set back"
+
+
+def test_pod_that_the_scheduler_does_not_try_for_minutes_counts_as_rejected() -> None:
+    untried = AdmittedJob("r", 4, None, NOW, tenant="x", rejected=None)
+    for since, at in ((NOW - 299, None), (NOW - 300, NOW)):
+        found = decide({"n1": 4}, [], untried, offers={"r": offer(since=since)})
+        assert found.offers == {"r": offer(at=at, since=since)}
+    assert decide({"n1": 4}, [], untried).offers == {"r": offer(since=NOW)}
+
+
+def test_nothing_is_reserved_for_a_job_that_did_not_take_free_gpus() -> None:
+    found = rejected(offer(180), running("other", 2, "n1"))
     assert started(found) == ["a"]
-    assert found.offers == {"uid": Offer(60)}
+    assert found.offers == {"r": offer(180)}
+
+
+def test_one_node_is_reserved_for_the_rejected_jobs_of_a_tenant() -> None:
+    busy = [running("p", 1, "n1"), running("q", 1, "n2")]
+    second = replace(REJECTED, job="s")
+    found = decide({"n1": 4, "n2": 4}, [new("a", 1), new("b", 1)], REJECTED, second, *busy)
+    assert found.admitted == (QueueStart("a", ("n1",)), QueueStart("b", ("n1",)))
+    other = replace(second, tenant="y")
+    assert started(decide({"n1": 4, "n2": 4}, [new("a", 1)], REJECTED, other, *busy)) == []
+
+
+def test_tenant_whose_rejected_job_has_left_the_queue_fails() -> None:
+    left = {"gone": offer(5), "new": offer(), "bound": offer(5)}
+    bound = running("bound", 1, "n1")
+    assert decide({"n1": 4}, [], bound, offers=left).failing == {"x"}
+    del left["gone"]
+    assert decide({"n1": 4}, [], bound, offers=left).failing == set()
 
 
 def test_pods_that_start_are_kept_off_the_node_of_a_rejected_pod() -> None:
@@ -162,22 +200,39 @@ def test_pods_that_start_are_kept_off_the_node_of_a_rejected_pod() -> None:
 def test_pods_that_start_are_kept_off_few_nodes() -> None:
     """They could not use these nodes as long as they exist."""
     nodes = {f"n{number:02}": 4 for number in range(31)}
-    pods = (replace(REJECTED, job=f"r{number}", uid=f"{number}") for number in range(30))
+    pods = (replace(REJECTED, job=f"r{number}") for number in range(30))
     (start,) = decide(nodes, [new("a", 1)], *pods).admitted
     assert len(start.avoids) == 20
 
 
-def test_jobs_of_one_turn_start_one_after_the_other() -> None:
-    jobs = [new("a", 1, turn="x"), new("b", 1, turn="x"), new("c", 1)]
-    found = decide({"n1": 4}, jobs)
+def test_jobs_of_a_tenant_on_probation_start_one_after_the_other() -> None:
+    jobs = [new("a", 1, tenant="x"), new("b", 1, tenant="x"), new("c", 1, tenant="y")]
+    probation = frozenset({"x"})
+    found = decide({"n1": 4}, jobs, probation=probation)
     assert started(found) == ["a", "c"]
-    assert "a pod of this namespace could not be" in found.waiting[0].reason
-    assert started(decide({"n1": 4}, jobs, busy_turns=frozenset({"x"}))) == ["c"]
+    assert "its jobs start one after the other" in found.waiting[0].reason
+    unbound = AdmittedJob("u", 1, None, NOW, tenant="x")
+    assert started(decide({"n1": 4}, jobs, unbound, probation=probation)) == ["c"]
+    assert started(decide({"n1": 4}, jobs, unbound)) == ["a", "b", "c"]
+    # It holds nothing, so the next one has its turn.
+    declined = {"u": offer(180)}
+    found = decide({"n1": 4}, jobs, unbound, probation=probation, offers=declined)
+    assert started(found) == ["a", "c"]
 
 
-def test_overdue_job_keeps_its_reservation_while_another_has_the_turn() -> None:
-    jobs = [overdue("big", 4, turn="x"), new("small", 1)]
-    found = decide({"n1": 4}, jobs, running("r", 1, "n1"), busy_turns=frozenset({"x"}))
+def test_gpus_that_a_tenant_did_not_take_do_not_all_go_to_its_next_jobs() -> None:
+    jobs = [new("a", 1, tenant="x"), new("b", 1, tenant="x"), new("c", 1, tenant="y")]
+    found = decide({"n1": 4}, jobs, REJECTED, offers={"r": offer(180 - 5, NOW - 5)})
+    assert started(found) == ["a", "c"]
+
+
+@pytest.mark.parametrize("busy", [[], [running("r", 1, "n1")]])
+def test_overdue_job_keeps_its_reservation_while_another_has_the_turn(
+    busy: list[AdmittedJob],
+) -> None:
+    jobs = [overdue("big", 4, tenant="x"), new("small", 1)]
+    turn = AdmittedJob("u", 1, None, NOW, frozenset({"n1"}), tenant="x")
+    found = decide({"n1": 4}, jobs, turn, *busy, probation=frozenset({"x"}))
     assert started(found) == []
     assert found.waiting[0].node == "n1"
 

@@ -85,9 +85,10 @@ def _reserved(objects: EnsembleObjects, ensemble: ObjectKey, now: str) -> dict[s
     meanwhile. So they may if a queue, or the scheduler, has not taken it for a minute. Any client
     can create a GPUJob with the labels of a member, so GPUJobs of other owners do not count.
     """
-    time = unix_seconds(now) or 0.0
     rejected = {
-        pod.uid for pod in objects.pods if pod.is_rejected(time) and _is_long_ago(pod.created, now)
+        pod.uid
+        for pod in objects.pods
+        if pod.rejected is not False and _is_long_ago(pod.created, now)
     }
     reserved: dict[str, int] = {}
     for key, members in objects.jobs.items():

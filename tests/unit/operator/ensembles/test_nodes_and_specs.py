@@ -58,8 +58,8 @@ def test_gpus_planned_for_another_ensemble_are_not_planned_twice(job: MemberJob,
     assert cluster.found().nodes == (NodeGpuCount("n1", 4),)
 
 
-@pytest.mark.parametrize(("seconds", "free"), [(59, 1), (60, 4)])
-def test_member_that_gets_no_node_holds_its_gpus_for_a_minute(seconds: int, free: int) -> None:
+@pytest.mark.parametrize(("seconds", "free"), [(179, 1), (180, 4)])
+def test_member_that_gets_no_node_holds_its_gpus_for_minutes(seconds: int, free: int) -> None:
     cluster = EnsembleCluster({"n1": 4}, ensemble(member("a", {1: 10})))
     since = timestamp(cluster.now - timedelta(seconds=seconds))
     queued = other_job(pod=None, queued_since=since)
