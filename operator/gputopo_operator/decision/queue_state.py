@@ -22,7 +22,7 @@ from gputopo_operator.model.queued import GpuPod, QueuedJob, QueueInput, QueueRo
 _Joins = Mapping[ObjectKey, frozenset[JoinableGpu]]
 
 
-class NodeOffer(NamedTuple):
+class QueueOffer(NamedTuple):
     """The GPUs of a node for jobs of the queue.
 
     Attributes:
@@ -84,7 +84,7 @@ def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState
     )
 
 
-def _offers(found: QueueInput, admitted: Sequence[GpuPod]) -> dict[str, NodeOffer]:
+def _offers(found: QueueInput, admitted: Sequence[GpuPod]) -> dict[str, QueueOffer]:
     """Return for each node the GPUs that are free or used by admitted jobs only."""
     by_node: dict[str | None, list[PodView]] = {}
     for pod in admitted:
@@ -101,7 +101,7 @@ def _offer(
     usage: NodeUsage | UnreadableTopology,
     others: NodeUsage | UnreadableTopology,
     admitted: Iterable[PodView],
-) -> NodeOffer:
+) -> QueueOffer:
     """Return the GPUs of one node; ``others`` is its usage without the pods of admitted jobs.
 
     An admitted pod gives back only the GPUs that are healthy and that no other pod uses.
@@ -111,7 +111,7 @@ def _offer(
         or isinstance(usage, UnreadableTopology)
         or isinstance(others, UnreadableTopology)
     ):
-        return NodeOffer(0, {pod.uid: (GpuMask(0), 0) for pod in admitted})
+        return QueueOffer(0, {pod.uid: (GpuMask(0), 0) for pod in admitted})
     in_use = {pod.uid: gpus_in_use(node, pod) for pod in admitted}
     unused = GpuMask(others.healthy & ~others.used)
     masks = {uid: GpuMask(gpus & unused) for uid, (gpus, _) in in_use.items()}
@@ -119,7 +119,7 @@ def _offer(
     for mask in masks.values():
         free = GpuMask(free | mask)
     takes_pods = usage.blocked is None and usage.not_ready is None
-    return NodeOffer(
+    return QueueOffer(
         max(0, free.bit_count() - others.unknown) if takes_pods else 0,
         {uid: (masks[uid], unknown) for uid, (_, unknown) in in_use.items()},
     )
@@ -144,7 +144,7 @@ def not_created(status: QueueStatus) -> str:
 
 
 def _admitted(
-    member: QueueMember, now: float, offers: Mapping[str, NodeOffer], joins: _Joins
+    member: QueueMember, now: float, offers: Mapping[str, QueueOffer], joins: _Joins
 ) -> AdmittedJob:
     pod, queued = member.pod, member.queued
     node = pod.node if pod else None

@@ -22,7 +22,7 @@ def gpu(cluster: QueuedCluster, index: int) -> Document:
 
 
 def pod_holds_failed_gpus(cluster: QueuedCluster) -> None:
-    cluster.pods = [holder(0, 1)]
+    cluster.pods = [user_of(0, 1)]
     for index in (0, 1):
         gpu(cluster, index)["healthy"] = False
 
@@ -33,14 +33,14 @@ def mps_still_serves_gpus(cluster: QueuedCluster) -> None:
 
 
 def annotation_and_kubelet_differ(cluster: QueuedCluster) -> None:
-    cluster.pods = [holder(0, 1)]
+    cluster.pods = [user_of(0, 1)]
     for index in (2, 3):
-        gpu(cluster, index)["podUID"] = "uid-holder"
+        gpu(cluster, index)["podUID"] = "uid-uses"
 
 
-def holder(*gpus: int) -> Document:
-    chosen = annotated("uid-holder", "n1", [GPUS[each] for each in gpus])
-    return pod("holder", len(gpus), node="n1", phase="Running", annotations=chosen)
+def user_of(*gpus: int) -> Document:
+    chosen = annotated("uid-uses", "n1", [GPUS[each] for each in gpus])
+    return pod("uses", len(gpus), node="n1", phase="Running", annotations=chosen)
 
 
 STATES = pytest.mark.parametrize(
