@@ -151,14 +151,14 @@ def test_operator_counts_the_profiles_of_a_namespace(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig))
-    for namespace in ("many", "few"):
+    for namespace in ("full", "open"):
         assert server.create("/api/v1/namespaces", {"metadata": {"name": namespace}}).accepted
     with connected(10, "test") as connection:
         api = JobApi(connection, most_profiles=3)
         for number in range(3):
-            api.create_profile(ObjectKey("many", f"run-{number}"))
-        with pytest.raises(ProfileLimitError, match="namespace many has 3 GPUProfiles"):
-            api.create_profile(ObjectKey("many", "run-3"))
-        api.create_profile(ObjectKey("few", "run-3"))
-    left = server.get("/apis/gputopo.io/v1alpha1/namespaces/many/gpuprofiles").body["items"]
+            api.create_profile(ObjectKey("full", f"run-{number}"))
+        with pytest.raises(ProfileLimitError, match="namespace full has 3 GPUProfiles"):
+            api.create_profile(ObjectKey("full", "run-3"))
+        api.create_profile(ObjectKey("open", "run-3"))
+    left = server.get("/apis/gputopo.io/v1alpha1/namespaces/full/gpuprofiles").body["items"]
     assert [each["metadata"]["name"] for each in left] == ["run-0", "run-1", "run-2"]
