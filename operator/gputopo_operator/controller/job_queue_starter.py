@@ -170,7 +170,7 @@ class JobQueueStarter:
         cluster = cluster_of(self._nodes.gpus.values(), pods)
         rules, now = self._nodes.rules.values(), self._clock()
         joins = self._joins(jobs, pods, cluster)
-        # An operator that starts knows neither; it holds these GPUs for a minute more.
+        # An operator that starts knows neither; it keeps these GPUs for three minutes more.
         offers, failed = self._offers, self._failed
         return lambda rejected: QueueInput(
             jobs, cluster, rules, pods, now, rejected, joins, offers, failed

@@ -23,7 +23,7 @@ _FIRST_FAILURE_SECONDS: Final = 10.0
 """For how long after its start a Job has normally failed to create its pod, at most."""
 
 PROBATION_SECONDS: Final = 600.0
-"""For how long after a failure a namespace starts the next job only when the last has its pod."""
+"""For how long after a failure a namespace starts the next job only when the last has a node."""
 
 _LONGEST_DELAY_SECONDS: Final = 1800
 _MOST_COUNTED: Final = 2**31 - 1
@@ -147,7 +147,7 @@ def queue_stops(
 def on_probation(failed: Mapping[str, float], now: float) -> frozenset[str]:
     """Return the namespaces that start the next job only when the pod of the last one has a node.
 
-    Each failed start holds GPUs for a minute. Without this rule a tenant who creates new jobs all
+    Each failed start holds GPUs for minutes. Without this rule a tenant who creates new jobs all
     the time, whose pods a quota forbids or which fit on no node, would hold all GPUs.
 
     Args:

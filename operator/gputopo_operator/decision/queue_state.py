@@ -1,6 +1,6 @@
 """Computes the state of gputopo's queue from API objects: GPUs of the nodes, and the jobs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,8 +11,8 @@ from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import AdmittedJob, JoinableGpu, QueueState, WaitingJob
 from gputopo.runtime.times import unix_seconds
 from gputopo.topology.model import GpuMask
-from gputopo_cluster.topologies import GpuNode, UnreadableTopology
-from gputopo_cluster.usage import NodeUsage, gpus_in_use
+from gputopo_cluster.topologies import UnreadableTopology
+from gputopo_cluster.usage import NodeUsage
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.pods import PodView
@@ -27,17 +27,11 @@ class QueueOffer(NamedTuple):
 
     Attributes:
         capacity: how many are free or used by admitted jobs only.
-        used: for each pod of an admitted job the GPUs of the capacity that it uses, and how many
-            more of them it uses that are not identified yet.
+        used: how many of them each pod of an admitted job uses, by UID; 0 if it is missing.
     """
 
     capacity: int
-    used: Mapping[str, tuple[GpuMask, int]]
-
-    def gpus_of(self, pod: str) -> int:
-        """Return how many GPUs of the capacity a pod of an admitted job uses."""
-        mask, unknown = self.used[pod]
-        return mask.bit_count() + unknown
+    used: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +64,7 @@ def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState
     """Return the input of the decision: free GPUs, admitted and waiting jobs."""
     now = _seconds(found.now, 0.0)
     admitted = [each for each in members if each.role is QueueRole.ADMITTED]
-    offers = _offers(found, [each.pod for each in admitted if each.pod])
+    offers = _offers(found, frozenset(each.pod.uid for each in admitted if each.pod))
     return QueueState(
         capacities={name: offer.capacity for name, offer in offers.items()},
         admitted=tuple(_admitted(each, now, offers, found.joins) for each in admitted),
@@ -84,45 +78,34 @@ def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState
     )
 
 
-def _offers(found: QueueInput, admitted: Sequence[GpuPod]) -> dict[str, QueueOffer]:
-    """Return for each node the GPUs that are free or used by admitted jobs only."""
-    by_node: dict[str | None, list[PodView]] = {}
-    for pod in admitted:
-        by_node.setdefault(pod.node, []).append(pod.view)
-    others = found.cluster.without_pods(pod.uid for pod in admitted)
+def _offers(found: QueueInput, admitted: frozenset[str]) -> dict[str, QueueOffer]:
+    """Return for each node the GPUs that are free or used by pods of admitted jobs only."""
+    others = found.cluster.without_pods(admitted).usages
     return {
-        name: _offer(node, found.cluster.usages[name], others.usages[name], by_node.get(name, ()))
-        for name, node in found.cluster.nodes.items()
+        name: _offer(usage, others[name], admitted) for name, usage in found.cluster.usages.items()
     }
 
 
 def _offer(
-    node: GpuNode | UnreadableTopology,
     usage: NodeUsage | UnreadableTopology,
     others: NodeUsage | UnreadableTopology,
-    admitted: Iterable[PodView],
+    admitted: frozenset[str],
 ) -> QueueOffer:
     """Return the GPUs of one node; ``others`` is its usage without the pods of admitted jobs.
 
     An admitted pod gives back only the GPUs that are healthy and that no other pod uses.
     """
-    if (
-        isinstance(node, UnreadableTopology)
-        or isinstance(usage, UnreadableTopology)
-        or isinstance(others, UnreadableTopology)
-    ):
-        return QueueOffer(0, {pod.uid: (GpuMask(0), 0) for pod in admitted})
-    in_use = {pod.uid: gpus_in_use(node, pod) for pod in admitted}
-    unused = GpuMask(others.healthy & ~others.used)
-    masks = {uid: GpuMask(gpus & unused) for uid, (gpus, _) in in_use.items()}
-    free = others.free
-    for mask in masks.values():
-        free = GpuMask(free | mask)
+    if isinstance(usage, UnreadableTopology) or isinstance(others, UnreadableTopology):
+        return QueueOffer(0, {})
+    unused, free = others.healthy & ~others.used, others.free
+    used = {}
+    for each in usage.occupants:
+        if each.uid in admitted:
+            returned = GpuMask(each.gpus & unused)
+            used[each.uid] = returned.bit_count() + each.unknown
+            free = GpuMask(free | returned)
     takes_pods = usage.blocked is None and usage.not_ready is None
-    return QueueOffer(
-        max(0, free.bit_count() - others.unknown) if takes_pods else 0,
-        {uid: (masks[uid], unknown) for uid, (_, unknown) in in_use.items()},
-    )
+    return QueueOffer(max(0, free.bit_count() - others.unknown) if takes_pods else 0, used)
 
 
 def _rejected(found: QueueInput) -> dict[str, str]:
@@ -152,7 +135,7 @@ def _admitted(
     since = (pod.started if pod else None) or queued.started
     return AdmittedJob(
         member.name,
-        offer.gpus_of(pod.uid) if pod and offer else member.gpus,
+        offer.used.get(pod.uid, 0) if pod and offer else member.gpus,
         node,
         _seconds(since, now),
         member.avoids,

@@ -154,7 +154,7 @@ class QueuePlan:
         waiting: number of jobs that keep waiting.
         waiting_since: Unix time since which the first of them has waited; None if no job waits.
         recheck_after_seconds: time after which to decide again, even without an event.
-        offers: see ``QueueDecision``. An operator that starts keeps GPUs for a minute more.
+        offers: see ``QueueDecision``. An operator that starts keeps GPUs for three minutes more.
         failing: namespaces to be put on probation.
     """
 

@@ -82,13 +82,13 @@ def _reserved(objects: EnsembleObjects, ensemble: ObjectKey, now: str) -> dict[s
 
     Only members whose pods are not bound count here; bound pods use their GPUs. A GPUJob that is
     suspended, or whose pod cannot be created, gets no pod, so other members may use its GPUs
-    meanwhile. So they may if a queue, or the scheduler, has not taken it for a minute. Any client
-    can create a GPUJob with the labels of a member, so GPUJobs of other owners do not count.
+    meanwhile. So they may if a queue, or the scheduler, has not taken it for three minutes. Any
+    client can create a GPUJob with the labels of a member, so GPUJobs of other owners do not count.
     """
     rejected = {
         pod.uid
         for pod in objects.pods
-        if pod.rejected is not False and _is_long_ago(pod.created, now)
+        if pod.node is None and pod.rejected is not False and _is_long_ago(pod.created, now)
     }
     reserved: dict[str, int] = {}
     for key, members in objects.jobs.items():
