@@ -9,7 +9,6 @@ import pytest
 from gputopo.api.link_runs import LinkRunResult
 from gputopo.api.names import (
     LINK_RESULT_ANNOTATION,
-    PROFILE_ANNOTATION,
     PROFILING_ANNOTATION,
     PROFILING_LABEL,
     PROFILING_STATE_ANNOTATION,
@@ -60,8 +59,8 @@ def pods(nodes: ApiServer) -> Iterator[ApiServer]:
     """Two running pods; only the first one requests a measurement."""
     for name in ("requested", "other"):
         put_measured_pod(nodes, name, "4")
-    labels = {"labels": {"team": "vision"}}
-    assert nodes.merge(f"{PODS}/requested", {"metadata": labels}).accepted
+    others = {"labels": {"team": "vision"}, "annotations": {"note": "vision"}}
+    assert nodes.merge(f"{PODS}/requested", {"metadata": others}).accepted
     none = {"annotations": {PROFILING_ANNOTATION: None}}
     assert nodes.merge(f"{PODS}/other", {"metadata": none}).accepted
     yield nodes
@@ -130,7 +129,7 @@ def test_short_run_is_accepted_and_ended_by_the_operator(operator: ApiServer) ->
     ("change", "message"),
     [
         ({"metadata": {"annotations": {"a": "b"}}}, "metadata.annotations: "),
-        ({"metadata": {"annotations": {PROFILE_ANNOTATION: None}}}, "annotations: "),
+        ({"metadata": {"annotations": {"note": None}}}, "metadata.annotations: "),
         ({"metadata": {"labels": {"a": "b"}}}, "metadata.labels: "),
         ({"metadata": {"labels": {"team": None}}}, "metadata.labels: "),
         ({"metadata": {"finalizers": ["a/b"]}}, "metadata.finalizers: "),
