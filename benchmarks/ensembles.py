@@ -19,11 +19,12 @@ from gputopo_kube.blocking_http import HttpRequest, HttpResponse
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.ensemble_api import EnsembleApi
-from gputopo_operator.controller.ensemble_queue import WORKERS, EnsembleQueue
+from gputopo_operator.controller.ensemble_queue import WORKERS
 from gputopo_operator.controller.ensemble_reconciler import EnsembleReconciler
 from gputopo_operator.controller.ensemble_snapshot import SHARED_SECONDS
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.node_store import NodeStore
+from gputopo_operator.controller.work_queue import queue_in_threads
 from gputopo_operator.metrics import OperatorMetrics
 
 NODES: Final = 100
@@ -52,8 +53,11 @@ class Served:
         api = SyncApi(self.send, "fake")
         self.lists = EnsembleApi(api, (), "gputopo")
         metrics = OperatorMetrics().ensembles
+        nodes = NodeStore()
+        nodes.reports.replace_all(self.server.all("gputopologies"))
+        nodes.rules.replace_all(self.server.all("nodes"))
         self.reconciler = EnsembleReconciler(
-            *(self.lists, JobApi(api), NodeReports(), metrics, "gputopo.io/gpu"),
+            *(self.lists, JobApi(api), nodes, metrics, "gputopo.io/gpu"),
             shared_seconds=SHARED_SECONDS,
         )
 
@@ -128,20 +132,12 @@ async def _handled_before(number: int) -> int:
     """Return how many ensembles of the busy namespace are handled before that of another."""
     handled: list[ObjectKey] = []
 
-    class Counting:
-        def reconcile(self, key: ObjectKey) -> None:
-            handled.append(key)
-
-        def expire(self) -> None:
-            """Do nothing."""
-
     with ThreadPoolExecutor(WORKERS) as threads:
-        fake: Any = Counting()
-        queue = EnsembleQueue(fake, fake, 300.0, threads, lambda: None)
+        queue = queue_in_threads(handled.append, threads, on_error=lambda: None)
         for index in range(number):
-            queue._queue.add(ObjectKey("busy", f"search-{index}"))  # noqa: SLF001
-        queue._queue.add(OTHER)  # noqa: SLF001
-        task = asyncio.create_task(queue.run())
+            queue.add(ObjectKey("busy", f"search-{index}"))
+        queue.add(OTHER)
+        task = asyncio.create_task(queue.run(WORKERS))
         while OTHER not in handled:  # noqa: ASYNC110 - a few milliseconds
             await asyncio.sleep(0.001)
         task.cancel()

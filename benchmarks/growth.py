@@ -5,8 +5,6 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import kopf
-
 from benchmarks.options import Options
 from benchmarks.table import show
 from gputopo_cluster.topologies import parse_gpu_node
@@ -14,8 +12,9 @@ from gputopo_extender.state.interference import NodeInterference
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.verbs.warm_up import TableWarmUp
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.profiling_queue import ProfilingQueue
+from gputopo_operator.controller.queues import Queues
 from gputopo_operator.controller.sized_pods import SizedPods
 from gputopo_operator.parse.watched import profile_fingerprint
 from gputopo_scheduling.surroundings import parse_workload
@@ -47,7 +46,6 @@ def run(options: Options) -> None:
     ]
     show(f"{profiles:,} GPUProfiles", ["", "kept MB", "seconds"], rows)
     parts: dict[str, Callable[[int], Growth]] = {
-        "operator, samples of measured pods": of_measured_pods,
         "operator, reports of nodes": of_reports,
         "extender, topologies with tables": of_tables,
     }
@@ -79,37 +77,23 @@ def of_operator(count: int) -> Growth:
     return _grown(put, (_profile(number, {}) for number in range(count)), pods)
 
 
-def of_measured_pods(count: int) -> Growth:
-    """Return the growth of the samples that the operator has seen; each node has 8 pods."""
-    registry = kopf.OperatorRegistry()
-    queue: Any = ProfilingQueue.__new__(ProfilingQueue)
-    queue._namespaces, queue._queue = (), _Discarded()  # noqa: SLF001
-    queue.watch(registry)
-    [handler] = registry._watching._handlers  # noqa: SLF001
-    call: Any = handler.fn
-
-    def come_and_go(number: int) -> None:
-        for kind in ("ADDED", "DELETED"):
-            status = _measurements(number)
-            coroutine = call(event={"type": kind}, name=f"n{number}", status=status)
-            try:
-                coroutine.send(None)
-            except StopIteration:
-                continue
-
-    return _grown(come_and_go, iter(range(count)), handler)
-
-
 def of_reports(count: int) -> Growth:
-    """Return the growth of the reports of nodes."""
-    reports = NodeReports()
+    """Return the growth of the reports of nodes, and of the queues that follow them."""
+    nodes = NodeStore()
+    discarded: Any = _Discarded()
+    queues = Queues(discarded, discarded, namespaces=(), profile_delay_seconds=0.0)
+    measured: Any = ProfilingQueue.__new__(ProfilingQueue)
+    measured._namespaces, measured._queue = (), _Discarded()  # noqa: SLF001
+    for follow in (queues.report_changed, measured.report_changed):
+        nodes.reports.subscribe(follow)
 
     def come_and_go(number: int) -> None:
         metadata = {"name": f"n{number}", "uid": f"uid-{number}"}
-        reports.replace({"metadata": metadata, "status": _measurements(number)})
-        reports.drop(metadata["name"], metadata["uid"])
+        report = {"metadata": metadata, "status": _measurements(number)}
+        for kind in ("ADDED", "DELETED"):
+            nodes.reports.follow({"type": kind, "object": report})
 
-    return _grown(come_and_go, iter(range(count)), reports)
+    return _grown(come_and_go, iter(range(count)), (nodes, queues))
 
 
 def of_tables(count: int) -> Growth:
@@ -132,6 +116,9 @@ class _Discarded:
     """A work queue that forgets its keys."""
 
     def add(self, key: ObjectKey) -> None:
+        """Forget the key."""
+
+    def add_later(self, key: ObjectKey, seconds: float) -> None:
         """Forget the key."""
 
 

@@ -69,10 +69,8 @@ class OperatorSettings(SharingProgramSettings):
     metrics_port: Annotated[Port, Field(description="port of /metrics")] = 8892
 
     @property
-    def queue_rules(self) -> QueueRules | None:
-        """The rules of gputopo's queue; None without a queue."""
-        if not self.queue_order:
-            return None
+    def queue_rules(self) -> QueueRules:
+        """The rules of gputopo's queue, which the installation uses if ``queue_order`` is set."""
         return QueueRules(QueueOrder(self.queue_order), self.queue_max_skip_seconds)
 
     @property

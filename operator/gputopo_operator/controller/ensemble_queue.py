@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import Final
 
 import kopf
@@ -14,7 +12,10 @@ from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.ensemble_reconciler import EnsembleReconciler
-from gputopo_operator.controller.work_queue import queue_in_threads
+from gputopo_operator.controller.ensemble_snapshot import SHARED_SECONDS
+from gputopo_operator.controller.parts import Loops, OperatorPart, PartInputs
+from gputopo_operator.metrics import OperatorLoop
+from gputopo_operator.settings import OperatorSettings
 
 WORKERS: Final = 1
 """One worker, so that no two ensembles plan with the same free GPUs."""
@@ -25,23 +26,29 @@ GATHER_SECONDS: Final = 0.5
 _log = logging.getLogger(__name__)
 
 
-class EnsembleQueue:
+class EnsembleQueue(OperatorPart):
     """Calls the reconciler for GPUEnsembles whose objects have changed, and periodically."""
 
-    def __init__(
-        self,
-        reconciler: EnsembleReconciler,
-        api: EnsembleApi,
-        resync_seconds: float,
-        threads: Executor,
-        on_error: Callable[[], None],
-    ) -> None:
-        """Call ``on_error`` after each failure that is repeated."""
-        self._queue = queue_in_threads(reconciler.reconcile, threads, on_error=on_error)
+    @staticmethod
+    def workers(_: OperatorSettings) -> int:
+        """Return the worker of the queue."""
+        return WORKERS
+
+    def __init__(self, found: PartInputs) -> None:
+        settings, loop = found.settings, OperatorLoop.ENSEMBLES
+        self._api = EnsembleApi(found.connection, settings.namespace_names, settings.scheduler_name)
+        reconciler = EnsembleReconciler(
+            self._api,
+            found.objects,
+            found.nodes,
+            found.metrics.ensembles,
+            settings.resource,
+            shared_seconds=SHARED_SECONDS,
+        )
+        self._queue = found.queue(reconciler.reconcile, loop)
         self._expire = reconciler.expire
-        self._on_error = on_error
-        self._api = api
-        self._resync_seconds = resync_seconds
+        self._on_error = found.metrics.error_counter(loop)
+        self._resync_seconds = settings.resync_seconds
         self._generations: dict[ObjectKey, object] = {}
 
     def watch(self, registry: kopf.OperatorRegistry) -> None:
@@ -78,11 +85,11 @@ class EnsembleQueue:
         self._generations[key] = generation
         return event["type"] != "MODIFIED" or generation != before
 
-    async def run(self) -> None:
-        """Reconcile GPUEnsembles until cancelled."""
-        await self._queue.run(WORKERS)
+    def loops(self) -> Loops:
+        """Return the worker of the queue, and the resync."""
+        return self._queue.run(WORKERS), self._resync()
 
-    async def resync(self) -> None:
+    async def _resync(self) -> None:
         """Add all GPUEnsembles, periodically until cancelled."""
         while True:
             await asyncio.sleep(self._resync_seconds)

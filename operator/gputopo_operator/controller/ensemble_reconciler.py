@@ -16,7 +16,7 @@ from gputopo_kube.errors import AlreadyExistsError, ConflictError, DeniedError, 
 from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.ensemble_snapshot import EnsembleSnapshots
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.ensemble.decide import decide_ensemble
 from gputopo_operator.decision.ensemble.inputs import EnsembleObjects, ensemble_input
@@ -53,14 +53,14 @@ class EnsembleReconciler:
         self,
         api: EnsembleApi,
         objects: JobApi,
-        reports: NodeReports,
+        nodes: NodeStore,
         metrics: EnsembleMetrics,
         resource: str,
         clock: Callable[[], str] = utc_now,
         *,
         shared_seconds: float = 0.0,
     ) -> None:
-        """Read rates from ``reports``; ``resource`` is the extended resource that counts GPUs.
+        """Start members on ``nodes``; ``resource`` is the extended resource that counts GPUs.
 
         Decisions of different ensembles use the same objects for ``shared_seconds``, if no decision
         writes and ``expire`` is not called.
@@ -69,7 +69,7 @@ class EnsembleReconciler:
         self._objects = objects
         self._metrics = metrics
         self._clock = clock
-        self._snapshots = EnsembleSnapshots(api, objects, reports, resource, shared_seconds)
+        self._snapshots = EnsembleSnapshots(api, nodes, resource, shared_seconds)
         self.expire = self._snapshots.expire
 
     def reconcile(self, key: ObjectKey) -> float | None:
@@ -127,7 +127,7 @@ class EnsembleReconciler:
             remains=found.remains,
             pods=found.pods,
             cluster=found.cluster,
-            rules=self._snapshots.nodes.rules.values(),
+            rules=found.rules,
             facts=self._read_facts(ensemble),
             measured=found.measured,
             preprocessors=parse_preprocessors(found.preprocessors, preprocessor_pods),

@@ -6,6 +6,7 @@ decisions share what was read, until an object of an ensemble changes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from time import monotonic
 from typing import Final
 
@@ -14,16 +15,11 @@ from gputopo.api.profile import Measurement
 from gputopo_cluster.picture import ClusterPicture
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.controller.ensemble_api import EnsembleApi
-from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_reports import NodeReports
-from gputopo_operator.controller.queue_nodes import QueueNodes
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.model.ensembles import MemberJob
 from gputopo_operator.model.queued import GpuPod
 from gputopo_operator.parse.ensembles import parse_member_jobs, parse_remains
 from gputopo_operator.parse.queue import cluster_of, parse_gpu_pods
-
-NODES_SECONDS: Final = 5.0
-"""For how long the operator uses what it has read of all nodes. A GPUTopology has 25 kB."""
 
 SHARED_SECONDS: Final = 2.0
 """For how long decisions use the same pods, Jobs and GPUJobs, if no object of an ensemble changes.
@@ -44,36 +40,29 @@ class EnsembleSnapshot:
     remains: Mapping[ObjectKey, str]
     pods: tuple[GpuPod, ...]
     cluster: ClusterPicture
+    rules: Mapping[str, Document]
     preprocessors: tuple[Document, ...]
     measured: Mapping[str, Measurement]
     uids: Mapping[ObjectKey, str]
 
 
 class EnsembleSnapshots:
-    """Reads snapshots; for one thread, but any thread may call ``expire``.
-
-    Attributes:
-        nodes: GPUs, labels and taints of the nodes.
-    """
+    """Reads snapshots; for one thread, but any thread may call ``expire``."""
 
     def __init__(
         self,
         api: EnsembleApi,
-        objects: JobApi,
-        reports: NodeReports,
+        nodes: NodeStore,
         resource: str,
         shared_seconds: float,
     ) -> None:
         """Use a snapshot for ``shared_seconds``; 0 reads a new one each time."""
         self._api = api
-        self._objects = objects
-        self._reports = reports
+        self._nodes = nodes
         self._resource = resource
         self._shared_seconds = shared_seconds
         self._newest: tuple[float, EnsembleSnapshot] | None = None
         self._changes = 0
-        self._nodes_until = 0.0
-        self.nodes = QueueNodes()
 
     def expire(self) -> None:
         """Read everything again for the next decision: an object has changed."""
@@ -103,30 +92,21 @@ class EnsembleSnapshots:
             for job in jobs
             if "deletionTimestamp" not in job["metadata"]
         }
-        self._read_nodes()
         gpu_pods = parse_gpu_pods(pods, self._resource)
         return EnsembleSnapshot(
             jobs=by_ensemble,
             remains=parse_remains(children, pods, uids),
             pods=gpu_pods,
-            cluster=cluster_of(self.nodes.gpus.values(), gpu_pods),
+            cluster=cluster_of(self._nodes.gpus(), gpu_pods),
+            rules=self._nodes.rules.values(),
             preprocessors=tuple(filter(_is_preprocessor, children)),
-            measured=self._measured(),
+            measured=dict(
+                chain.from_iterable(
+                    each.measured.items() for each in self._nodes.reports.values().values()
+                )
+            ),
             uids=self._api.ensemble_uids() if has_others else {},
         )
-
-    def _read_nodes(self) -> None:
-        if monotonic() < self._nodes_until:
-            return
-        self.nodes.gpus.replace_all(self._objects.topologies())
-        self.nodes.rules.replace_all(self._objects.nodes())
-        self._nodes_until = monotonic() + NODES_SECONDS
-
-    def _measured(self) -> dict[str, Measurement]:
-        measured: dict[str, Measurement] = {}
-        for node in self._reports.uids():
-            measured |= self._reports.measured(node)
-        return measured
 
 
 def _is_preprocessor(job: Document) -> bool:

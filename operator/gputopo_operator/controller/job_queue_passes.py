@@ -1,20 +1,19 @@
 """Calls the starter when an event may let a job of gputopo's queue start."""
 
 import asyncio
-import logging
-from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import kopf
 
 from gputopo.api.names import GROUP, JOB_LABEL, VERSION
-from gputopo.runtime.log import fields
-from gputopo_kube.errors import ApiError
-from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.job_queue_starter import PASS_SECONDS, JobQueueStarter
-from gputopo_operator.controller.queue_nodes import ParsedObjects, QueueNodes
-from gputopo_operator.controller.work_queue import queue_in_threads
+from gputopo_operator.controller.job_queue_api import JobQueueApi
+from gputopo_operator.controller.job_queue_starter import PASS_SECONDS, JobQueueStarter, no_joins
+from gputopo_operator.controller.parsed_objects import ObjectChange
+from gputopo_operator.controller.parts import Loops, OperatorPart, PartInputs
+from gputopo_operator.decision.reports import offers_differ
+from gputopo_operator.metrics import OperatorLoop
+from gputopo_operator.model.workloads import NO_REPORT, NodeReport
+from gputopo_operator.settings import OperatorSettings
 
 WORKERS: Final = 1
 """One worker, so that no two decisions run at the same time."""
@@ -24,32 +23,33 @@ if TYPE_CHECKING:
 
 _KEY: Final = "queue"
 
-_log = logging.getLogger(__name__)
 
-
-class JobQueuePasses:
+class JobQueuePasses(OperatorPart):
     """Calls the starter for all GPUJobs together: its work queue has only one key."""
 
-    def __init__(
-        self,
-        starter: JobQueueStarter,
-        api: JobApi,
-        nodes: QueueNodes,
-        shares: "ShareEvaluation | None",
-        resync_seconds: float,
-        threads: Executor,
-        on_error: Callable[[], None],
-    ) -> None:
-        """Call ``on_error`` after each failure that is repeated."""
-        self._queue = queue_in_threads(starter.advance, threads, on_error=on_error)
-        self._on_error = on_error
-        self._api = api
-        self._nodes = nodes
-        self._shares = shares
-        self._resync_seconds = resync_seconds
+    @staticmethod
+    def workers(settings: OperatorSettings) -> int:
+        """Return 0 if the installation does not use gputopo's queue."""
+        return WORKERS if settings.queue_order else 0
+
+    def __init__(self, found: PartInputs) -> None:
+        settings = found.settings
+        self._nodes = found.nodes
+        self._shares = shares = _share_evaluation(settings)
+        self._resync_seconds = settings.resync_seconds
+        starter = JobQueueStarter(
+            JobQueueApi(found.connection, settings.namespace_names, settings.scheduler_name),
+            found.objects,
+            found.nodes,
+            found.metrics,
+            settings.queue_rules,
+            settings.resource,
+            joins=no_joins if shares is None else shares.joins,
+        )
+        self._queue = found.queue(starter.advance, OperatorLoop.QUEUE)
 
     def watch(self, registry: kopf.OperatorRegistry) -> None:
-        """Register the watches of GPUJobs, their Jobs and pods, and of the nodes."""
+        """Register the watches of GPUJobs, their Jobs and pods; subscribe to the nodes."""
 
         @kopf.on.event(GROUP, VERSION, "gpujobs", registry=registry)
         @kopf.on.event("batch", "v1", "jobs", labels={JOB_LABEL: kopf.PRESENT}, registry=registry)
@@ -57,49 +57,40 @@ class JobQueuePasses:
         async def queued_job_changed(**_: object) -> None:
             self._add()
 
-        @kopf.on.event(GROUP, VERSION, "gputopologies", registry=registry)
-        async def node_gpus_changed(event: kopf.RawEvent, **_: object) -> None:
-            self._follow(self._nodes.gpus, event)
-
-        @kopf.on.event("", "v1", "nodes", registry=registry)
-        async def node_changed(event: kopf.RawEvent, **_: object) -> None:
-            self._follow(self._nodes.rules, event)
-
+        self._nodes.reports.subscribe(self._report_changed)
+        self._nodes.rules.subscribe(self._add)
         if self._shares is not None:
-            self._watch_profiles(registry, self._shares)
+            profiles = self._shares.profiles
+            profiles.subscribe(self._add)
 
-    def _watch_profiles(self, registry: kopf.OperatorRegistry, shares: "ShareEvaluation") -> None:
-        @kopf.on.event(GROUP, VERSION, "gpuprofiles", registry=registry)
-        async def facts_changed(event: kopf.RawEvent, **_: object) -> None:
-            self._follow(shares.profiles, event)
+            @kopf.on.event(GROUP, VERSION, "gpuprofiles", registry=registry)
+            async def facts_changed(event: kopf.RawEvent, **_: object) -> None:
+                profiles.follow(event)
 
-    async def run(self) -> None:
-        """Call the starter until cancelled."""
-        await self._queue.run(WORKERS)
+    def loops(self) -> Loops:
+        """Return the worker, and the resync."""
+        return self._queue.run(WORKERS), self._resync()
 
-    async def resync(self) -> None:
-        """Read all nodes and call the starter, periodically until cancelled."""
+    async def _resync(self) -> None:
         while True:
-            try:
-                await asyncio.to_thread(self._replace_nodes)
-            except ApiError as error:
-                _log.warning("nodes not read %s", fields(reason=error))
-                self._on_error()
             self._add()
             await asyncio.sleep(self._resync_seconds)
 
-    def _replace_nodes(self) -> None:
-        for objects in (self._nodes.gpus, self._nodes.rules):
-            objects.begin_list()
-        self._nodes.gpus.replace_all(self._api.topologies())
-        self._nodes.rules.replace_all(self._api.nodes())
-
-    def _follow(self, objects: ParsedObjects[Any], event: kopf.RawEvent) -> None:
-        raw: dict[str, Any] = dict(event["object"])
-        if event["type"] == "DELETED":
-            objects.drop(raw)
-        elif objects.replace(raw):
+    def _report_changed(self, change: ObjectChange[NodeReport]) -> None:
+        """Call the starter, unless only measurements or the version of the pods have changed."""
+        if offers_differ(change.before or NO_REPORT, change.after or NO_REPORT):
             self._add()
 
-    def _add(self) -> None:
+    def _add(self, _: object = None) -> None:
         self._queue.add_later(_KEY, PASS_SECONDS)
+
+
+def _share_evaluation(settings: OperatorSettings) -> "ShareEvaluation | None":
+    """Return the evaluation of shared GPUs; None if the installation shares no GPUs."""
+    if not settings.sharing_judge_seconds:
+        return None
+    from gputopo_operator.controller.share_evaluation import (  # noqa: PLC0415 - needs numpy
+        ShareEvaluation,
+    )
+
+    return ShareEvaluation(settings.sharing_policy, settings.resource)

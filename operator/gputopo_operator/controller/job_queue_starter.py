@@ -18,8 +18,8 @@ from gputopo_kube.errors import ConflictError, DeniedError, NotFoundError
 from gputopo_kube.merge_patch import merge_patch
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.job_queue_api import JobQueueApi
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.pod_creation import PodCreation
-from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.pod_creation import on_probation, queue_stops, stop_event
 from gputopo_operator.decision.queue import jobs_without_pod, queue_plan
@@ -68,7 +68,7 @@ class JobQueueStarter:
         self,
         api: JobQueueApi,
         objects: JobApi,
-        nodes: QueueNodes,
+        nodes: NodeStore,
         metrics: OperatorMetrics,
         rules: QueueRules,
         resource: str,
@@ -167,7 +167,7 @@ class JobQueueStarter:
         pods = parse_gpu_pods(self._api.pods(), self._resource)
         children = self._api.child_jobs()
         jobs = parse_queued_jobs(self._api.gpu_jobs(), children, self._api.priority_classes())
-        cluster = cluster_of(self._nodes.gpus.values(), pods)
+        cluster = cluster_of(self._nodes.gpus(), pods)
         rules, now = self._nodes.rules.values(), self._clock()
         joins = self._joins(jobs, pods, cluster)
         # An operator that starts knows neither; it keeps these GPUs for three minutes more.

@@ -12,13 +12,14 @@ from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ConflictError, DeniedError
 from gputopo_operator.controller.job_api import JobApi, ProfileLimitError
-from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS
 from gputopo_operator.decision.profiles import profile_update
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model.workloads import ProfileEvidence
 from gputopo_operator.parse.jobs import parse_profile_state
+from gputopo_operator.parse.samples import evidence_of
 
 _log = logging.getLogger(__name__)
 
@@ -29,12 +30,12 @@ class ProfileReconciler:
     def __init__(
         self,
         api: JobApi,
-        reports: NodeReports,
+        nodes: NodeStore,
         metrics: OperatorMetrics,
         clock: Callable[[], str] = utc_now,
     ) -> None:
         self._api = api
-        self._reports = reports
+        self._nodes = nodes
         self._metrics = metrics
         self._clock = clock
 
@@ -44,7 +45,7 @@ class ProfileReconciler:
         Raises:
             ApiError: a request failed; the caller tries again later.
         """
-        evidence = self._reports.evidence(key)
+        evidence = evidence_of(key, self._nodes.reports.values().values())
         raw = self._api.profile(key)
         if raw is None:
             return self._create(key) if evidence.running else None

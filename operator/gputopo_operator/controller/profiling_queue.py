@@ -2,20 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
-from typing import Any, Final
+from typing import Final
 
 import kopf
 
-from gputopo.api.names import GROUP, VERSION
 from gputopo.runtime.log import fields
-from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
+from gputopo_operator.controller.parsed_objects import ObjectChange
+from gputopo_operator.controller.parts import Loops, OperatorPart, PartInputs
 from gputopo_operator.controller.profiler import Profiler
 from gputopo_operator.controller.profiling_api import ProfilingApi
-from gputopo_operator.controller.work_queue import queue_in_threads
-from gputopo_operator.parse.profiling import profiled_pods
+from gputopo_operator.metrics import OperatorLoop
+from gputopo_operator.model.workloads import NO_REPORT, NodeReport
 from gputopo_operator.settings import OperatorSettings
 
 WORKERS: Final = 2
@@ -24,65 +22,48 @@ WORKERS: Final = 2
 _log = logging.getLogger(__name__)
 
 
-class ProfiledPods:
-    """Finds the pods that request to measure CPUs and have a new sample.
-
-    The agent of a node writes its GPUTopology up to twice a minute, also for changes of other pods.
-    A pod without a new sample is skipped: the same decision again would only cost requests.
-    """
-
-    def __init__(self, namespaces: tuple[str, ...]) -> None:
-        self._namespaces = namespaces
-        self._seen: dict[str, dict[ObjectKey, frozenset[str]]] = {}
-
-    def changed(self, node: str, status: Mapping[str, Any]) -> list[ObjectKey]:
-        """Return those pods to measure that are new in ``status`` or have a new sample in it."""
-        after = profiled_pods(status, self._namespaces)
-        before = self._seen.pop(node, {})
-        if after:
-            self._seen[node] = after
-        return [key for key, seen in after.items() if not seen <= before.get(key, frozenset())]
-
-
-class ProfilingQueue:
+class ProfilingQueue(OperatorPart):
     """The work queue of the pods that are measured with several CPU limits.
 
     The status of a GPUTopology names the pods that request a measurement. A label marks the pods
     whose original CPUs are not yet restored, so that the operator finds them even without an agent.
     """
 
-    def __init__(
-        self,
-        profiler: Profiler,
-        api: ProfilingApi,
-        settings: OperatorSettings,
-        threads: Executor,
-        on_error: Callable[[], None],
-    ) -> None:
-        """Call ``on_error`` after each failure that is repeated."""
-        self._queue = queue_in_threads(profiler.advance, threads, on_error=on_error)
-        self._on_error = on_error
-        self._api = api
-        self._namespaces = settings.namespace_names
-        self._resync_seconds = settings.resync_seconds
+    @staticmethod
+    def workers(_: OperatorSettings) -> int:
+        """Return the workers of the queue."""
+        return WORKERS
 
-    def watch(self, registry: kopf.OperatorRegistry) -> None:
-        """Register the watch of GPUTopologies."""
-        pods = ProfiledPods(self._namespaces)
+    def __init__(self, found: PartInputs) -> None:
+        self._api = ProfilingApi(found.connection)
+        profiler = Profiler(self._api, found.objects, found.nodes, found.settings)
+        self._queue = found.queue(profiler.advance, OperatorLoop.MEASURING)
+        self._on_error = found.metrics.error_counter(OperatorLoop.MEASURING)
+        self._nodes = found.nodes
+        self._namespaces = found.settings.namespace_names
+        self._resync_seconds = found.settings.resync_seconds
 
-        @kopf.on.event(GROUP, VERSION, "gputopologies", registry=registry)
-        async def measurements_changed(
-            event: kopf.RawEvent, name: str, status: kopf.Status, **_: object
-        ) -> None:
-            gone = event["type"] == "DELETED"
-            for key in pods.changed(name, {} if gone else status):
+    def watch(self, _: kopf.OperatorRegistry) -> None:
+        """Subscribe to the reports of the nodes."""
+        self._nodes.reports.subscribe(self.report_changed)
+
+    def loops(self) -> Loops:
+        """Return the workers of the queue, and the resync."""
+        return self._queue.run(WORKERS), self._resync()
+
+    def report_changed(self, change: ObjectChange[NodeReport]) -> None:
+        """Add the pods to measure that are new in a report or have a new sample in it.
+
+        The agent of a node writes its GPUTopology up to twice a minute, also for changes of other
+        pods. A pod without a new sample is skipped: the same decision would only cost requests.
+        """
+        before = (change.before or NO_REPORT).profiled
+        for key, seen in (change.after or NO_REPORT).profiled.items():
+            served = not self._namespaces or key.namespace in self._namespaces
+            if served and not seen <= before.get(key, frozenset()):
                 self._queue.add(key)
 
-    async def run(self) -> None:
-        """Call the profiler for the pods in the queue until cancelled."""
-        await self._queue.run(WORKERS)
-
-    async def resync(self) -> None:
+    async def _resync(self) -> None:
         """Add the pods whose original CPUs are not yet restored, periodically until cancelled."""
         while True:
             await self._add_active_pods()

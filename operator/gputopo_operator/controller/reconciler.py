@@ -1,7 +1,7 @@
 """Reconciles one GPUJob: reads its state, calls the decision and carries out the planned writes.
 
-Each decision uses objects that the operator has just read, so lost, late and repeated events cause
-no wrong decision.
+Each decision uses a GPUJob, its Job and pods that the operator has just read, so lost, late and
+repeated events cause no wrong decision. A newer report of a node causes another decision.
 """
 
 import logging
@@ -16,8 +16,8 @@ from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError, ConflictError, DeniedError
-from gputopo_kube.measurements import parse_measured
 from gputopo_operator.controller.job_api import JobApi, ProfileLimitError
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.pod_creation import read_creation_error
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.decide import decide, profile_to_read
@@ -39,16 +39,16 @@ from gputopo_operator.model.jobs import (
     ReconcilePlan,
     WriteErrors,
 )
+from gputopo_operator.model.workloads import NodeReport
 from gputopo_operator.parse.jobs import (
     job_start,
     parse_child_job,
     parse_gpu_job,
     parse_job_pod,
     parse_link_run,
-    parse_observed,
     parse_profile,
 )
-from gputopo_operator.parse.samples import by_pod, samples_of
+from gputopo_operator.parse.samples import by_pod, reported_samples
 
 _Value = TypeVar("_Value")
 
@@ -61,6 +61,7 @@ class Reconciler:
     def __init__(
         self,
         api: JobApi,
+        nodes: NodeStore,
         defaults: PodDefaults,
         metrics: OperatorMetrics,
         clock: Callable[[], str] = utc_now,
@@ -69,6 +70,7 @@ class Reconciler:
     ) -> None:
         """Leave the start of child Jobs to gputopo's queue if ``queued`` is true."""
         self._api = api
+        self._nodes = nodes
         self._defaults = defaults
         self._metrics = metrics
         self._clock = clock
@@ -131,19 +133,19 @@ class Reconciler:
         pods = tuple(parse_job_pod(pod) for pod in self._api.pods(job.key)) if has_pods else ()
         name = profile_to_read(job, child)
         profile = self._api.profile(ObjectKey(job.key.namespace, name)) if name else None
-        topologies, now = self._read_topologies(pods), self._clock()
+        reports, now = self._reports(pods), self._clock()
         parsed = parse_child_job(child) if child else None
         started = job_start(child) if child else None
         return GpuJobState(
             job=job,
             child=parsed,
             pods=pods,
-            observed=_merged(map(parse_observed, topologies)),
-            measured=_merged(map(parse_measured, topologies)),
+            observed=_merged(each.used for each in reports),
+            measured=_merged(each.measured for each in reports),
             profile=parse_profile(profile, complete=measures_links) if profile else None,
             now=now,
             link_runs=link_runs,
-            samples=_merged(by_pod(samples_of(each)) for each in topologies),
+            samples=_merged(by_pod(reported_samples(each)) for each in reports),
             queued=self._queued,
             started=started,
             pod_error=self._pod_error(job, parsed, started, pods, now),
@@ -170,11 +172,10 @@ class Reconciler:
         found = {kind: self._api.job(ObjectKey(key.namespace, names[kind])) for kind in names}
         return {kind: parse_link_run(raw) for kind, raw in found.items() if raw is not None}
 
-    def _read_topologies(self, pods: tuple[JobPod, ...]) -> list[Document]:
-        """Return the GPUTopologies of the nodes of all live pods with GPUs."""
+    def _reports(self, pods: tuple[JobPod, ...]) -> list[NodeReport]:
+        """Return the reports of the nodes of all live pods with GPUs."""
         nodes = sorted({pod.gpus.node for pod in pods if pod.gpus and pod.view.live})
-        found = (self._api.topology(node) for node in nodes)
-        return [topology for topology in found if topology is not None]
+        return [self._nodes.report(node) for node in nodes]
 
     def _write_objects(self, key: ObjectKey, plan: ReconcilePlan) -> WriteErrors:
         """Write the Jobs and the GPUProfile; return the messages about rejected writes."""

@@ -13,7 +13,7 @@ from gputopo_cluster.picture import ClusterPicture
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import PodView, parse_pod
-from gputopo_operator.controller.queue_nodes import ParsedObjects
+from gputopo_operator.controller.parsed_objects import ParsedObjects
 from gputopo_operator.decision.queue import role_of
 from gputopo_operator.decision.share_joins import shared_gpus_to_join
 from gputopo_operator.model.queued import GpuPod, QueuedJob, QueueRole

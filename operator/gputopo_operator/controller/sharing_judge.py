@@ -10,7 +10,6 @@ from gputopo.api.annotations import AnnotationError
 from gputopo.api.measuring import parse_profile_name
 from gputopo.api.profile import GPUProfile, Measurement, WorkloadFacts
 from gputopo.api.shares import parse_sharing
-from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo.sharing.judge import SharingJudgement
@@ -19,12 +18,14 @@ from gputopo_kube.errors import NotFoundError, RejectedError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.sharing_api import SharingApi
 from gputopo_operator.decision.sharing import (
     JudgedGpu,
     JudgedPod,
     SharingKey,
     due,
+    has_shared_gpus,
     judge,
     shared_gpus,
     sharing_event,
@@ -57,6 +58,7 @@ class SharingJudge:
         self,
         api: SharingApi,
         objects: JobApi,
+        nodes: NodeStore,
         metrics: OperatorMetrics,
         settings: OperatorSettings,
         clock: Callable[[], float] = time.monotonic,
@@ -64,6 +66,7 @@ class SharingJudge:
         """Decide with ``settings``; ``clock`` returns seconds."""
         self._api = api
         self._objects = objects
+        self._nodes = nodes
         self._metrics = metrics
         self._settings = settings
         self._clock = clock
@@ -96,15 +99,13 @@ class SharingJudge:
         return CHECK_SECONDS
 
     def _read(self, node: str) -> _Sharing | None:
-        topology = self._objects.topology(node)
-        documents = {} if topology is None else self._sharing_pods(node)
-        if topology is None or not documents:
+        report = self._nodes.report(node)
+        if not has_shared_gpus(report.gpus):
             return None
-        status = GPUTopologyStatus.model_validate(topology.get("status") or {})
-        spec = GPUTopologySpec.model_validate(topology["spec"])
+        documents = self._sharing_pods(node)
         return _Sharing(
-            shared_gpus(spec, status, {uid: pod for uid, (pod, _) in documents.items()}),
-            {each.pod_uid: each for each in status.measurements},
+            shared_gpus(report.gpus, {uid: pod for uid, (pod, _) in documents.items()}),
+            report.measured,
             {uid: document for uid, (_, document) in documents.items()},
         )
 

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any
 
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.model.workloads import WatchedPod
@@ -17,7 +16,6 @@ class SizedPods:
     def __init__(self) -> None:
         self._pods: defaultdict[str, dict[str, WatchedPod]] = defaultdict(dict)
         self._profiles: dict[ObjectKey, int] = {}
-        self._gpus: dict[str, int] = {}
         self._named = Counter[ObjectKey]()
 
     def __bool__(self) -> bool:
@@ -54,15 +52,13 @@ class SizedPods:
         if key not in self._named:  # a cluster can have any number of GPUProfiles
             self._profiles.pop(key, None)
             return set()
-        if not _changed(self._profiles, key, fingerprint):
+        before = self._profiles.pop(key, None)
+        if fingerprint is not None:
+            self._profiles[key] = fingerprint
+        if before == fingerprint:
             return set()
         pods = (pod for pods in self._pods.values() for pod in pods.values())
         return {pod.node for pod in pods if pod.profile == key and pod.node}
-
-    def gpus_changed(self, node: str, fingerprint: int | None) -> set[str]:
-        """Return the node if it has sized pods and its ``gpus_fingerprint`` has changed."""
-        changed = _changed(self._gpus, node, fingerprint)
-        return {node} & self.nodes() if changed else set()
 
     def _count_profiles(self, before: Iterable[WatchedPod], after: Iterable[WatchedPod]) -> None:
         """Count the pods that name each GPUProfile; forget a GPUProfile that no pod names."""
@@ -72,11 +68,3 @@ class SizedPods:
             if not self._named[key]:
                 del self._named[key]
                 self._profiles.pop(key, None)
-
-
-def _changed(known: dict[Any, int], key: object, fingerprint: int | None) -> bool:
-    """Store a fingerprint; return whether it differs from the stored one."""
-    before = known.pop(key, None)
-    if fingerprint is not None:
-        known[key] = fingerprint
-    return before != fingerprint

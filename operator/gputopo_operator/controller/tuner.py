@@ -33,7 +33,7 @@ from gputopo_kube.tuned_node import (
     to_amounts,
 )
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.waiting_pods import WAIT_SECONDS, WaitingPods
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
@@ -59,7 +59,7 @@ class Tuner:
         self,
         api: TuningApi,
         objects: JobApi,
-        reports: NodeReports,
+        nodes: NodeStore,
         waiting: WaitingPods,
         metrics: SizingMetrics,
         settings: OperatorSettings,
@@ -67,7 +67,7 @@ class Tuner:
     ) -> None:
         self._api = api
         self._objects = objects
-        self._reports = reports
+        self._nodes = nodes
         self._waiting = waiting
         self._metrics = metrics
         self._settings = settings
@@ -120,7 +120,7 @@ class Tuner:
         name, resource = node["metadata"]["name"], self._settings.resource
         profiles = {each.profile for each in pods if each.tuned and each.profile}
         facts = {key: self._read_facts(key) for key in sorted(profiles)}
-        measured = self._reports.measured(name)
+        measured = self._nodes.report(name).measured
         found = parse_tuned_node(node, pods, resource, facts, measured, now)
         pending = self._pending(node, pods, found)
         tuned = (replace(each, rejection=rejections.get(each.uid, "")) for each in found.pods)

@@ -1,12 +1,12 @@
-"""Finds out which GPUJobs and GPUProfiles must be updated after a node has sent a new report."""
+"""Finds out which decisions are due after a node has sent a new report."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from gputopo_cluster.topologies import GpuNode
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.throughput import differs
 from gputopo_operator.model.workloads import NodeReport, PodReport, ReportChanges
-
-NO_REPORT = NodeReport({}, {}, {})
 
 
 def changes(known: Mapping[str, PodReport], before: NodeReport, after: NodeReport) -> ReportChanges:
@@ -35,6 +35,29 @@ def known_pods(
 ) -> dict[str, PodReport]:
     """Return a new ``known``: replace reports of changed pods, drop pods that ``after`` lacks."""
     return {uid: pod if uid in changed.pods else known[uid] for uid, pod in after.pods.items()}
+
+
+def offers_differ(before: NodeReport, after: NodeReport) -> bool:
+    """Return whether a node may offer other GPUs to the queue than before.
+
+    It does not if only the version has changed up to which the agent has seen the node's pods.
+    """
+    old, new = before.gpus, after.gpus
+    if isinstance(old, GpuNode) and isinstance(new, GpuNode):
+        return replace(old, pods_version=new.pods_version) != new
+    return old != new
+
+
+def sizes_differ(before: NodeReport, after: NodeReport) -> bool:
+    """Return whether new GPUs of a node can change the sizes of its pods.
+
+    These depend on the users and the health of the GPUs, and on the capacity for sized pods.
+    """
+    old, new = before.gpus, after.gpus
+    if isinstance(old, GpuNode) and isinstance(new, GpuNode):
+        gpus_differ = (old.users, old.healthy) != (new.users, new.healthy)
+        return gpus_differ or before.sized_capacity != after.sized_capacity
+    return old != new
 
 
 def _concerns_job(known: PodReport | None, pod: PodReport) -> bool:

@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 from gputopo.api.profile import Measurement, WorkloadFacts
 from gputopo.api.shares import SharingLimits
-from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.sharing.facts import sharing_workload
 from gputopo.sharing.judge import MeasuredJob, SharingJudgement, SharingVerdict, judge_sharing
-from gputopo.topology.model import GpuUuid
+from gputopo.topology.model import GpuIndex, GpuUuid
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.conditions import truncated
 from gputopo_operator.model.jobs import ObjectEvent
@@ -55,22 +55,37 @@ class JudgedGpu:
         return (self.uuid, *(pod.uid for pod in self.pods))
 
 
+def has_shared_gpus(node: GpuNode | UnreadableTopology) -> bool:
+    """Return whether several pods share a GPU of the node."""
+    return isinstance(node, GpuNode) and any(len(uids) > 1 for uids in _sharers(node).values())
+
+
 def shared_gpus(
-    spec: GPUTopologySpec, status: GPUTopologyStatus, pods: Mapping[str, JudgedPod]
+    node: GpuNode | UnreadableTopology, pods: Mapping[str, JudgedPod]
 ) -> list[JudgedGpu]:
     """Return the GPUs that at least two pods share.
 
     A GPU is left out while one of its pods is not in ``pods``, for example because it is ending.
     ``pods`` has the UID of each pod as its key.
     """
-    models = {gpu.uuid: gpu.model for gpu in spec.gpus}
+    if isinstance(node, UnreadableTopology):
+        return []
     found = []
-    for gpu in status.gpus:
-        known = [pods.get(share.pod_uid or "") for share in gpu.shares or ()]
-        present = [pod for pod in known if pod is not None]
-        if len(present) == len(known) > 1 and gpu.uuid in models:
+    for index, uids in _sharers(node).items():
+        present = [pods[uid] for uid in uids if uid is not None and uid in pods]
+        if len(present) == len(uids) > 1:
+            gpu = node.topology.gpu_at[index]
             ordered = sorted(present, key=lambda pod: (pod.created, pod.uid))
-            found.append(JudgedGpu(GpuUuid(gpu.uuid), models[gpu.uuid], tuple(ordered)))
+            found.append(JudgedGpu(gpu.uuid, gpu.model, tuple(ordered)))
+    return found
+
+
+def _sharers(node: GpuNode) -> dict[GpuIndex, list[str | None]]:
+    """Return the UIDs of the pods that share each GPU; a pod can be unknown."""
+    found: dict[GpuIndex, list[str | None]] = {}
+    for user in node.users:
+        if user.share is not None:
+            found.setdefault(user.gpu, []).append(user.uid)
     return found
 
 

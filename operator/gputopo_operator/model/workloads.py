@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from gputopo.api.profile import GPUProfileSpec, GPUProfileStatus, Measurement, Sample
 from gputopo.api.tuning import Amounts
+from gputopo.api.v1alpha1 import SizedCapacity
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.model.jobs import ObjectEvent
 
@@ -19,18 +22,36 @@ class PodReport:
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What the GPUTopology of a node reports of pods and workloads.
+    """What the GPUTopology of a node reports of its GPUs, of pods and of workloads.
 
     Attributes:
         pods: the reports by UID of the pod.
+        profiled: the pods whose CPUs are to be measured; see ``profiled_pods``.
+        sized_capacity: that of ``gpus``, which a comparison of two ``GpuNode`` leaves out.
         running: for each GPUProfile, the UIDs of the measured pods that name it.
         samples: for each GPUProfile, its samples as JSON texts. For 1,000 nodes the texts need
             20 MB of memory, parsed samples 120 MB.
     """
 
+    gpus: GpuNode | UnreadableTopology
     pods: Mapping[str, PodReport]
     running: Mapping[ObjectKey, frozenset[str]]
     samples: Mapping[ObjectKey, tuple[str, ...]]
+    profiled: Mapping[ObjectKey, frozenset[str]]
+    sized_capacity: SizedCapacity | None = None
+
+    @property
+    def measured(self) -> dict[str, Measurement]:
+        """The newest measurements, by UID of the pod."""
+        return {uid: pod.measured for uid, pod in self.pods.items() if pod.measured}
+
+    @property
+    def used(self) -> dict[str, tuple[str, ...]]:
+        """The GPUs of each pod, or its share of a GPU, by UID of the pod."""
+        return {uid: pod.gpus for uid, pod in self.pods.items() if pod.gpus}
+
+
+NO_REPORT: Final = NodeReport(UnreadableTopology("", "no GPUTopology"), {}, {}, {}, {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """Parses the objects for a decision about a GPUJob or a GPUProfile."""
 
-import json
-from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -21,17 +19,16 @@ from gputopo.api.tuning import (
     parse_tuned_record,
     parse_tuning_request,
 )
-from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologyStatus
+from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
 from gputopo.runtime.messages import first_error
 from gputopo_kube.document import Document, ObjectKey, controller_of
-from gputopo_kube.measurements import parse_measured
 from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import PodObject, parse_pod_object
 from gputopo_kube.podruntime import ContainerRuntime, runtime_of
 from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.tuned_pod import container_obstacle
 from gputopo_operator.model.jobs import ChildJob, GpuJob, JobPod, JobResult, LinkRun, PodSize
-from gputopo_operator.model.workloads import NodeReport, PodReport, ProfileState
+from gputopo_operator.model.workloads import ProfileState
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
@@ -211,46 +208,6 @@ def parse_profile_state(raw: Document) -> ProfileState:
         spec=profile.spec,
         status=profile.status,
     )
-
-
-def parse_report(raw: Document) -> NodeReport:
-    """Return what a GPUTopology reports of pods and of the workloads that GPUProfiles name."""
-    observed, measured = parse_observed(raw), parse_measured(raw)
-    pods = {uid: PodReport(observed.get(uid, ()), measured.get(uid)) for uid in observed | measured}
-    running: defaultdict[ObjectKey, set[str]] = defaultdict(set)
-    for uid, found in measured.items():
-        if found.profile is not None:
-            running[ObjectKey(found.namespace, found.profile)].add(uid)
-    samples: defaultdict[ObjectKey, list[str]] = defaultdict(list)
-    for sample in raw.get("status", {}).get("samples", []):
-        with suppress(KeyError, TypeError):  # the other samples and nodes are read
-            key = ObjectKey(sample["namespace"], sample["profile"])
-            samples[key].append(json.dumps(sample, separators=(",", ":")))
-    return NodeReport(
-        pods=pods,
-        running={key: frozenset(uids) for key, uids in running.items()},
-        samples={key: tuple(texts) for key, texts in samples.items()},
-    )
-
-
-def parse_observed(raw: Document) -> dict[str, tuple[str, ...]]:
-    """Parse a GPUTopology. The result maps each pod's UID to the pod's GPUs, or to its share.
-
-    It is empty if the GPUs are in an unknown format, which must not hide the reports of other
-    nodes.
-    """
-    used: dict[str, tuple[str, ...]] = {}
-    gpus = raw.get("status", {}).get("gpus", [])
-    try:
-        found = GPUTopologyStatus.model_validate({"gpus": gpus}).gpus
-    except ValidationError:
-        return used
-    for gpu in found:
-        shares = [(share.pod_uid, share.id) for share in gpu.shares or ()]
-        for uid, device in shares or [(gpu.pod_uid, gpu.uuid)]:
-            if uid is not None:
-                used[uid] = (*used.get(uid, ()), device)
-    return used
 
 
 def _facts(text: str | None) -> FactsAnnotation | None:

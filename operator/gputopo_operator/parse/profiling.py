@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.measuring import MeasuringRequest, parse_measuring
@@ -17,7 +17,7 @@ from gputopo.api.profiling import CpuAmounts, ProfilingState, parse_profiling_st
 from gputopo.api.quantity import parse_thousandths
 from gputopo.api.tuning import parse_tuning_request
 from gputopo.profiling.model import ProfiledPod
-from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.document import Document
 from gputopo_kube.gpu_containers import ContainerKind
 from gputopo_kube.podmodel import PodObject, known_parts, parse_pod_object
 from gputopo_kube.podrequests import CPU, counted_requests
@@ -26,8 +26,7 @@ from gputopo_kube.pods import PodView, view_of
 from gputopo_kube.podstatus import ContainerResources
 from gputopo_kube.tuned_node import allocatable
 from gputopo_kube.tuned_pod import is_tuned, restart_obstacle
-
-CPUS: Final = "CPUs"
+from gputopo_operator.parse.reports import CPUS
 
 _IMPOSSIBLE: Final = (
     f"{PROFILING_STATE_ANNOTATION}: its CPUs do not fit to those of the pod; the measurement ends, "
@@ -109,31 +108,6 @@ def waiting_milli_cpu(page: Document) -> tuple[int, ...] | None:
         return None
     pods = map(known_parts, page.get("items") or ())
     return tuple(counted_requests(pod)[CPU] for pod in pods)
-
-
-def profiled_pods(
-    status: Mapping[str, Any], namespaces: tuple[str, ...]
-) -> dict[ObjectKey, frozenset[str]]:
-    """Return the pods in the status of a GPUTopology that request to measure CPUs.
-
-    The value of each pod is a set of its UID and the times of its samples. A pod is new, or has a
-    new sample, if this set has a new element. If ``namespaces`` is empty, all pods are returned.
-    """
-    samples = _objects(status.get("samples"))
-    return {
-        ObjectKey(str(each.get("namespace", "")), str(each.get("pod", ""))): frozenset(
-            (uid, *(str(it.get("time")) for it in samples if it.get("podUID") == uid))
-        )
-        for each in _objects(status.get("measurements"))
-        if CPUS in (each.get("profiling") or ())
-        and (not namespaces or each.get("namespace") in namespaces)
-        and isinstance(uid := each.get("podUID"), str)
-    }
-
-
-def _objects(items: object) -> list[Document]:
-    """Return the JSON objects of a list; an item in an unknown format is left out."""
-    return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
 
 
 def _annotations(

@@ -67,9 +67,3 @@ def profile_fingerprint(spec: Mapping[str, Any], status: Mapping[str, Any]) -> i
         for each in facts
     ]
     return hash(repr((spec.get("dataset"), spec.get("memoryFloor"), measured)))
-
-
-def gpus_fingerprint(status: Mapping[str, Any]) -> int:
-    """Return a hash of the health and the pod of each GPU, and of the capacity for sized pods."""
-    gpus = [(each.get("podUID"), each.get("healthy")) for each in status.get("gpus") or ()]
-    return hash(repr((gpus, status.get("sizedCapacity"))))

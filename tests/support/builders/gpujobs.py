@@ -11,9 +11,11 @@ from gputopo.api.names import (
     PLACEMENT_ANNOTATION,
     RESOURCE,
 )
+from gputopo.api.topology import to_spec
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from support.builders.objects import pod
+from support.builders.topologies import with_uuids
 
 Document = dict[str, Any]
 
@@ -111,11 +113,12 @@ def rejected_by_kubelet(message: str = "Allocate failed") -> Document:
 def observed_topology(node: str, held: Mapping[str, str]) -> Document:
     """Return a GPUTopology whose status has the pod UID that uses each GPU."""
     gpus = [{"uuid": uuid, "healthy": True, "podUID": uid} for uuid, uid in held.items()]
+    spec = to_spec(with_uuids(*held)).to_json()
     return {
         "apiVersion": API_VERSION,
         "kind": "GPUTopology",
         "metadata": {"name": node},
-        "spec": {},
+        "spec": spec,
         "status": {"observedGeneration": 7, "gpus": gpus},
     }
 

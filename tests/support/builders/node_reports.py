@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from gputopo.api.names import API_VERSION
+from gputopo.api.topology import to_spec
 from support.builders.samples import sample
+from support.builders.topologies import with_uuids
 
 Document = dict[str, Any]
 
@@ -46,7 +48,7 @@ def reporting(
     users: Iterable[str] = (),
 ) -> Document:
     """Return the GPUTopology of a node; each pod UID in ``users`` has one GPU."""
-    gpus = [
+    gpus: list[Document] = [
         {"uuid": f"GPU-{number}", "healthy": True, "podUID": uid}
         for number, uid in enumerate(users)
     ]
@@ -54,7 +56,7 @@ def reporting(
         "apiVersion": API_VERSION,
         "kind": "GPUTopology",
         "metadata": {"name": node, "uid": f"uid-{node}"},
-        "spec": {},
+        "spec": to_spec(with_uuids(*(gpu["uuid"] for gpu in gpus))).to_json(),
         "status": {"gpus": gpus, "measurements": [*measurements], "samples": [*samples]},
     }
 

@@ -1,6 +1,7 @@
 """Small node topologies and GPU sets for tests."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import combinations
 
 from gputopo.topology.model import (
@@ -62,6 +63,13 @@ def node(
         ),
         numa_nodes=(NumaNode(0, 8, 2**36),),
     )
+
+
+def with_uuids(*uuids: str) -> NodeTopology:
+    """Return a node with one GPU for each of these UUIDs; with one other GPU if there is none."""
+    made = node(*range(len(uuids) or 1))
+    pairs = zip(made.gpus, uuids or ("GPU-unused",), strict=True)
+    return replace(made, gpus=tuple(replace(each, uuid=GpuUuid(uuid)) for each, uuid in pairs))
 
 
 def relabelled(topology: NodeTopology, new: Callable[[int], int]) -> NodeTopology:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.controller.ensemble_reconciler import EnsembleReconciler
-from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.metrics import OperatorMetrics
 from support.api.server import ApiServer
 from support.builders.gpujobs import Document
@@ -19,7 +18,6 @@ class Served:
     api: ApiServer
     reconciler: EnsembleReconciler
     metrics: OperatorMetrics
-    reports: NodeReports
 
     def reconcile(self) -> float | None:
         return self.reconciler.reconcile(KEY)

@@ -2,7 +2,7 @@
 
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.tuner import Tuner
 from gputopo_operator.controller.tuning_api import TuningApi
 from gputopo_operator.controller.waiting_pods import WaitingPods
@@ -19,11 +19,11 @@ class OperatorUnderTest:
         self.cluster = cluster
         self.waiting = WaitingPods(self._seconds)
         self.metrics = OperatorMetrics()
-        self.reports = NodeReports()
+        self.nodes = NodeStore()
         self.tuner = Tuner(
             TuningApi(connection),
             JobApi(connection),
-            self.reports,
+            self.nodes,
             self.waiting,
             self.metrics.sizing,
             OperatorSettings.model_validate(settings),

@@ -6,23 +6,21 @@ import pytest
 
 from gputopo.queueing.model import QueueOrder, QueueRules
 from gputopo.runtime.times import timestamp
-from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller import job_queue_starter
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.job_queue_api import JobQueueApi
 from gputopo_operator.controller.job_queue_starter import PASS_SECONDS, JobQueueStarter
-from gputopo_operator.controller.queue_nodes import ParsedObjects, QueueNodes
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.queue import RECHECK_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
 from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.builders.gpujobs import Document
+from support.operator.nodes import stored_nodes
 from support.operator.queue import QueuedCluster, node, plain_node
-
-Reports = ParsedObjects[GpuNode | UnreadableTopology]
 
 RULES = QueueRules(QueueOrder.FIFO, 600)
 NOW = "2026-01-01T01:00:00Z"
@@ -30,15 +28,12 @@ RESOURCE = "gputopo.io/gpu"
 
 
 @pytest.fixture
-def nodes() -> QueueNodes:
-    nodes = QueueNodes()
-    nodes.gpus.replace_all([node("n1", 2)])
-    nodes.rules.replace_all([plain_node("n1")])
-    return nodes
+def nodes() -> NodeStore:
+    return stored_nodes([node("n1", 2)], [plain_node("n1")])
 
 
 @pytest.fixture
-def starter(connection: SyncApi, nodes: QueueNodes, metrics: OperatorMetrics) -> JobQueueStarter:
+def starter(connection: SyncApi, nodes: NodeStore, metrics: OperatorMetrics) -> JobQueueStarter:
     lists = JobQueueApi(connection, (), "gputopo")
     return JobQueueStarter(lists, JobApi(connection), nodes, metrics, RULES, RESOURCE, lambda: NOW)
 
@@ -301,92 +296,8 @@ def test_pods_of_the_own_namespaces_are_read_without_the_right_to_read_all(
             JobQueueApi(connection, namespaces, "gputopo").pods()
 
 
-def gpus(reports: Reports, name: str = "n1") -> GpuNode:
-    found = reports.values()[name]
-    assert isinstance(found, GpuNode)
-    return found
-
-
-def test_node_reports_show_whether_the_gpus_of_a_node_have_changed() -> None:
-    reports = QueueNodes().gpus
-    assert reports.replace(node("n1", 2))
-    assert not reports.replace(node("n1", 2))
-    assert reports.replace(node("n1", 2, {0: "uid-a"}))
-    assert [user.uid for user in gpus(reports).users] == ["uid-a"]
-    seen = node("n1", 2, {0: "uid-a"})
-    seen["status"]["observedPodsVersion"] = "7"
-    assert not reports.replace(seen)
-    assert gpus(reports).pods_version == 7
-    unreadable = {**seen, "spec": {"gpus": 3}}
-    assert reports.replace(unreadable)
-    assert not reports.replace(unreadable)
-    reports.drop(node("n1", 2))
-    reports.drop(node("n1", 2))
-    assert reports.values() == {}
-
-
-def test_unchanged_object_of_a_list_is_not_parsed_again() -> None:
-    reports, listed = QueueNodes().gpus, node("n1", 2)
-    listed["metadata"]["resourceVersion"] = "5"
-    reports.replace_all([listed])
-    before = gpus(reports)
-    reports.replace_all([listed])
-    assert gpus(reports) is before
-    listed["metadata"]["uid"] = "of another object"
-    reports.replace_all([listed])
-    assert gpus(reports) is not before
-
-
-def test_late_event_of_a_deleted_node_does_not_remove_the_next_node_of_this_name() -> None:
-    reports = QueueNodes().gpus
-    deleted, created = node("n1", 2), node("n1", 4)
-    deleted["metadata"]["uid"], created["metadata"]["uid"] = "old", "new"
-    reports.replace(deleted)
-    reports.replace(created)
-    reports.drop(deleted)
-    assert gpus(reports).healthy == 0b1111
-    reports.replace_all([deleted])
-    reports.drop(created)
-    assert gpus(reports).healthy == 0b11
-    reports.drop(deleted)
-    assert reports.values() == {}
-
-
-def test_events_during_a_list_are_newer_than_the_list() -> None:
-    reports = QueueNodes().gpus
-    in_use, free = node("n1", 2, {0: "uid-a"}), node("n1", 2)
-    reports.replace(node("deleted", 2))
-    listed = [in_use, node("deleted", 2), node("n2", 2)]
-    reports.begin_list()
-    reports.replace(free)
-    for deleted in ("deleted", "n3"):
-        reports.drop(node(deleted, 2))
-    reports.replace(node("created", 2))
-    reports.replace_all([*listed, node("n3", 2)])
-    found = reports.values()
-    assert found.keys() == {"n1", "n2", "created"}
-    assert gpus(reports).users == ()
-    reports.replace_all(listed)
-    assert reports.values().keys() == {"n1", "n2", "deleted"}
-
-
-def test_node_with_an_unreadable_gputopology_offers_no_gpus(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    reports, unreadable = QueueNodes().gpus, node("n1", 2)
-    unreadable["status"]["gpus"][0]["healthy"] = "perhaps"
-    reports.replace_all([unreadable, node("n2", 2)])
-    assert isinstance(reports.values()["n1"], UnreadableTopology)
-    assert gpus(reports, "n2").healthy == 0b11
-    assert "GPUTopology not valid" in caplog.text
-    assert "node=n1 reason=" in caplog.text
-    assert "gpus[0].healthy" in caplog.text
-    assert reports.replace(node("n1", 2)), "a later version of the object is valid"
-    assert gpus(reports).healthy == 0b11
-
-
 def test_gpus_of_a_pod_that_the_scheduler_rejects_are_given_to_others_after_minutes(
-    api: ApiServer, connection: SyncApi, nodes: QueueNodes, metrics: OperatorMetrics
+    api: ApiServer, connection: SyncApi, nodes: NodeStore, metrics: OperatorMetrics
 ) -> None:
     cluster = QueuedCluster(node("n1", 2))
     rejected = cluster.start("needs-10000-cpus", gpus=2)

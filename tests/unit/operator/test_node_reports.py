@@ -1,21 +1,53 @@
 """Which GPUJobs and GPUProfiles a new status of a GPUTopology concerns."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.node_store import NodeStore
+from gputopo_operator.controller.queues import Queues
 from gputopo_operator.model.workloads import ReportChanges
+from gputopo_operator.parse.samples import evidence_of
 from support.builders.node_reports import measurement, node_sample, reporting
 
 BERT = ObjectKey("default", "bert")
 NOTHING = ReportChanges()
 
 
+class Concerned:
+    """The GPUJobs and GPUProfiles that the reports of nodes add to the queues.
+
+    The GPUJob of a pod has the name of the pod's UID.
+    """
+
+    def __init__(self) -> None:
+        self.nodes = NodeStore()
+        self._jobs: set[ObjectKey] = set()
+        self._profiles: set[ObjectKey] = set()
+        jobs, profiles = Mock(), Mock()
+        jobs.add.side_effect = self._jobs.add
+        profiles.add_later.side_effect = lambda key, _: self._profiles.add(key)
+        queues = Queues(jobs, profiles, namespaces=(), profile_delay_seconds=0.0)
+        for uid in ("uid-a", "uid-train-1", "uid-other-1", "uid-deleted"):
+            queues.pod_changed(uid, ObjectKey("default", uid), deleted=False)
+        queues.pod_changed("uid-deleted", ObjectKey("default", "uid-deleted"), deleted=True)
+        self.nodes.reports.subscribe(queues.report_changed)
+        self._jobs.clear()
+
+    def replace(self, topology: dict[str, Any]) -> ReportChanges:
+        self.nodes.reports.follow({"type": "MODIFIED", "object": topology})
+        pods = frozenset(key.name for key in self._jobs)
+        found = ReportChanges(pods, frozenset(self._profiles))
+        self._jobs.clear()
+        self._profiles.clear()
+        return found
+
+
 def after(first: dict[str, Any], second: dict[str, Any]) -> ReportChanges:
     """Return what a second report of a node concerns."""
-    reports = NodeReports()
+    reports = Concerned()
     reports.replace(first)
     return reports.replace(second)
 
@@ -24,7 +56,7 @@ def test_first_report_concerns_all_its_pods_and_profiles() -> None:
     topology = reporting(
         "n1", measurements=[measurement()], samples=[node_sample(profile="ended")], users=["uid-a"]
     )
-    assert NodeReports().replace(topology) == ReportChanges(
+    assert Concerned().replace(topology) == ReportChanges(
         frozenset({"uid-a", "uid-train-1"}), frozenset({BERT, ObjectKey("default", "ended")})
     )
 
@@ -56,7 +88,7 @@ def test_new_rate_of_one_pod_concerns_its_job_only_if_it_differs_clearly(
 
 
 def test_rate_that_drifts_slowly_concerns_its_job_in_the_end() -> None:
-    reports = NodeReports()
+    reports = Concerned()
     rates = [10_000_000 + 200_000 * step for step in range(6)]
     concerned = [
         bool(
@@ -90,11 +122,18 @@ def test_new_sample_or_a_new_pod_concerns_the_profile_and_a_dropped_sample_does_
 
 def test_pod_without_a_profile_concerns_no_profile() -> None:
     topology = reporting("n1", measurements=[measurement(profile=None)])
-    assert NodeReports().replace(topology).profiles == set()
+    assert Concerned().replace(topology).profiles == set()
+
+
+def test_report_of_a_deleted_node_is_known_no_more() -> None:
+    reports, topology = Concerned(), reporting("n1", users=["uid-a", "uid-deleted"])
+    assert reports.replace(topology).pods == {"uid-a"}
+    reports.nodes.reports.follow({"type": "DELETED", "object": topology})
+    assert reports.replace(topology).pods == {"uid-a"}
 
 
 def test_evidence_of_a_workload_comes_from_all_nodes_in_the_order_of_time() -> None:
-    reports = NodeReports()
+    reports = NodeStore().reports
     reports.replace(reporting("n1", samples=[node_sample(3), node_sample(1)]))
     reports.replace(
         reporting(
@@ -103,50 +142,24 @@ def test_evidence_of_a_workload_comes_from_all_nodes_in_the_order_of_time() -> N
             samples=[node_sample(2), node_sample(9, profile="other"), node_sample(1)],
         )
     )
-    found = reports.evidence(BERT)
+    found = evidence_of(BERT, reports.values().values())
     assert [each.pod_uid for each in found.samples] == ["u1", "u2", "u3"]
     assert found.running == {"uid-here"}
-    assert reports.uids() == {"n1": "uid-n1", "n2": "uid-n2"}
-    reports.drop("n1", "uid-n1")
-    reports.drop("unknown", "uid-n1")
-    assert [each.pod_uid for each in reports.evidence(BERT).samples] == ["u1", "u2"]
-    assert reports.uids() == {"n2": "uid-n2"}
-
-
-def test_events_during_a_list_win() -> None:
-    reports = NodeReports()
-    for node in ("n1", "deleted"):
-        reports.replace(reporting(node, users=["uid-a"]))
-    assert reports.begin_list() == {"n1": "uid-n1", "deleted": "uid-deleted"}
-    reports.replace(reporting("n1", users=["uid-b"]))
-    reports.drop("deleted", "uid-deleted")
-    older = [reporting(node, users=["uid-a"]) for node in ("n1", "deleted", "n2")]
-    changed = [reports.replace(each, listed=True).pods for each in older]
-    assert changed == [set(), set(), {"uid-a"}]
-    assert reports.uids().keys() == {"n1", "n2"}
-    reports.begin_list()
-    assert reports.replace(older[0], listed=True).pods == {"uid-a"}
-
-
-def test_late_deletion_keeps_the_report_of_the_next_object_of_a_node() -> None:
-    reports = NodeReports()
-    created = reporting("n1", measurements=[measurement()])
-    created["metadata"]["uid"] = "created-again"
-    reports.replace(created)
-    reports.drop("n1", "uid-n1")
-    assert reports.measured("n1")
-    reports.drop("n1", "created-again")
-    assert not reports.measured("n1")
+    reports.drop(reporting("n1"))
+    reports.drop(reporting("unknown"))
+    found = evidence_of(BERT, reports.values().values())
+    assert [each.pod_uid for each in found.samples] == ["u1", "u2"]
 
 
 def test_sample_of_a_newer_agent_is_skipped() -> None:
-    reports = NodeReports()
+    reports = NodeStore().reports
     newer = {**node_sample(1), "source": "Counters"}
     reports.replace(reporting("n1", samples=[newer, node_sample(2)]))
-    assert [each.pod_uid for each in reports.evidence(BERT).samples] == ["u2"]
+    found = evidence_of(BERT, reports.values().values())
+    assert [each.pod_uid for each in found.samples] == ["u2"]
 
 
 def test_new_topology_without_a_status_reports_nothing() -> None:
     topology = reporting("n1")
     del topology["status"]
-    assert NodeReports().replace(topology) == NOTHING
+    assert Concerned().replace(topology) == NOTHING

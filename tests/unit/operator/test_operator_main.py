@@ -20,6 +20,9 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator import __main__ as program
 from gputopo_operator import controller
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_queue_passes import JobQueuePasses
+from gputopo_operator.controller.parts import OperatorPart
+from gputopo_operator.controller.sharing_queue import SharingQueue
 from gputopo_operator.metrics import OperatorLoop, OperatorMetrics
 from gputopo_operator.settings import OperatorSettings
 from support.api.faults import Fault
@@ -93,11 +96,12 @@ def test_watch_that_asyncio_cannot_close_is_no_error(caplog: pytest.LogCaptureFi
     assert [level for level, _ in found].count("ERROR") == 1
 
 
-def test_each_queue_has_threads_for_its_workers() -> None:
-    found = pkgutil.iter_modules(controller.__path__, f"{controller.__name__}.")
-    modules = [import_module(each.name) for each in found]
-    queues = {it for it in modules if hasattr(it, "WORKERS") and hasattr(it, "queue_in_threads")}
-    assert queues == {*program.QUEUES}
+def test_every_part_runs_and_those_that_the_installation_does_not_use_need_no_threads() -> None:
+    for each in pkgutil.iter_modules(controller.__path__, f"{controller.__name__}."):
+        import_module(each.name)
+    assert {*OperatorPart.__subclasses__()} == {*program.PARTS}
+    idle = {part for part in program.PARTS if not part.workers(OperatorSettings())}
+    assert idle == {JobQueuePasses, SharingQueue}
 
 
 @pytest.mark.usefixtures("started")

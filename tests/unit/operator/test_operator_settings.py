@@ -24,7 +24,7 @@ def test_number_of_workers_is_1_to_64(workers: str) -> None:
 
 
 def test_queue_has_rules_if_an_order_is_set() -> None:
-    assert OperatorSettings.load([], {}).queue_rules is None
+    assert OperatorSettings.load([], {}).queue_order == ""
     found = OperatorSettings.load(["--queue-order", "LAS", "--queue-max-skip-seconds", "60"], {})
     assert found.queue_rules == QueueRules(QueueOrder.LAS, 60)
 

@@ -1,6 +1,5 @@
 """What the operator parses of measured pods, their nodes and pending pods."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest.mock import Mock
 
@@ -10,14 +9,14 @@ import pytest
 from gputopo.api.names import PROFILING_LABEL, PROFILING_STATE_ANNOTATION
 from gputopo.api.profiling import CpuAmounts, ProfilingState
 from gputopo_kube.document import ObjectKey
-from gputopo_operator.controller import profiling_queue
-from gputopo_operator.controller.profiling_queue import ProfiledPods, ProfilingQueue
+from gputopo_operator.controller.node_store import NodeStore
+from gputopo_operator.controller.profiling_queue import ProfilingQueue
 from gputopo_operator.parse.profiling import (
     available_milli_cpu,
     parse_profiled_pod,
-    profiled_pods,
     waiting_milli_cpu,
 )
+from gputopo_operator.parse.reports import profiled_pods
 from gputopo_operator.settings import OperatorSettings
 from support.builders.objects import pod
 from support.profiling.cluster import NAME, measured_container
@@ -239,25 +238,50 @@ def test_measured_pods_come_from_the_status_of_a_topology() -> None:
     samples = [{"podUID": "uid-train", "time": "1"}, {"podUID": "uid-other", "time": "2"}]
     status = {"measurements": [*measurements, measurement("plain")], "samples": samples}
     found = {ObjectKey("a", "train"): frozenset({"uid-train", "1"})}
-    assert profiled_pods(status, ()) == found
-    assert profiled_pods(status, ("b", "a")) == found
-    assert profiled_pods(status, ("b",)) == {}
-    assert profiled_pods({}, ()) == {}
+    assert profiled_pods(status) == found
+    assert profiled_pods({}) == {}
+
+
+class Advanced:
+    """The pods that a report adds to the queue of measured pods."""
+
+    def __init__(self, **settings: str) -> None:
+        self.nodes = NodeStore()
+        found: Any = Mock(settings=OperatorSettings.model_validate(settings), nodes=self.nodes)
+        self._added: list[ObjectKey] = []
+        found.queue.return_value.add = self._added.append
+        ProfilingQueue(found).watch(kopf.OperatorRegistry())
+
+    def changed(self, status: dict[str, Any], kind: str = "MODIFIED") -> list[str]:
+        """Return the names of the pods that a new status of the node adds."""
+        metadata = {"name": "n1", "uid": "uid-n1"}
+        self.nodes.reports.follow(
+            {"type": kind, "object": {"metadata": metadata, "status": status}}
+        )
+        names = [key.name for key in self._added]
+        self._added.clear()
+        return names
 
 
 def test_report_of_a_node_advances_only_pods_with_a_new_sample() -> None:
-    pods, one, two = ProfiledPods(()), ObjectKey("a", "one"), ObjectKey("a", "two")
+    pods = Advanced()
     status: dict[str, Any] = {"measurements": [measurement("one", "CPUs")]}
-    assert pods.changed("n1", status) == [one]
-    assert pods.changed("n1", status) == []
+    assert pods.changed(status) == ["one"]
+    assert pods.changed(status) == []
     status["measurements"].append(measurement("two", "CPUs"))
-    assert pods.changed("n1", status) == [two]
+    assert pods.changed(status) == ["two"]
     status["samples"] = [{"podUID": "uid-one", "time": "1"}]
-    assert pods.changed("n1", status) == [one]
+    assert pods.changed(status) == ["one"]
     status["samples"] = []  # newer samples of other pods have replaced it
-    assert pods.changed("n1", status) == []
-    assert pods.changed("n1", {}) == []
-    assert pods.changed("n1", status) == [one, two]
+    assert pods.changed(status) == []
+    assert pods.changed(status, "DELETED") == []
+    assert pods.changed(status) == ["one", "two"]
+
+
+def test_pods_in_namespaces_of_others_are_not_advanced() -> None:
+    status = {"measurements": [measurement("one", "CPUs")]}
+    assert Advanced(namespaces="b,a").changed(status) == ["one"]
+    assert Advanced(namespaces="b").changed(status) == []
 
 
 def test_unreadable_parts_of_a_report_hide_no_other_part() -> None:
@@ -267,25 +291,8 @@ def test_unreadable_parts_of_a_report_hide_no_other_part() -> None:
         "samples": [None, {"time": 3}, {"podUID": "uid-train", "time": "1"}],
     }
     expected = {ObjectKey("a", "train"): frozenset({"uid-train", "1"})}
-    assert profiled_pods(status, ()) == expected
-    assert profiled_pods({"measurements": "none", "samples": 3}, ()) == {}
+    assert profiled_pods(status) == expected
+    assert profiled_pods({"measurements": "none", "samples": 3}) == {}
     nodes: list[Any] = [{}, {"status": "x"}, {"status": {"allocatable": []}}]
     for node in nodes:
         assert available_milli_cpu(node, [], "uid-own", "main") == 0
-
-
-async def test_samples_of_a_deleted_node_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = ProfiledPods(())
-    monkeypatch.setattr(profiling_queue, "ProfiledPods", lambda _: seen)
-    settings, registry = OperatorSettings(), kopf.OperatorRegistry()
-    idle: Any = Mock()
-    with ThreadPoolExecutor(1) as threads:
-        queue = ProfilingQueue(idle, idle, settings, threads, lambda: None)
-    queue.watch(registry)
-    [handler] = registry._watching._handlers
-    call: Any = handler.fn
-    status = {"measurements": [measurement("one", "CPUs")]}
-    await call(event={"type": "ADDED"}, name="n1", status=status)
-    assert [*seen._seen] == ["n1"]
-    await call(event={"type": "DELETED"}, name="n1", status=status)
-    assert not seen._seen

@@ -12,14 +12,15 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.job_queue_api import JobQueueApi
 from gputopo_operator.controller.job_queue_starter import JobQueueStarter
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.pod_creation import MOST_READ, READ_SECONDS
-from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model.jobs import PodDefaults
 from support.api.faults import Fault, Hook
 from support.api.server import ApiServer
 from support.builders.gpujobs import Document, job_pod
+from support.operator.nodes import stored_nodes
 from support.operator.queue import QueuedCluster, node, plain_node
 
 BEGIN = datetime.fromisoformat("2026-01-01T01:00:00Z")
@@ -133,9 +134,8 @@ class Cluster:
 
 @pytest.fixture
 def cluster(api: ApiServer, connection: SyncApi, job_api: JobApi) -> Cluster:
-    nodes, metrics, seconds = QueueNodes(), OperatorMetrics(), [0.0]
-    nodes.gpus.replace_all([node("n1", 2)])
-    nodes.rules.replace_all([plain_node("n1")])
+    nodes = stored_nodes([node("n1", 2)], [plain_node("n1")])
+    metrics, seconds = OperatorMetrics(), [0.0]
 
     def now() -> str:
         return Cluster.at(seconds[0])
@@ -143,7 +143,7 @@ def cluster(api: ApiServer, connection: SyncApi, job_api: JobApi) -> Cluster:
     rules = QueueRules(QueueOrder.FIFO, 3600)
     lists = JobQueueApi(connection, (), "gputopo")
     starter = JobQueueStarter(lists, job_api, nodes, metrics, rules, GPU, now)
-    reconciler = Reconciler(job_api, PodDefaults(), metrics, now, queued=True)
+    reconciler = Reconciler(job_api, nodes, PodDefaults(), metrics, now, queued=True)
     return Cluster(api, starter, reconciler, metrics, seconds)
 
 
@@ -487,7 +487,7 @@ def child_started(cluster: Cluster, name: str) -> None:
 
 
 def test_job_outside_the_queue_shows_the_error(cluster: Cluster, job_api: JobApi) -> None:
-    plain = Reconciler(job_api, PodDefaults(), cluster.metrics, lambda: cluster.now)
+    plain = Reconciler(job_api, NodeStore(), PodDefaults(), cluster.metrics, lambda: cluster.now)
     cluster.job("plain")
     child_started(cluster, "plain")
     key = ObjectKey("default", "plain")

@@ -8,7 +8,7 @@ from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.profile_reconciler import ProfileReconciler
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
@@ -25,13 +25,13 @@ class Operator:
     """A reconciler with the reports and the metrics of one process."""
 
     def __init__(self, api: JobApi) -> None:
-        self.reports, self.metrics = NodeReports(), OperatorMetrics()
-        reconciler = ProfileReconciler(api, self.reports, self.metrics, lambda: NOW)
+        self.nodes, self.metrics = NodeStore(), OperatorMetrics()
+        reconciler = ProfileReconciler(api, self.nodes, self.metrics, lambda: NOW)
         self.reconcile = reconciler.reconcile
 
     def report(self, node: str = "n1", **report: Any) -> float | None:
         """Receive the report of a node and reconcile the profile ``bert``."""
-        self.reports.replace(reporting(node, **report))
+        self.nodes.reports.replace(reporting(node, **report))
         return self.reconcile(BERT)
 
 
@@ -120,7 +120,7 @@ def test_second_operator_loses_no_sample_of_the_first(api: ApiServer, job_api: J
     """Both have read the GPUProfile without samples; the API server rejects the second write."""
     api.create("gpuprofiles", gpu_profile())
     first, second = Operator(job_api), Operator(job_api)
-    second.reports.replace(reporting("n1", samples=[node_sample(1)]))
+    second.nodes.reports.replace(reporting("n1", samples=[node_sample(1)]))
 
     def interrupt() -> None:
         api.change(
@@ -182,7 +182,7 @@ def test_five_hundred_workloads_need_two_requests_each(api: ApiServer, operator:
     for number, name in enumerate(names):
         api.create("gpuprofiles", gpu_profile(name))
         samples = [node_sample(sample, profile=name) for sample in range(number % 3 + 1)]
-        operator.reports.replace(reporting(f"n{number}", samples=samples))
+        operator.nodes.reports.replace(reporting(f"n{number}", samples=samples))
     for _ in range(2):
         for name in names:
             assert operator.reconcile(ObjectKey("default", name)) is None

@@ -11,14 +11,15 @@ from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model.jobs import ObjectEvent, PodDefaults
-from gputopo_operator.parse.jobs import parse_observed
 from support.api.faults import CLOSED, Fault
 from support.api.server import ApiServer
 from support.builders.gpujobs import GPUS, bind, exited, gpu_job, job_pod, observed_topology
+from support.operator.nodes import listed_nodes
 from support.profiling.pods import sample
 
 KEY = ObjectKey("default", "train")
@@ -29,7 +30,7 @@ BY_WEBHOOK = 'admission webhook "team.example.com" denied the request: no team'
 
 @pytest.fixture
 def reconciler(job_api: JobApi, metrics: OperatorMetrics) -> Reconciler:
-    return Reconciler(job_api, PodDefaults(), metrics)
+    return Reconciler(job_api, listed_nodes(job_api), PodDefaults(), metrics)
 
 
 def reasons(api: ApiServer) -> list[str]:
@@ -209,7 +210,9 @@ def test_only_rejections_of_profiles_are_counted_as_such(
 def test_job_in_a_namespace_with_too_many_profiles_runs_without_one(
     api: ApiServer, connection: SyncApi, metrics: OperatorMetrics
 ) -> None:
-    reconciler = Reconciler(JobApi(connection, most_profiles=0), PodDefaults(), metrics)
+    reconciler = Reconciler(
+        JobApi(connection, most_profiles=0), NodeStore(), PodDefaults(), metrics
+    )
     api.create("gpujobs", gpu_job("train", workload={"profile": "resnet50"}))
     assert reconciler.reconcile(KEY) == 60.0
     assert api.get("jobs", "train") is not None
@@ -307,23 +310,6 @@ def test_gpujobs_of_a_namespace_or_of_the_cluster_are_listed(
     assert job_api.gpu_jobs("other") == {}
 
 
-def test_free_gpus_of_a_topology_belong_to_no_pod() -> None:
-    topology = observed_topology("n1", {"GPU-1": "uid-a", "GPU-2": "uid-a"})
-    topology["status"]["gpus"].append({"uuid": "GPU-3", "healthy": True})
-    assert parse_observed(topology) == {"uid-a": ("GPU-1", "GPU-2")}
-
-
-def test_shares_are_the_observed_devices_of_pods_that_share_a_gpu() -> None:
-    shares = [
-        {"id": "GPU-1::0", "podUID": "uid-a", "pod": "a"},
-        {"id": "GPU-1::2", "podUID": "uid-b", "pod": "b"},
-        {"id": "GPU-1::1", "pod": "unknown"},
-    ]
-    gpu = {"uuid": "GPU-1", "healthy": True, "podUID": "uid-a", "pod": "a", "shares": shares}
-    found = parse_observed({"status": {"gpus": [gpu]}})
-    assert found == {"uid-a": ("GPU-1::0",), "uid-b": ("GPU-1::2",)}
-
-
 def measured_job(api: ApiServer) -> None:
     """Create a GPUJob whose links are measured, and its GPUProfile."""
     api.create("gpuprofiles", {"metadata": {"name": "bert"}, "spec": {}})
@@ -334,7 +320,9 @@ def measured_job(api: ApiServer) -> None:
 def of_start(job_api: JobApi) -> Reconciler:
     """Return a reconciler whose clock shows the time at which the fake server creates objects."""
     clock = "2026-01-01T00:00:10Z"
-    return Reconciler(job_api, PodDefaults(), OperatorMetrics(), lambda: clock)
+    return Reconciler(
+        job_api, listed_nodes(job_api), PodDefaults(), OperatorMetrics(), lambda: clock
+    )
 
 
 def run_pod(api: ApiServer, name: str, mb_per_s: int, rate: float) -> None:
@@ -357,7 +345,9 @@ def run_pod(api: ApiServer, name: str, mb_per_s: int, rate: float) -> None:
     if api.get("gputopologies", "n1") is None:
         api.create("gputopologies", observed_topology("n1", {}))
     taken = [sample(8000, rate, pod_uid=uid, at=minute).to_json() for minute in range(3)]
-    api.change("gputopologies", "n1", lambda found: found["status"].update(samples=taken))
+    of_profile = {"namespace": "default", "profile": "bert"}
+    reported = [{**each, **of_profile} for each in taken]
+    api.change("gputopologies", "n1", lambda found: found["status"].update(samples=reported))
     profile = {"status": {"samples": taken}}
     api.change("gpuprofiles", "bert", lambda found: found.update(profile))
 

@@ -1,4 +1,4 @@
-"""The resync finds what a watch has lost: GPUJobs, GPUProfiles, and reports of nodes."""
+"""The resync finds what a watch has lost of GPUJobs and GPUProfiles."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import pytest
 
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.queues import Queues
 from gputopo_operator.controller.resync import Resync
 from gputopo_operator.controller.work_queue import WorkQueue
@@ -14,7 +14,7 @@ from gputopo_operator.metrics import OperatorMetrics
 from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.builders.gpujobs import gpu_job
-from support.builders.node_reports import gpu_profile, measurement, node_sample, reporting
+from support.builders.node_reports import gpu_profile, measurement, reporting
 
 
 class Process:
@@ -23,7 +23,7 @@ class Process:
     def __init__(self, api: JobApi, *namespaces: str) -> None:
         self.jobs: set[ObjectKey] = set()
         self.profiles: set[ObjectKey] = set()
-        self.reports, self.metrics = NodeReports(), OperatorMetrics()
+        self.metrics = OperatorMetrics()
 
         async def note_job(key: ObjectKey) -> None:
             self.jobs.add(key)
@@ -37,7 +37,7 @@ class Process:
             namespaces=namespaces,
             profile_delay_seconds=0.0,
         )
-        self.resync = Resync(api, self.queues, self.reports, self.metrics, namespaces)
+        self.resync = Resync(api, self.queues, self.metrics, namespaces)
 
     def named(self, keys: set[ObjectKey]) -> set[str]:
         return {*map(str, keys)}
@@ -59,7 +59,7 @@ class Process:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_resync_finds_jobs_profiles_and_samples(api: ApiServer, job_api: JobApi) -> None:
+async def test_resync_finds_jobs_and_profiles(api: ApiServer, job_api: JobApi) -> None:
     api.create("gpujobs", gpu_job("train"))
     result = {"type": "Complete", "status": "True"}
     for name, generation in (("ended", 1), ("ended-and-edited", 0)):
@@ -67,24 +67,21 @@ async def test_resync_finds_jobs_profiles_and_samples(api: ApiServer, job_api: J
         api.create("gpujobs", {**gpu_job(name), "status": status})
     api.create("gpuprofiles", gpu_profile("edited"))
     api.create("gpuprofiles", {**gpu_profile("current"), "status": {"observedGeneration": 1}})
-    api.create("gputopologies", reporting("n1", samples=[node_sample(profile="measured")]))
     process = Process(job_api)
     for name in ("deleted", "ended"):
         process.metrics.set_job(ObjectKey("default", name), "Running")
-    process.reports.replace(reporting("gone", samples=[node_sample()]))
     await process.run_until(
         jobs={"default/train", "default/deleted", "default/ended-and-edited"},
-        profiles={"default/edited", "default/measured"},
+        profiles={"default/edited"},
     )
-    assert process.reports.uids().keys() == {"n1"}
 
 
 async def test_failed_list_does_not_stop_the_resync(
     api: ApiServer, job_api: JobApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.create("gpujobs", gpu_job("train"))
-    api.create("gputopologies", reporting("n1", samples=[node_sample()]))
-    for kind in ("gpujobs", "gpuprofiles", "gputopologies"):
+    api.create("gpuprofiles", gpu_profile("bert"))
+    for kind in ("gpujobs", "gpuprofiles"):
         api.faults.append(Fault("GET", f"/{kind}", 500, f"{kind} injected"))
     await Process(job_api).run_until(jobs={"default/train"}, profiles={"default/bert"})
     assert "resync failed reason=" in caplog.text
@@ -94,6 +91,8 @@ async def test_operator_of_a_namespace_updates_its_profiles_only(
     api: ApiServer, job_api: JobApi
 ) -> None:
     other = [measurement(namespace="other"), measurement("b", profile="own")]
-    api.create("gputopologies", reporting("n1", measurements=other))
+    process, nodes = Process(job_api, "default"), NodeStore()
+    nodes.reports.subscribe(process.queues.report_changed)
+    nodes.reports.follow({"type": "ADDED", "object": reporting("n1", measurements=other)})
     api.create("gpujobs", gpu_job("train"))
-    await Process(job_api, "default").run_until(jobs={"default/train"}, profiles={"default/own"})
+    await process.run_until(jobs={"default/train"}, profiles={"default/own"})

@@ -13,7 +13,6 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.job_queue_api import JobQueueApi
 from gputopo_operator.controller.job_queue_starter import JobQueueStarter
-from gputopo_operator.controller.queue_nodes import QueueNodes
 from gputopo_operator.controller.share_evaluation import ShareEvaluation
 from gputopo_operator.metrics import OperatorMetrics
 from support.api.server import ApiServer
@@ -21,6 +20,7 @@ from support.builders.objects import Document
 from support.builders.shares import sharing_pod, sharing_topology
 from support.builders.sharing_facts import pairs
 from support.builders.topologies import node as small_node
+from support.operator.nodes import stored_nodes
 from support.operator.queue import NOW, RULES, QueuedCluster, plain_node
 
 TOPOLOGY = small_node(0, 1, name="n1")
@@ -153,9 +153,7 @@ def test_starter_starts_a_job_that_may_join(
     ):
         for document in documents:
             api.put(plural, document)
-    nodes = QueueNodes()
-    nodes.gpus.replace_all([sharing_topology("n1", TOPOLOGY)])
-    nodes.rules.replace_all([plain_node("n1")])
+    nodes = stored_nodes([sharing_topology("n1", TOPOLOGY)], [plain_node("n1")])
     starter = JobQueueStarter(
         *(JobQueueApi(connection, (), "gputopo"), JobApi(connection), nodes, metrics, RULES),
         *(RESOURCE, lambda: NOW),

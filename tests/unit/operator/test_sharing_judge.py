@@ -18,6 +18,7 @@ from gputopo_operator.settings import OperatorSettings
 from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.builders.objects import Document
+from support.operator.nodes import listed_nodes
 from support.operator.sharing import GPU, SharedGpuOfNode, profile_of
 
 MOVE = {SHARING_IF_SLOW_ANNOTATION: "Move"}
@@ -32,8 +33,14 @@ class JudgedNode(SharedGpuOfNode):
         self.now = 100.0
         self.metrics = OperatorMetrics()
         settings = OperatorSettings(sharing_judge_seconds=JUDGE_SECONDS)
+        objects = JobApi(connection)
         self.judge = SharingJudge(
-            SharingApi(connection), JobApi(connection), self.metrics, settings, lambda: self.now
+            SharingApi(connection),
+            objects,
+            listed_nodes(objects),
+            self.metrics,
+            settings,
+            lambda: self.now,
         )
 
     def wait(self) -> float | None:

@@ -1,13 +1,21 @@
 """Which changes of pods, GPUProfiles and GPUTopologies need a new decision about a node."""
 
 from typing import Any
+from unittest.mock import MagicMock
 
+import kopf
 import pytest
 
 from gputopo_kube.document import ObjectKey
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.sized_pods import SizedPods
-from gputopo_operator.model.workloads import WatchedPod
-from gputopo_operator.parse.watched import gpus_fingerprint, parse_watched_pod, profile_fingerprint
+from gputopo_operator.controller.tuning_queue import TuningQueue
+from gputopo_operator.decision.reports import sizes_differ
+from gputopo_operator.model.workloads import NodeReport, WatchedPod
+from gputopo_operator.parse.reports import parse_report
+from gputopo_operator.parse.watched import parse_watched_pod, profile_fingerprint
+from gputopo_operator.settings import OperatorSettings
+from support.builders.gpujobs import observed_topology
 from support.tuning.api_cluster import LINEAR, profile_object, sized_pod
 
 TRAIN = ObjectKey("default", "train")
@@ -104,12 +112,19 @@ def test_new_facts_concern_the_nodes_with_pods_of_the_profile() -> None:
 
 
 def test_other_pods_with_gpus_concern_only_nodes_with_sized_pods() -> None:
-    pods = SizedPods()
-    pods.replace("*", [watched()])
-    assert pods.gpus_changed("n1", 1) == {"n1"}
-    assert pods.gpus_changed("n1", 1) == set()
-    assert pods.gpus_changed("n2", 1) == set()
-    assert pods.gpus_changed("n1", None) == {"n1"}
+    nodes, added = NodeStore(), list[str]()
+    found: Any = MagicMock(settings=OperatorSettings(), nodes=nodes)
+    found.queue.return_value.add_later = lambda name, _: added.append(name)
+    queue = TuningQueue(found)
+    queue.watch(kopf.OperatorRegistry())
+    queue._sized.replace("*", [watched()])
+    free, used = observed_topology("n1", {}), observed_topology("n1", {"GPU-1": "uid-b"})
+    for kind, topology in (
+        *(("ADDED", free), ("MODIFIED", used), ("MODIFIED", used)),
+        *(("ADDED", observed_topology("n2", {})), ("DELETED", used)),
+    ):
+        nodes.reports.follow({"type": kind, "object": topology})
+    assert added == ["n1", "n1", "n1"]
 
 
 def test_new_rates_of_measured_limits_wait_for_the_next_round() -> None:
@@ -124,14 +139,21 @@ def test_new_rates_of_measured_limits_wait_for_the_next_round() -> None:
 
 
 def test_users_and_health_of_gpus_count() -> None:
-    gpu = {"uuid": "GPU-1", "healthy": True}
-    before = gpus_fingerprint({"gpus": [gpu]})
-    assert gpus_fingerprint({"gpus": [{**gpu, "container": "main"}]}) == before
-    assert gpus_fingerprint({"gpus": [{**gpu, "podUID": "uid-a"}]}) != before
-    assert gpus_fingerprint({"gpus": [{**gpu, "healthy": False}]}) != before
-    assert gpus_fingerprint({}) != before
-    capacity = {"milliCPU": 8000, "memory": 2**30, "gpus": 1}
-    assert gpus_fingerprint({"gpus": [gpu], "sizedCapacity": capacity}) != before
+    def report(gpu: dict[str, Any], **status: Any) -> NodeReport:
+        topology = observed_topology("n1", {"GPU-1": "uid-a"})
+        topology["status"]["gpus"][0] |= gpu
+        return parse_report({**topology, "status": {**topology["status"], **status}})
+
+    before = report({})
+    assert not sizes_differ(before, report({"container": "main"}))
+    assert not sizes_differ(before, report({}, observedPodsVersion="7"))
+    assert sizes_differ(before, report({"podUID": "uid-b"}))
+    assert sizes_differ(before, report({"healthy": False}))
+    assert sizes_differ(before, report({}, gpus=[]))
+    assert sizes_differ(before, report({"healthy": "perhaps"}))
+    assert sizes_differ(
+        before, report({}, sizedCapacity={"milliCPU": 8000, "memory": 2**30, "gpus": 1})
+    )
 
 
 def test_profiles_that_no_sized_pod_names_are_not_kept() -> None:

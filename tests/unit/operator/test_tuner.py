@@ -8,7 +8,7 @@ from gputopo.api.names import PROFILING_LABEL, RESOURCE, TUNED_LABEL
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.profiler import Profiler
 from gputopo_operator.controller.profiling_api import ProfilingApi
 from gputopo_operator.controller.tuner import NO_GPUS_SECONDS, Tuner
@@ -19,6 +19,7 @@ from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.settings import OperatorSettings
 from support.api.faults import Fault
 from support.api.server import ApiServer
+from support.operator.nodes import listed_nodes
 from support.profiling.cluster import NAME, MeasuredCluster
 from support.tuning.api_cluster import (
     FLAT,
@@ -206,13 +207,15 @@ def test_measurement_of_cpus_and_sizing_do_not_disturb_each_other(
     tuner = Tuner(
         TuningApi(connection),
         objects,
-        NodeReports(),
+        NodeStore(),
         WaitingPods(),
         OperatorMetrics().sizing,
         settings,
         lambda: cluster.now,
     )
-    profiler = Profiler(ProfilingApi(connection), objects, settings, lambda: cluster.now)
+    profiler = Profiler(
+        ProfilingApi(connection), objects, listed_nodes(objects), settings, lambda: cluster.now
+    )
     limits: list[str] = []
     for _ in range(40):
         tuner.advance(NODE)
@@ -266,7 +269,7 @@ def report_rate(operator: OperatorUnderTest, uid: str, rate: int, milli_cpu: int
         "milliCPU": milli_cpu,
     }
     status = {"measurements": [measurement]}
-    operator.reports.replace({"metadata": {"name": NODE, "uid": "u"}, "status": status})
+    operator.nodes.reports.replace({"metadata": {"name": NODE, "uid": "u"}, "status": status})
 
 
 def test_measured_rate_is_stored_before_a_resize(

@@ -10,12 +10,13 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.job_queue_api import JobQueueApi
 from gputopo_operator.controller.job_queue_starter import JobQueueStarter
-from gputopo_operator.controller.queue_nodes import QueueNodes
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.model.jobs import PodDefaults
 from support.api.server import ApiServer
 from support.builders.gpujobs import Document, gpu_job
+from support.operator.nodes import stored_nodes
 from support.operator.queue import QueuedCluster, node, plain_node
 
 NOW = "2026-01-01T01:00:00Z"
@@ -36,7 +37,7 @@ STATUSES: dict[str, Document] = {
 }
 
 
-def starter_of(connection: SyncApi, nodes: QueueNodes) -> JobQueueStarter:
+def starter_of(connection: SyncApi, nodes: NodeStore) -> JobQueueStarter:
     rules = QueueRules(QueueOrder.FIFO, 600)
     lists = JobQueueApi(connection, (), "gputopo")
     writer, metrics = JobApi(connection), OperatorMetrics()
@@ -54,11 +55,8 @@ def put(api: ApiServer, cluster: QueuedCluster) -> None:
             api.put(plural, document)
 
 
-def nodes_of(*topologies: Document, objects: tuple[Document, ...] = ()) -> QueueNodes:
-    nodes = QueueNodes()
-    nodes.gpus.replace_all([node("n1", 4), *topologies])
-    nodes.rules.replace_all([plain_node("n1"), *objects])
-    return nodes
+def nodes_of(*topologies: Document, objects: tuple[Document, ...] = ()) -> NodeStore:
+    return stored_nodes([node("n1", 4), *topologies], [plain_node("n1"), *objects])
 
 
 def started(api: ApiServer, name: str) -> bool:
@@ -90,7 +88,7 @@ def test_impossible_status_is_reported_once_and_replaced(
 ) -> None:
     api.create("gpujobs", gpu_job("train"))
     api.change("gpujobs", "train", lambda job: job.update(status=STATUSES[kind]))
-    reconciler = Reconciler(job_api, PodDefaults(), metrics, queued=True)
+    reconciler = Reconciler(job_api, NodeStore(), PodDefaults(), metrics, queued=True)
     for _ in range(3):
         reconciler.reconcile(ObjectKey("default", "train"))
     job = api.get("gpujobs", "train")

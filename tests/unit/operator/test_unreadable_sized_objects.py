@@ -7,7 +7,7 @@ import pytest
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.sync import SyncApi
 from gputopo_kube.tuned_node import parse_sizing_facts
-from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.node_store import NodeStore
 from support.api.server import ApiServer
 from support.tuning.api_cluster import LINEAR, SizedCluster, profile_object, sized_container
 from support.tuning.operator import OperatorUnderTest
@@ -65,9 +65,10 @@ def topology(node: str, status: dict[str, Any]) -> dict[str, Any]:
 
 def test_unreadable_parts_of_a_gpu_topology_hide_no_other_part() -> None:
     good = {"namespace": "default", "profile": "train", "podUID": "u"}
-    reports = NodeReports()
+    reports = NodeStore().reports
     odd = {"gpus": "many", "samples": [None, 3, {"namespace": "default"}, good]}
     reports.replace(topology("n1", odd))
     reports.replace(topology("n2", {"samples": [{**good, "podUID": "w"}]}))
-    texts = [reports._reports[node].samples[ObjectKey("default", "train")] for node in ("n1", "n2")]
+    found = reports.values()
+    texts = [found[node].samples[ObjectKey("default", "train")] for node in ("n1", "n2")]
     assert [len(each) for each in texts] == [1, 1]

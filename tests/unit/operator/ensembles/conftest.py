@@ -9,10 +9,11 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.ensemble_reconciler import EnsembleReconciler
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_reports import NodeReports
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.metrics import OperatorMetrics
 from support.api.server import ApiServer
 from support.operator.ensembles import ensemble, member
+from support.operator.nodes import listed_nodes
 from support.operator.queue import node, plain_node
 from support.operator.served_ensemble import Served
 
@@ -20,8 +21,8 @@ NOW = "2026-01-01T01:00:00Z"
 
 
 @pytest.fixture
-def reports() -> NodeReports:
-    return NodeReports()
+def nodes(job_api: JobApi) -> NodeStore:
+    return listed_nodes(job_api)
 
 
 @pytest.fixture
@@ -35,11 +36,11 @@ def served(
     connection: SyncApi,
     job_api: JobApi,
     metrics: OperatorMetrics,
-    reports: NodeReports,
+    nodes: NodeStore,
     clock: Callable[[], str],
 ) -> Served:
     lists = EnsembleApi(connection, (), "gputopo")
-    made = EnsembleReconciler(lists, job_api, reports, metrics.ensembles, "gputopo.io/gpu", clock)
+    made = EnsembleReconciler(lists, job_api, nodes, metrics.ensembles, "gputopo.io/gpu", clock)
     api.create("gputopologies", node("n1", 4))
     api.create("nodes", plain_node("n1"))
     members: list[dict[str, Any]] = [
@@ -47,4 +48,4 @@ def served(
         member("b", {1: 50, 2: 95}, profile="vgg"),
     ]
     api.create("gpuensembles", ensemble(*members))
-    return Served(api, made, metrics, reports)
+    return Served(api, made, metrics)

@@ -10,22 +10,31 @@ import pytest
 from gputopo.api.names import ENSEMBLE_LABEL
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller import ensemble_queue
-from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.ensemble_queue import EnsembleQueue
+from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.parts import PartInputs
+from gputopo_operator.settings import OperatorSettings
 from support.api.faults import Fault
+from support.operator.nodes import listed_nodes
 from support.operator.process import eventually
 from support.operator.served_ensemble import KEY, Served
 
 
 @pytest.fixture
 def queue(served: Served, connection: SyncApi) -> EnsembleQueue:
-    api = EnsembleApi(connection, (), "gputopo")
-    return EnsembleQueue(served.reconciler, api, 0.05, ThreadPoolExecutor(1), lambda: None)
+    objects = JobApi(connection)
+    settings = OperatorSettings(resync_seconds=0.05)
+    return EnsembleQueue(
+        PartInputs(
+            *(settings, connection, objects, listed_nodes(objects), served.metrics),
+            ThreadPoolExecutor(1),
+        )
+    )
 
 
 async def until_planned(served: Served, queue: EnsembleQueue) -> None:
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(queue.run()), group.create_task(queue.resync())]
+        tasks = [group.create_task(loop) for loop in queue.loops()]
         await asyncio.to_thread(eventually, "jobs", lambda: served.api.all("gpujobs"))
         for task in tasks:
             task.cancel()

@@ -5,9 +5,8 @@ import pytest
 from gputopo.api.names import ENSEMBLE_LABEL, JOB_LABEL
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
-from gputopo_operator.controller import ensemble_snapshot
-from gputopo_operator.controller.ensemble_snapshot import NODES_SECONDS
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.reconciler import Reconciler
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.model.jobs import PodDefaults
@@ -45,7 +44,7 @@ def test_member_runs_as_a_gpujob_and_its_pod_names_the_ensemble(
     served: Served, job_api: JobApi
 ) -> None:
     served.reconcile()
-    jobs = Reconciler(job_api, PodDefaults(), served.metrics)
+    jobs = Reconciler(job_api, NodeStore(), PodDefaults(), served.metrics)
     jobs.reconcile(ObjectKey("default", "search-a"))
     child = served.api.get("jobs", "search-a")
     assert child is not None
@@ -70,7 +69,7 @@ def test_member_runs_as_a_gpujob_and_its_pod_names_the_ensemble(
         "ciPermille": 10,
     }
     topology["status"]["measurements"] = [measurement]
-    served.reports.replace(topology)
+    served.api.put("gputopologies", topology)
     served.reconcile()
     found = served.of("a")
     assert (found["phase"], found["node"]) == ("Running", "n1")
@@ -222,14 +221,3 @@ def test_invalid_spec_is_a_condition(served: Served) -> None:
     assert (accepted["reason"], accepted["message"]) == ("SpecInvalid", text)
     assert served.status["phase"] == "Rejected"
     assert served.reasons() == ["EnsembleRejected"]
-
-
-def test_nodes_are_read_again_after_some_seconds(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    served.reconcile()
-    served.reconcile()
-    assert served.api.lists("gputopologies") == 1
-    monkeypatch.setattr(ensemble_snapshot, "monotonic", lambda: 1e9 + NODES_SECONDS)
-    served.reconcile()
-    assert served.api.lists("gputopologies") == 2

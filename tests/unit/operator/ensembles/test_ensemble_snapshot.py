@@ -9,11 +9,11 @@ from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.ensemble_reconciler import EnsembleReconciler
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_reports import NodeReports
 from gputopo_operator.metrics import OperatorMetrics
 from support.api.faults import Hook
 from support.api.server import ApiServer
 from support.operator.ensembles import ensemble, member
+from support.operator.nodes import listed_nodes
 from support.operator.queue import node, plain_node
 
 NUMBER = 10
@@ -32,7 +32,8 @@ def reconciler(
         raw["metadata"] |= {"name": f"search-{index}", "uid": f"uid-{index}"}
         api.put("gpuensembles", raw)
     return EnsembleReconciler(
-        *(lists, job_api, NodeReports(), metrics.ensembles, "gputopo.io/gpu"), shared_seconds=3600
+        *(lists, job_api, listed_nodes(job_api), metrics.ensembles, "gputopo.io/gpu"),
+        shared_seconds=3600,
     )
 
 
