@@ -20,7 +20,8 @@ from gputopo_operator.controller.job_api import JobApi, ProfileLimitError
 from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.pod_creation import read_creation_error
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
-from gputopo_operator.decision.decide import decide, profile_to_read
+from gputopo_operator.decision.decide import decide
+from gputopo_operator.decision.job_profile import profile_to_read
 from gputopo_operator.decision.link_run_job import link_run_name
 from gputopo_operator.decision.link_runs import has_links_to_measure
 from gputopo_operator.decision.pod_creation import lacks_pod

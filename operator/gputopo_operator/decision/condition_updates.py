@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from gputopo.api.model import Condition
-from gputopo.api.v1alpha1 import GPUJobSpec, JobFailures, JobPlacement, QueueStatus
+from gputopo.api.v1alpha1 import GPUJobSpec, JobPlacement, QueueStatus
 from gputopo.patterns.declared import DeclaredPattern
 from gputopo.sensitivity.resolve import Sensitivity
 from gputopo_kube.podstatus import ContainerStatus, PodCondition
@@ -22,8 +22,10 @@ from gputopo_operator.decision.conditions import (
     SUSPENDED,
     ConditionUpdate,
     find,
+    repeated,
 )
 from gputopo_operator.decision.placements import describe, differs
+from gputopo_operator.decision.situation import JobSituation
 from gputopo_operator.model.jobs import ChildJob, GpuJobState, JobPod, JobResult
 
 TYPES = (ACCEPTED, PLACED, RUNNING, COMPLETE, FAILED, SUSPENDED)
@@ -57,11 +59,12 @@ def measuring_links(spec: GPUJobSpec, waiting: str) -> list[ConditionUpdate]:
 def unchanged(previous: Sequence[Condition]) -> list[ConditionUpdate]:
     """Return condition updates that repeat the current conditions of a GPUJob."""
     types = (*TYPES, PROFILE_READY, PROFILED, SIZED, POSTPONED)
-    return [_repeat(condition) for condition in previous if condition.type in types]
+    return [repeated(condition) for condition in previous if condition.type in types]
 
 
-def accepted(spec: GPUJobSpec, child: ChildJob) -> ConditionUpdate:
+def accepted(found: JobSituation) -> list[ConditionUpdate]:
     """Return the condition Accepted; its message states the sensitivity and a learnt pattern."""
+    spec, child = found.spec, found.child
     declared = spec.communication.bandwidth_sensitivity
     fact = None
     if child.facts is not None:
@@ -78,7 +81,7 @@ def accepted(spec: GPUJobSpec, child: ChildJob) -> ConditionUpdate:
     else:
         sensitivity = "Sensitive (SensitivityUnknown: no GPUProfile has a value)"
     message = f"bandwidth sensitivity: {sensitivity}{_learnt_pattern(spec, child)}"
-    return ConditionUpdate(ACCEPTED, True, "JobCreated", message)
+    return [ConditionUpdate(ACCEPTED, True, "JobCreated", message)]
 
 
 def _learnt_pattern(spec: GPUJobSpec, child: ChildJob) -> str:
@@ -90,47 +93,17 @@ def _learnt_pattern(spec: GPUJobSpec, child: ChildJob) -> str:
     return "" if fact is None else f"; communication pattern: {resolved.kind} ({fact})"
 
 
-def profile_ready(state: GpuJobState, name: str | None) -> list[ConditionUpdate]:
-    """Return the condition ProfileReady, or an empty list if the job names no GPUProfile."""
-    before = find(state.job.status.conditions, PROFILE_READY)
-    if name is None:
-        return []
-    if state.errors.profile:
-        # The remedy comes first: a long message of the API server is cut at its end.
-        message = (
-            f"GPUProfile {name} was not created, so the job runs without it; create it yourself, "
-            f"or fix the error (gputopo tries again once a minute): {state.errors.profile}"
-        )
-        return [ConditionUpdate(PROFILE_READY, False, "ProfileNotCreated", message)]
-    if before is not None and before.status == "True":
-        return [_repeat(before)]
-    reason = "ProfileFound" if state.profile else "ProfileCreated"
-    return [ConditionUpdate(PROFILE_READY, True, reason, f"GPUProfile {name}")]
+def suspended(found: JobSituation) -> list[ConditionUpdate]:
+    """Return the condition Suspended: whether the user or a queue suspends the job."""
+    return [_suspended(found)]
 
 
-def suspended(
-    spec: GPUJobSpec,
-    child: ChildJob,
-    queue: str,
-    result: JobResult | None,
-    waits: QueueStatus | None,
-    *,
-    queued: bool,
-) -> ConditionUpdate:
-    """Return the condition Suspended: whether the user or a queue suspends the job.
-
-    Args:
-        spec: spec of the GPUJob.
-        child: the child Job.
-        queue: the Kueue queue of the job, or an empty text.
-        result: None until the job has ended.
-        waits: the job in gputopo's queue.
-        queued: whether gputopo's queue starts the jobs that are not under Kueue.
-    """
-    if result is not None:
+def _suspended(found: JobSituation) -> ConditionUpdate:
+    spec, child, queue = found.spec, found.child, found.queue
+    if found.result is not None:
         return ConditionUpdate(SUSPENDED, False, "Finished", "")
-    if queued and not queue and not spec.suspend:
-        return _queued(child, waits)
+    if found.state.queued and not queue and not spec.suspend:
+        return _queued(child, found.before.queue)
     if not queue:
         reason = "SuspendedByUser" if spec.suspend else "NotSuspended"
         return ConditionUpdate(SUSPENDED, spec.suspend, reason, "")
@@ -155,17 +128,15 @@ def _queued(child: ChildJob, waits: QueueStatus | None) -> ConditionUpdate:
     return ConditionUpdate(SUSPENDED, True, QUEUED, message)
 
 
-def placed(
-    state: GpuJobState,
-    child: ChildJob,
-    pod: JobPod | None,
-    place: JobPlacement | None,
-    result: JobResult | None,
-) -> ConditionUpdate:
+def placed(found: JobSituation) -> list[ConditionUpdate]:
     """Return the condition Placed: whether the pod has a node and GPUs."""
+    return [_placed(found, found.pod, found.place)]
+
+
+def _placed(found: JobSituation, pod: JobPod | None, place: JobPlacement | None) -> ConditionUpdate:
     if pod is None:
-        before = find(state.job.status.conditions, PLACED) if result is not None else None
-        return _repeat(before) if before is not None else _no_pod(state, child)
+        before = find(found.before.conditions, PLACED) if found.result is not None else None
+        return repeated(before) if before is not None else _no_pod(found.state, found.child)
     name, node = pod.view.name, pod.view.node
     if node is None:
         return _unscheduled(pod)
@@ -179,8 +150,12 @@ def placed(
     return ConditionUpdate(PLACED, True, reason, describe(place))
 
 
-def running(pod: JobPod | None, result: JobResult | None) -> ConditionUpdate:
+def running(found: JobSituation) -> list[ConditionUpdate]:
     """Return the condition Running: whether the containers of the pod run."""
+    return [_running(found.pod, found.result)]
+
+
+def _running(pod: JobPod | None, result: JobResult | None) -> ConditionUpdate:
     if result is not None:
         return ConditionUpdate(RUNNING, False, "Finished", "")
     if pod is None or pod.view.node is None:
@@ -194,12 +169,10 @@ def running(pod: JobPod | None, result: JobResult | None) -> ConditionUpdate:
     return ConditionUpdate(RUNNING, False, "Starting", message)
 
 
-def finished(
-    result: JobResult | None, failures: JobFailures, spec: GPUJobSpec
-) -> list[ConditionUpdate]:
+def finished(found: JobSituation) -> list[ConditionUpdate]:
     """Return the conditions Complete and Failed."""
+    result, failures, limits = found.result, found.counts.failures, found.spec.limits
     if result is None:
-        limits = spec.limits
         message = (
             f"application failures: {failures.application}, limit {limits.backoff_limit}; "
             f"admission failures: {failures.admission}, limit {limits.max_admission_retries}"
@@ -249,8 +222,3 @@ def _waiting(containers: Iterable[ContainerStatus]) -> str:
             texts = (waiting.get("reason"), waiting.get("message"))
             return f"container {container.name}: " + ": ".join(text for text in texts if text)
     return ""
-
-
-def _repeat(condition: Condition) -> ConditionUpdate:
-    holds = condition.status == "True"
-    return ConditionUpdate(condition.type, holds, condition.reason, condition.message)

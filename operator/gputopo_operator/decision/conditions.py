@@ -107,3 +107,9 @@ def truncated(text: str) -> str:
     1024
     """
     return shortened(text, MAX_MESSAGE)
+
+
+def repeated(condition: Condition) -> ConditionUpdate:
+    """Return an update that changes nothing."""
+    holds = condition.status == "True"
+    return ConditionUpdate(condition.type, holds, condition.reason, condition.message)

@@ -9,30 +9,36 @@ from dataclasses import replace
 from typing import Final
 
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, JobPlacement
-from gputopo_kube.document import Document
 from gputopo_operator.decision import condition_updates
 from gputopo_operator.decision.child_job import child_job
 from gputopo_operator.decision.conditions import (
     ACCEPTED,
-    COMPLETE,
-    FAILED,
-    PROFILE_READY,
     ConditionUpdate,
     find,
-    holds,
     phase,
     updated_conditions,
 )
 from gputopo_operator.decision.events import invalid_status, status_events
-from gputopo_operator.decision.failures import FailureCounts, count_failures, exceeded_limit
-from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS, job_patch, with_job_patch
+from gputopo_operator.decision.failures import FailureCounts, count_failures
+from gputopo_operator.decision.job_patch import REJECTED_RECHECK_SECONDS, with_job_patch
+from gputopo_operator.decision.job_profile import (
+    profile_condition,
+    profile_ready,
+    with_missing_profile,
+    with_profile,
+)
 from gputopo_operator.decision.link_run_job import ended_patch, link_run_job
 from gputopo_operator.decision.link_runs import LinkPlan, link_plan
-from gputopo_operator.decision.placements import current_pod, job_placement
-from gputopo_operator.decision.pod_creation import check_after_seconds
-from gputopo_operator.decision.pod_patch import pod_patch, with_pod_patch
+from gputopo_operator.decision.pod_creation import with_pod_check
+from gputopo_operator.decision.pod_patch import with_pod_patch
 from gputopo_operator.decision.postponed import postponed
 from gputopo_operator.decision.profiled import profiled
+from gputopo_operator.decision.situation import (
+    ConditionRule,
+    PlanRule,
+    job_situation,
+    recorded_result,
+)
 from gputopo_operator.decision.sized import job_resources, sized
 from gputopo_operator.decision.spec_error import SpecError
 from gputopo_operator.decision.throughput import job_throughput
@@ -40,16 +46,35 @@ from gputopo_operator.model.jobs import (
     ChildJob,
     GpuJob,
     GpuJobState,
-    JobResult,
     ObjectEvent,
     PodDefaults,
     PodSize,
     ReconcilePlan,
 )
-from gputopo_operator.parse.jobs import QUEUE_LABEL, parse_child_job
+from gputopo_operator.parse.jobs import parse_child_job
 
 NAME_TAKEN_RECHECK_SECONDS: Final = 30.0
 """Interval for a name that is taken: no event reports the deletion of a Job of another owner."""
+
+
+CONDITIONS: Final[tuple[ConditionRule, ...]] = (
+    condition_updates.accepted,
+    condition_updates.placed,
+    condition_updates.running,
+    condition_updates.finished,
+    condition_updates.suspended,
+    profiled,
+    sized,
+    postponed,
+    profile_ready,
+)
+
+PLANS: Final[tuple[PlanRule, ...]] = (
+    with_job_patch,
+    with_pod_patch,
+    with_pod_check,
+    with_missing_profile,
+)
 
 
 def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
@@ -58,7 +83,7 @@ def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
     if job.deleting:
         return ReconcilePlan()
     owned = child is not None and child.owner_uid == job.uid
-    if _recorded_result(job.status) is not None and not owned:
+    if recorded_result(job.status) is not None and not owned:
         return _unchanged(state, job.status.placements)
     if job.spec is None:
         return _rejected(state, "SpecInvalid", job.spec_error)
@@ -73,19 +98,6 @@ def decide(state: GpuJobState, defaults: PodDefaults) -> ReconcilePlan:
             state, "JobNameTaken", message, recheck_after_seconds=NAME_TAKEN_RECHECK_SECONDS
         )
     return _with_child(state, job.spec, child)
-
-
-def profile_to_read(job: GpuJob, child: Document | None) -> str | None:
-    """Return the name of the GPUProfile that the next decision uses, or None if it uses none.
-
-    A decision uses the GPUProfile to create the child Job, and later to check whether a missing
-    GPUProfile has been created. After that, changes of the GPUProfile have no effect, because the
-    pod template of a Job is immutable.
-    """
-    if job.spec is None or _recorded_result(job.status) is not None:
-        return None
-    known = child is not None and holds(job.status.conditions, PROFILE_READY)
-    return None if known else job.spec.workload.profile
 
 
 def _without_child(state: GpuJobState, spec: GPUJobSpec, defaults: PodDefaults) -> ReconcilePlan:
@@ -119,7 +131,7 @@ def _measuring_links(
 ) -> ReconcilePlan:
     """Return the plan of a job whose links are measured before its child Job is created."""
     updates = condition_updates.measuring_links(spec, links.waiting)
-    updates += condition_updates.profile_ready(state, spec.workload.profile)
+    updates += profile_condition(state, spec)
     plan = _status_plan(state, updates)
     plan = replace(plan, recheck_after_seconds=links.recheck_after_seconds)
     if links.create is not None:
@@ -141,51 +153,19 @@ def _measuring_links(
         stopped = ObjectEvent("Normal", "LinkRunEnded", note)
         patch = run_to_end.name, ended_patch(run_to_end, result)
         plan = replace(plan, link_run_patch=patch, events=(*plan.events, stopped))
-    return _with_profile(state, spec, plan)
+    return with_profile(state, spec, plan)
 
 
 def _with_child(state: GpuJobState, spec: GPUJobSpec, child: ChildJob) -> ReconcilePlan:
-    before = state.job.status
-    pods = [pod for pod in state.pods if child.uid and pod.job_uid == child.uid]
-    counts = count_failures(before, () if _recorded_result(before) else pods)
-    result = _result(before, spec, child, counts)
-    pod = current_pod(pods, finished=result is not None)
-    place = job_placement(pod, state.observed, before.placements) if pod else None
-    queue = child.queue or state.job.labels.get(QUEUE_LABEL, "")
-    updates = [
-        condition_updates.accepted(spec, child),
-        condition_updates.placed(state, child, pod, place, result),
-        condition_updates.running(pod, result),
-        *condition_updates.finished(result, counts.failures, spec),
-        condition_updates.suspended(spec, child, queue, result, before.queue, queued=state.queued),
-        *profiled(spec, child, pod, before.conditions),
-        *sized(spec, pod, result),
-        *postponed(pod, before.conditions, result),
-    ]
-    if result is None:
-        updates += condition_updates.profile_ready(state, spec.workload.profile)
-    kept = before.placements if result is not None and pod is None else []
-    size = pod.size if pod else None
-    plan = _status_plan(state, updates, [place] if place else kept, counts, size)
-    suspend = None if queue else spec.suspend or (state.queued and child.suspended)
-    plan = with_job_patch(state, plan, job_patch(spec, child, suspend, counts, result))
-    plan = with_pod_patch(state, plan, pod_patch(spec, pod))
-    if result is not None:
-        return plan
-    if pod is None and state.started is not None and plan.recheck_after_seconds is None:
-        plan = replace(plan, recheck_after_seconds=check_after_seconds(state.started, state.now))
-    return _with_profile(state, spec, plan)
-
-
-def _with_profile(state: GpuJobState, spec: GPUJobSpec, plan: ReconcilePlan) -> ReconcilePlan:
-    """Add the creation of a missing GPUProfile to the plan, or a recheck if it was rejected.
-
-    The job does not wait for the created GPUProfile, because an empty GPUProfile has no effect.
-    """
-    if state.errors.profile:
-        return replace(plan, recheck_after_seconds=REJECTED_RECHECK_SECONDS)
-    missing = state.profile is None and not holds(state.job.status.conditions, PROFILE_READY)
-    return replace(plan, create_profile=spec.workload.profile if missing else None)
+    found = job_situation(state, spec, child)
+    updates = [update for rule in CONDITIONS for update in rule(found)]
+    kept = found.before.placements if found.result is not None and found.pod is None else []
+    size = found.pod.size if found.pod else None
+    placements = [found.place] if found.place else kept
+    plan = _status_plan(state, updates, placements, found.counts, size)
+    for rule in PLANS:
+        plan = rule(found, plan)
+    return plan
 
 
 def _rejected(
@@ -231,23 +211,6 @@ def _status_plan(
         ),
         failed_pods=counts.new,
     )
-
-
-def _result(
-    before: GPUJobStatus, spec: GPUJobSpec, child: ChildJob, counts: FailureCounts
-) -> JobResult | None:
-    """Return the result of a job, or None if it has not finished. A stored result never changes."""
-    recorded = _recorded_result(before)
-    if recorded is not None or (child.result is not None and child.result.succeeded):
-        return recorded or child.result
-    return exceeded_limit(counts.failures, spec.limits) or child.result
-
-
-def _recorded_result(status: GPUJobStatus) -> JobResult | None:
-    for condition in status.conditions:
-        if condition.type in {COMPLETE, FAILED} and condition.status == "True":
-            return JobResult(condition.type == COMPLETE, condition.reason, condition.message)
-    return None
 
 
 def _is_rejected_for_good(job: GpuJob) -> bool:

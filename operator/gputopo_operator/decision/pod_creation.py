@@ -5,6 +5,7 @@ GPUs: the controller manager may be down, or late.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -13,7 +14,14 @@ from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.runtime.times import timestamp, unix_seconds
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_operator.decision.conditions import POD_NOT_CREATED, truncated
-from gputopo_operator.model.jobs import ChildJob, CreatedPod, FailedCreate, ObjectEvent
+from gputopo_operator.decision.situation import JobSituation
+from gputopo_operator.model.jobs import (
+    ChildJob,
+    CreatedPod,
+    FailedCreate,
+    ObjectEvent,
+    ReconcilePlan,
+)
 from gputopo_operator.model.queued import JobStop, QueuedJob
 
 MISSING_SECONDS: Final = 60.0
@@ -61,6 +69,15 @@ def check_after_seconds(started: str, now: str) -> float:
     elapsed = (unix_seconds(now) or 0.0) - (unix_seconds(started) or 0.0)
     left = MISSING_SECONDS + _FIRST_FAILURE_SECONDS - elapsed
     return left if left > 0 else MISSING_SECONDS
+
+
+def with_pod_check(found: JobSituation, plan: ReconcilePlan) -> ReconcilePlan:
+    """Let the operator look again at a started Job without a pod."""
+    started, missing = found.state.started, found.pod is None and found.result is None
+    if not missing or started is None or plan.recheck_after_seconds is not None:
+        return plan
+    seconds = check_after_seconds(started, found.state.now)
+    return replace(plan, recheck_after_seconds=seconds)
 
 
 def lacks_pod(started: str | None, ended: str | None, now: str) -> bool:

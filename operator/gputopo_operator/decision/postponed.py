@@ -1,29 +1,26 @@
 """Decides the condition Postponed: whether the pod of a GPUJob waits for a better placement."""
 
-from collections.abc import Sequence
-
-from gputopo.api.model import Condition
 from gputopo.api.waiting import PostponedAnnotation, parse_postponed
 from gputopo_operator.decision.conditions import POSTPONED, ConditionUpdate, find
-from gputopo_operator.model.jobs import JobPod, JobResult
+from gputopo_operator.decision.situation import JobSituation
+from gputopo_operator.model.jobs import JobPod
 
 
-def postponed(
-    pod: JobPod | None, previous: Sequence[Condition], result: JobResult | None
-) -> list[ConditionUpdate]:
+def postponed(found: JobSituation) -> list[ConditionUpdate]:
     """Return a list with the condition Postponed, or an empty list if it must not change.
 
     A job whose pods have never waited has no such condition.
     """
+    pod = found.pod
     record = None if pod is None else parse_postponed(pod.view.annotations, pod.view.uid)
     if pod is None or record is None:
-        before = find(previous, POSTPONED)
+        before = find(found.before.conditions, POSTPONED)
         is_over = before is not None and before.status == "True"
         return [ConditionUpdate(POSTPONED, False, "NoPodWaits", "")] if is_over else []
     if record.end is not None:
         reason = "MaxWaitExceeded" if record.end.expired else "ValueReached"
         return [ConditionUpdate(POSTPONED, False, reason, record.end_text())]
-    waits = result is None and pod.view.node is None and pod.view.live
+    waits = found.result is None and pod.view.node is None and pod.view.live
     if not waits:
         return [ConditionUpdate(POSTPONED, False, "NoPodWaits", "")]
     return [ConditionUpdate(POSTPONED, True, "WaitingForPlacement", _wait_text(pod, record))]

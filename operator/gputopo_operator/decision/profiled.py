@@ -1,29 +1,26 @@
 """Decides the condition Profiled: the state of the measurements that a GPUJob requests."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from gputopo.api.model import Condition
 from gputopo.api.profiling import ProfilingState
-from gputopo.api.v1alpha1 import GPUJobSpec
 from gputopo_operator.decision.conditions import PROFILED, ConditionUpdate, find
-from gputopo_operator.model.jobs import ChildJob, JobPod
+from gputopo_operator.decision.situation import JobSituation
+from gputopo_operator.model.jobs import ChildJob
 
 _LINKS_KNOWN = {"Done", "Known"}
 
 
-def profiled(
-    spec: GPUJobSpec, child: ChildJob, pod: JobPod | None, previous: Sequence[Condition]
-) -> list[ConditionUpdate]:
+def profiled(found: JobSituation) -> list[ConditionUpdate]:
     """Return a list with the condition Profiled, or an empty list if it must not change.
 
     It must not change if the job requests no measurement or the measured pod no longer exists.
     """
-    state = pod.profiling if pod else None
-    before = find(previous, PROFILED)
+    spec, state = found.spec, found.pod.profiling if found.pod else None
+    before = find(found.before.conditions, PROFILED)
     kept = before is not None and before.reason != "MeasuringLinks"
     if "CPUs" in spec.profiling.measure and state is None and kept:
         return []
-    parts = [*_links(child), *(_cpus(state) if "CPUs" in spec.profiling.measure else ())]
+    parts = [*_links(found.child), *(_cpus(state) if "CPUs" in spec.profiling.measure else ())]
     if not parts:
         return []
     decisive = next((part for part in parts if not part.holds), parts[-1])

@@ -5,25 +5,27 @@ from collections.abc import Mapping, Sequence
 from gputopo.api.job_resources import JobResources
 from gputopo.api.profile import Measurement
 from gputopo.api.quantity import format_bytes
-from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, JobPlacement, JobThroughput
+from gputopo.api.v1alpha1 import GPUJobStatus, JobPlacement, JobThroughput
 from gputopo.tuning.gain import current_rate, gain_percent
 from gputopo.tuning.state import resize_state
 from gputopo_operator.decision.conditions import SIZED, ConditionUpdate, truncated
 from gputopo_operator.decision.initial_amounts import tuning_request
+from gputopo_operator.decision.situation import JobSituation
 from gputopo_operator.decision.spec_error import SpecError
-from gputopo_operator.model.jobs import JobPod, JobResult, PodSize
+from gputopo_operator.model.jobs import PodSize
 
 _CREATED = "the amounts with which the pod was created"
 _MEASURED = "gputopo measures the pod with several CPU limits"
 
 
-def sized(spec: GPUJobSpec, pod: JobPod | None, result: JobResult | None) -> list[ConditionUpdate]:
+def sized(found: JobSituation) -> list[ConditionUpdate]:
     """Return the condition Sized of a job with a child Job.
 
     The list is empty if the mode is ``Fixed``, or if the job has ended. An empty list leaves the
     current condition unchanged.
     """
-    if spec.resources.mode == "Fixed" or result is not None:
+    spec, pod = found.spec, found.pod
+    if spec.resources.mode == "Fixed" or found.result is not None:
         return []
     try:
         tuning_request(spec.resources)

@@ -36,15 +36,15 @@ JOB_CONDITIONS = (
     Sink("gputopo.tuning.state", "resize_state"),
 )
 JOB_CONDITIONS_PASSED = {
-    "condition_updates._repeat": "a condition that exists",
+    "conditions.repeated": "a condition that exists",
     "condition_updates._unscheduled": "kube-scheduler's reason",
     "condition_updates.finished": "JobResult, or the reason of the Kubernetes Job",
     "condition_updates.rejected": "_rejected",
-    "decide._recorded_result": "a condition that exists",
     "link_results.failed_result": "RunResult",
     "profiled._cpus": "ProfilingResult",
     "profiled._links": "LinksResult",
     "profiled.profiled": "ConditionUpdate",
+    "situation.recorded_result": "a condition that exists",
     "sized._sized": "resize_state",
     "state.resize_state": "ResizeReason",
 }

@@ -7,7 +7,7 @@ import pytest
 from gputopo.api.known_facts import FactsAnnotation, KnownPattern
 from gputopo.api.names import SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfile, GPUProfileSpec, GPUProfileStatus
-from gputopo_operator.decision.decide import profile_to_read
+from gputopo_operator.decision.job_profile import profile_to_read
 from gputopo_operator.model.jobs import ReconcilePlan, WriteErrors
 from support.operator.cluster_states import Situation
 from support.operator.gpujob_states import started
