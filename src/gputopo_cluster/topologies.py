@@ -1,7 +1,7 @@
-"""Parses GPUTopology objects into the form that the ledger keeps.
+"""The parser of GPUTopology objects, in which agents publish the GPUs of their nodes.
 
-The reflector of topologies calls this module for each object. An invalid object becomes an
-``UnreadableTopology`` with the reason, which filter reports.
+Decisions need ``GpuNode``, which is small: the extender keeps one for each node. What people see
+also needs ``PublishedNode``, with the messages and names in the status.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from gputopo.api.model import Condition
 from gputopo.api.names import MPS_READY_CONDITION, READY_CONDITION
 from gputopo.api.shares import gpu_of
-from gputopo.api.topology import from_spec
+from gputopo.api.topology import parse_spec
 from gputopo.api.v1alpha1 import (
-    GPUTopologySpec,
+    CounterStatus,
     GPUTopologyStatus,
     ObservedGpu,
     ObservedShare,
@@ -29,7 +29,14 @@ from gputopo_cluster.numa_rules import NumaRules, numa_rules
 _LONGEST_REASON: Final = 160
 _NO_GPUS: Final = GpuMask(0)
 
-_USED_STATUS: Final = ("alignment", "conditions", "gpus", "observedPodsVersion", "sharing")
+_USED_STATUS: Final = (
+    "alignment",
+    "conditions",
+    "gpus",
+    "observedGeneration",
+    "observedPodsVersion",
+    "sharing",
+)
 """The other fields of the status have measurements, which change often and decide nothing here."""
 
 
@@ -104,24 +111,86 @@ class UnreadableTopology:
         return 0
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedNode:
+    """The GPUTopology of a node, for people and for decisions.
+
+    Attributes:
+        gpus: the node for decisions; it says whether the object is valid.
+        index_of: indices of the node's GPUs, by UUID.
+        observed: health and users of the GPUs in the status, by UUID.
+        conditions: the agent's conditions, by type.
+        behind: whether the status was written for an earlier generation of the spec.
+        fault: why the object is invalid, in full; None if it is valid.
+    """
+
+    gpus: GpuNode | UnreadableTopology
+    index_of: Mapping[str, int] = field(default_factory=dict)
+    observed: Mapping[str, ObservedGpu] = field(default_factory=dict)
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    behind: bool = False
+    fault: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the node."""
+        return self.gpus.node
+
+    @property
+    def topology(self) -> NodeTopology | None:
+        """The GPUs and links; None if the object is invalid."""
+        return self.gpus.topology if isinstance(self.gpus, GpuNode) else None
+
+
 def parse_gpu_node(document: Mapping[str, Any]) -> GpuNode | UnreadableTopology:
     """Parse a GPUTopology object; return an ``UnreadableTopology`` if its content is invalid."""
-    metadata = document["metadata"]
-    node = str(metadata["name"])
+    return parse_published_node(document).gpus
+
+
+def parse_published_node(document: Mapping[str, Any]) -> PublishedNode:
+    """Parse a GPUTopology object. If its content is invalid, return a node with a ``fault``."""
+    name, part = str(document["metadata"]["name"]), "spec"
     try:
-        topology = from_spec(GPUTopologySpec.model_validate(document.get("spec") or {}))
+        topology = parse_spec(document.get("spec") or {})
+        part = "status"
         status = _parse_status(document.get("status") or {})
     except ValidationError as error:
-        return UnreadableTopology(node, shortened(first_error(error), _LONGEST_REASON))
+        return _unreadable(name, first_error(error), first_error(error, prefix=part))
     except TopologyError as error:
-        return UnreadableTopology(node, shortened(str(error), _LONGEST_REASON))
+        return _unreadable(name, str(error), str(error))
+    gpus = _gpu_node(document, topology, status)
+    return PublishedNode(
+        gpus,
+        {str(uuid): int(index) for uuid, index in topology.index_of.items()},
+        {gpu.uuid: gpu for gpu in status.gpus},
+        {condition.type: condition for condition in status.conditions},
+        behind=(status.observed_generation or 0) < gpus.generation,
+    )
+
+
+def parse_counters(document: Mapping[str, Any]) -> list[CounterStatus]:
+    """Return the counters of a GPUTopology object; none if they are in an unknown format."""
+    with suppress(ValidationError):
+        counters = (document.get("status") or {}).get("counters", [])
+        return GPUTopologyStatus.model_validate({"counters": counters}).counters
+    return []
+
+
+def _unreadable(name: str, reason: str, fault: str) -> PublishedNode:
+    return PublishedNode(UnreadableTopology(name, shortened(reason, _LONGEST_REASON)), fault=fault)
+
+
+def _gpu_node(
+    document: Mapping[str, Any], topology: NodeTopology, status: GPUTopologyStatus
+) -> GpuNode:
+    metadata, not_ready = document["metadata"], why_not_ready(status.conditions)
     return GpuNode(
-        node=node,
+        node=str(metadata["name"]),
         generation=int(metadata.get("generation") or 0),
         topology=topology,
         healthy=known_mask(topology, (gpu.uuid for gpu in status.gpus if gpu.healthy)),
         users=_users(topology, status.gpus),
-        not_ready=_not_ready(status.conditions),
+        not_ready=not_ready and shortened(not_ready, _LONGEST_REASON),
         pods_version=_version(status.observed_pods_version),
         reported=bool(status.gpus or status.conditions),
         sized_capacity=_sized_capacity(document.get("status") or {}),
@@ -162,14 +231,12 @@ def _sized_capacity(status: Mapping[str, Any]) -> SizedCapacity | None:
     return None
 
 
-def _not_ready(conditions: list[Condition]) -> str | None:
+def why_not_ready(conditions: Iterable[Condition]) -> str | None:
     """Return why the agent is not ready, or None if the agent is ready or has no condition."""
     for condition in conditions:
         if condition.type == READY_CONDITION and condition.status == "False":
             message = " ".join(condition.message.split())
-            return shortened(
-                f"the node's agent is not ready: {condition.reason}: {message}", _LONGEST_REASON
-            )
+            return f"the node's agent is not ready: {condition.reason}: {message}"
     return None
 
 

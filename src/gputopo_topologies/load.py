@@ -6,8 +6,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from gputopo.api.topology import from_spec
-from gputopo.api.v1alpha1 import GPUTopologySpec
+from gputopo.api.topology import parse_spec
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import NodeTopology, TopologyError
 from gputopo_topologies.handwritten import parse_handwritten
@@ -92,6 +91,6 @@ def _of_object(document: object) -> NodeTopology:
     if not isinstance(document, Mapping) or kind != _KIND:
         raise TopologyError(f"kind: {kind!r} is neither {_KIND} nor a list with one {_KIND}")
     try:
-        return from_spec(GPUTopologySpec.model_validate(document.get("spec")))
+        return parse_spec(document.get("spec"))
     except ValidationError as error:
         raise TopologyError(first_error(error, prefix="spec")) from None

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple, TypeAlias
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.api.shares import conflicting, gpu_of, is_share
 from gputopo.api.v1alpha1 import ObservedGpu, ObservedShare
+from gputopo_cluster.topologies import PublishedNode, UnreadableTopology
 from gputopo_kube.document import ObjectKey
 from gputopo_view.placed_pods import PlacedPod
-from gputopo_view.published import PublishedNode
 
 NO_GPUS: Final = "the agent of this node has published no GPUs"
 NO_POD: Final = "kubelet's pod-resources list names a pod that does not exist"
@@ -93,8 +93,12 @@ def list_uses(
     return [
         use
         for name in sorted({*known, *live})
-        for use in _uses_of_node(known.get(name, PublishedNode(name)), live[name], by_key, is_read)
+        for use in _uses_of_node(known.get(name) or _missing(name), live[name], by_key, is_read)
     ]
+
+
+def _missing(name: str) -> PublishedNode:
+    return PublishedNode(UnreadableTopology(name, NO_GPUS))
 
 
 def _uses_of_node(

@@ -2,10 +2,8 @@
 
 import logging
 from pathlib import Path
-from typing import Any
 
-from gputopo.api.topology import from_spec, to_spec
-from gputopo.api.v1alpha1 import GPUTopologySpec
+from gputopo.api.topology import parse_spec, to_spec
 from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology
 from gputopo_deviceplugin.statefile import StateFile
@@ -25,7 +23,7 @@ class TopologyFile:
 
     def load(self) -> NodeTopology | None:
         """Return the topology, or None if there is no valid file."""
-        return self._file.load(_parse_topology)
+        return self._file.load(parse_spec)
 
     def save(self, topology: NodeTopology) -> None:
         """Replace the stored topology. Log a failed write once for each topology."""
@@ -36,7 +34,3 @@ class TopologyFile:
             self._file.save(to_spec(topology).to_json())
         except OSError as error:
             _log.error("topology not written to the state file %s", fields(reason=error))
-
-
-def _parse_topology(document: Any) -> NodeTopology:  # noqa: ANN401 - any JSON value
-    return from_spec(GPUTopologySpec.model_validate(document))

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from pydantic import ValidationError
 
 from gputopo.api.profile import NodeSample
-from gputopo.api.topology import from_spec, to_spec
+from gputopo.api.topology import parse_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
@@ -79,7 +79,7 @@ class TopologyPublisher:
         if found is None:
             return None
         try:
-            return from_spec(GPUTopologySpec.model_validate(found.get("spec") or {}))
+            return parse_spec(found.get("spec") or {})
         except (ValidationError, TopologyError) as error:
             _log.warning("published topology not valid, replacing it %s", fields(reason=error))
             return None

@@ -48,6 +48,16 @@ def to_spec(topology: NodeTopology) -> GPUTopologySpec:
     )
 
 
+def parse_spec(document: object) -> NodeTopology:
+    """Return the node topology of a ``GPUTopology.spec`` in its JSON form.
+
+    Raises:
+        ValidationError: of pydantic, if the document has another form.
+        TopologyError: if the spec is inconsistent.
+    """
+    return from_spec(GPUTopologySpec.model_validate(document))
+
+
 def from_spec(spec: GPUTopologySpec) -> NodeTopology:
     """Return the node topology that a ``GPUTopology.spec`` describes.
 

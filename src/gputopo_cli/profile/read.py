@@ -6,11 +6,11 @@ from pydantic import ValidationError
 
 from gputopo.api.names import GROUP, VERSION
 from gputopo.api.profile import GPUProfile
-from gputopo.api.v1alpha1 import GPUTopologyStatus
 from gputopo.runtime.messages import first_error, quoted
 from gputopo_cli.profile.counters import NodeCounters
 from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
+from gputopo_cluster.topologies import parse_counters
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import NotFoundError, RejectedError
 
@@ -51,7 +51,7 @@ def read_counters(context: str | None) -> list[NodeCounters] | None:
             documents = cluster.list("apis", GROUP, VERSION, "gputopologies")
         except RejectedError:
             return None
-    found = (_counters(document) for document in documents)
+    found = (NodeCounters(each["metadata"]["name"], parse_counters(each)) for each in documents)
     return sorted(found, key=lambda each: each.node)
 
 
@@ -70,16 +70,6 @@ def find_profile(name: str, found: list[NamedProfile]) -> NamedProfile:
         names = ", ".join(str(each.key) for each in matching)
         raise InputError(f"workload: {quoted(name)} is not unique; use one of {names}")
     return matching[0]
-
-
-def _counters(document: Document) -> NodeCounters:
-    """Return the counters of a GPUTopology; those in an unknown format are left out."""
-    raw = document.get("status", {}).get("counters", [])
-    try:
-        status = GPUTopologyStatus.model_validate({"counters": raw})
-    except ValidationError:
-        status = GPUTopologyStatus()
-    return NodeCounters(document["metadata"]["name"], status.counters)
 
 
 def _parse(document: Document) -> NamedProfile:

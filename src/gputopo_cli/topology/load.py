@@ -13,12 +13,12 @@ from gputopo_cli.shared.arguments import suggest
 from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import STANDARD_INPUT, read_text
+from gputopo_cluster.topologies import parse_published_node
 from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError, RejectedError
 from gputopo_topologies import catalogue
 from gputopo_topologies.load import parse, parse_document
 from gputopo_topologies.topo_matrix import has_matrix
-from gputopo_view.published import parse_published_node
 
 _NODE: Final = "node/"
 _NOT_FOUND: Final = "the cluster has no GPUTopology of this name"

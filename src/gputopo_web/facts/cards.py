@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from gputopo.api.model import Condition
-from gputopo.api.names import READY_CONDITION
+from gputopo_cluster.topologies import PublishedNode, why_not_ready
 from gputopo_kube.document import ObjectKey
-from gputopo_view.published import PublishedNode
 from gputopo_view.uses import GpuUse
 
 COLOURS: Final = 8
@@ -141,7 +139,7 @@ def node_card(node: PublishedNode, uses: Iterable[GpuUse], free: int) -> NodeCar
         models,
         cells,
         free,
-        not_ready=_not_ready(node.conditions),
+        not_ready=why_not_ready(node.conditions.values()),
         others=tuple(
             f"{use.pod_name or 'unknown pod'}: {use.difference}"
             for uuid, found in of_gpu.items()
@@ -204,10 +202,3 @@ def _state(use: GpuUse) -> tuple[CellState, str]:
     if not use.pod:
         return CellState.FREE, ""
     return (CellState.USED if use.observed else CellState.STARTING), ""
-
-
-def _not_ready(conditions: Mapping[str, Condition]) -> str | None:
-    ready = conditions.get(READY_CONDITION)
-    if ready is None or ready.status != "False":
-        return None
-    return f"the node's agent is not ready: {ready.reason}: {ready.message}"

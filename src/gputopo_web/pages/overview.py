@@ -121,7 +121,7 @@ def numbers(state: ClusterState, rows: Sequence[JobRow]) -> list[tuple[str, str,
 
 def all_rows(state: ClusterState) -> list[JobRow]:
     """Return all rows of the table of jobs."""
-    index_of = {key.name: it.published.index_of for key, it in state.nodes.items.items()}
+    index_of = {key.name: it.index_of for key, it in state.nodes.items.items()}
     pods = ((pod.placed, pod.document) for pod in state.pods.items.values())
     return job_rows(pods, state.gpu_jobs.items, index_of)
 
@@ -166,7 +166,7 @@ def _shown(group: Group, state: ClusterState, selection: Selection, tiles: TileC
     cards = group.cards[start : start + most]
     partly = len(cards) < len(group.cards)
     node = state.nodes.items.get(ObjectKey("", group.cards[0].name))
-    topology = node.published.topology if node else None
+    topology = node.topology if node else None
     return ShownGroup(
         key=group.key,
         title=_title(group),

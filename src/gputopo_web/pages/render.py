@@ -90,12 +90,12 @@ class Pages:
         card, node = self._state.cards.get(name), self._state.nodes.items.get(ObjectKey("", name))
         if card is None or node is None:
             return None
-        topology = node.published.topology
+        topology = node.topology
         return self._render(
             "node.html",
             card=card,
             picture=draw_node(card, topology) if topology else "",
-            conditions=[*node.published.conditions.values()],
+            conditions=[*node.conditions.values()],
         )
 
     def pod(self, key: ObjectKey, explained: object = None) -> Markup | None:
@@ -108,9 +108,9 @@ class Pages:
             return None
         placed = pod.placed
         node = self._state.nodes.items.get(ObjectKey("", pod.node or ""))
-        topology = node.published.topology if node else None
+        topology = node.topology if node else None
         placement = placement_of(placed)
-        index_of = {node.published.name: node.published.index_of} if node else {}
+        index_of = {node.name: node.index_of} if node else {}
         picture = Markup("")
         if topology and placed.gpus and pod.node:
             card = self._state.cards.get(pod.node)
@@ -148,8 +148,8 @@ class Pages:
         """Return a picture of the links of a group's nodes; None if there is no such group."""
         for card in self._state.cards.values():
             node = self._state.nodes.items.get(ObjectKey("", card.name))
-            if card.group == group and node and node.published.topology:
-                return draw_kind(card, node.published.topology)
+            if card.group == group and node and node.topology:
+                return draw_kind(card, node.topology)
         return None
 
     def what_if(self, result: WhatIfResult) -> Markup:

@@ -11,11 +11,10 @@ from typing import TypeAlias
 from gputopo.api.names import RESOURCES_ANNOTATION
 from gputopo.runtime.times import utc_now
 from gputopo_cluster.picture import ClusterPicture
-from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
+from gputopo_cluster.topologies import PublishedNode, parse_published_node
 from gputopo_explain.objects import LiveKind
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_view.published import PublishedNode, parse_published_node
 from gputopo_view.uses import list_uses
 from gputopo_web.facts.cards import NodeCard, node_card
 from gputopo_web.facts.decisions import History
@@ -32,22 +31,13 @@ from gputopo_web.state.objects import ShownPod
 from gputopo_web.state.table import WatchedObjects
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedNode:
-    """A GPUTopology, parsed for the map and for evaluations as the extender does them."""
-
-    published: PublishedNode
-    gpus: GpuNode | UnreadableTopology
-
-
-def parse_topology(document: Document) -> tuple[ObjectKey, WatchedNode]:
+def parse_topology(document: Document) -> tuple[ObjectKey, PublishedNode]:
     """Parse a GPUTopology object; its key has an empty namespace."""
-    key = ObjectKey("", document["metadata"]["name"])
-    return key, WatchedNode(parse_published_node(document), parse_gpu_node(document))
+    return ObjectKey("", document["metadata"]["name"]), parse_published_node(document)
 
 
 AnyObjects: TypeAlias = (
-    WatchedObjects[WatchedNode] | WatchedObjects[ShownPod] | WatchedObjects[Document]
+    WatchedObjects[PublishedNode] | WatchedObjects[ShownPod] | WatchedObjects[Document]
 )
 
 
@@ -85,7 +75,7 @@ class ClusterState:
     ) -> None:
         """Call ``on_change`` after each change; ``clock`` returns RFC 3339 times."""
         self.namespace = namespace
-        self.nodes: WatchedObjects[WatchedNode] = WatchedObjects(
+        self.nodes: WatchedObjects[PublishedNode] = WatchedObjects(
             self._node_changed, on_first_list=lambda: self._changed("map")
         )
         self.pods: WatchedObjects[ShownPod] = WatchedObjects(
@@ -189,16 +179,15 @@ class ClusterState:
         node = self.nodes.items.get(ObjectKey("", name))
         if node is None:
             return None
-        published = node.published
-        gpus = published.observed.values()
+        gpus = node.observed.values()
         users = [user for gpu in gpus for user in (gpu, *(gpu.shares or ()))]
         named = {ObjectKey(it.namespace or "", it.pod or "") for it in users}
         observed = (self.pods.items[key] for key in named & self.pods.items.keys())
         pods = {pod.key: pod.placed for pod in (*self.pods_on(name), *observed)}
-        uses = list_uses([published], pods.values(), is_read=self._has_all_pods)
+        uses = list_uses([node], pods.values(), is_read=self._has_all_pods)
         views = {pod.key: pod.placed.view for pod in self.pods_on(name)}
         free = ClusterPicture({name: node.gpus}, views).usages[name].offered
-        return node_card(published, (use for use in uses if use.node == name), free)
+        return node_card(node, (use for use in uses if use.node == name), free)
 
     def _has_all_pods(self, namespace: str) -> bool:
         """Return whether all pods with GPUs of a namespace are known."""
@@ -209,10 +198,10 @@ class ClusterState:
         self._changes.nodes |= {key.name for key in self.nodes.items}
         self._changed("summary")
 
-    def _node_changed(self, before: WatchedNode | None, after: WatchedNode | None) -> None:
-        self._changes.nodes |= {node.published.name for node in (before, after) if node}
+    def _node_changed(self, before: PublishedNode | None, after: PublishedNode | None) -> None:
+        self._changes.nodes |= {node.name for node in (before, after) if node}
         self._snapshot = None
-        if after and self.history.resolve(after.published.name, after.published.index_of):
+        if after and self.history.resolve(after.name, after.index_of):
             self._changes.sections.add("history")
         self.on_change()
 
@@ -244,7 +233,7 @@ class ClusterState:
         new = self.history.observe(
             before.placed if before else None,
             after.placed if after else None,
-            node.published.index_of if node else {},
+            node.index_of if node else {},
             self._clock(),
         )
         if new:

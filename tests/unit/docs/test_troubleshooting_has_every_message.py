@@ -73,7 +73,7 @@ MISFITS = (
     Sink("gputopo_scheduling.sharing_state", "replace", "blocked"),
     Sink("gputopo_scheduling.sharing_state", "_too_much_memory"),
     Sink("gputopo_cluster.usage", "_PodGpus", "blocked"),
-    Sink("gputopo_cluster.topologies", "_not_ready"),
+    Sink("gputopo_cluster.topologies", "why_not_ready"),
     Sink("gputopo_scheduling.numa_limits", "NumaObstacle", 1),
     Sink("gputopo_scheduling.numa_limits", "_unsupported"),
     Sink("gputopo_scheduling.numa_limits", "_rejection"),

@@ -212,7 +212,7 @@ def test_the_links_of_a_pod_are_those_of_its_pattern(
     document = pod("p", "n1", [*uuids("n1", 0, 3, 2), "GPU-gone"])
     document["metadata"]["annotations"] |= annotations
     state = cluster(topologies=[topology("n1")], pods=[document])
-    node = state.nodes.items[ObjectKey("", "n1")].published.topology
+    node = state.nodes.items[ObjectKey("", "n1")].topology
     assert node is not None
     found = pod_gpus(state.pods.items[ObjectKey("default", "p")].placed, node)
     assert found.chosen == (0, 3, 2)

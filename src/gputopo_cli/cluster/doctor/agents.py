@@ -14,8 +14,8 @@ from gputopo_cli.cluster.doctor.model import (
     warning,
 )
 from gputopo_cli.cluster.doctor.nodes import is_ready, offers, resource_amount
+from gputopo_cluster.topologies import PublishedNode, parse_published_node
 from gputopo_kube.document import Document
-from gputopo_view.published import PublishedNode, parse_published_node
 
 _DISCOVERED: Final = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
 """Labels that other programs set on nodes with NVIDIA GPUs."""

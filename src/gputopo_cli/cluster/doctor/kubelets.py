@@ -9,8 +9,8 @@ from typing import Final
 from gputopo.api.model import Condition
 from gputopo.api.names import CPUS_BOUND_CONDITION, NUMA_PUBLISHED_CONDITION
 from gputopo_cli.cluster.doctor.model import CheckedCluster, Finding, ObjectKind, error, warning
+from gputopo_cluster.topologies import parse_published_node
 from gputopo_kube.document import Document
-from gputopo_view.published import parse_published_node
 
 _REJECTING: Final = frozenset({"restricted", "single-numa-node"})
 """Policies with which kubelet's topology manager rejects pods.

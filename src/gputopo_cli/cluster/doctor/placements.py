@@ -13,8 +13,8 @@ from gputopo_cli.cluster.doctor.model import (
     join_names,
     warning,
 )
+from gputopo_cluster.topologies import PublishedNode, parse_published_node
 from gputopo_view.placed_pods import parse_placed_pod
-from gputopo_view.published import PublishedNode, parse_published_node
 from gputopo_view.uses import NO_GPUS, NO_POD, GpuUse, list_uses
 
 _MAX_WAIT: Final = timedelta(minutes=1)

@@ -1,8 +1,9 @@
 """Check that the nodes of an installation that shares GPUs are ready for sharing pods."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gputopo.api.shares import share_resource
+from gputopo.api.v1alpha1 import ObservedGpu
 from gputopo_cli.cluster.doctor import installed
 from gputopo_cli.cluster.doctor.model import (
     CheckedCluster,
@@ -14,7 +15,7 @@ from gputopo_cli.cluster.doctor.model import (
     warning,
 )
 from gputopo_cli.cluster.doctor.nodes import offers
-from gputopo_cluster.topologies import GpuNode, parse_gpu_node
+from gputopo_cluster.topologies import GpuNode, PublishedNode, parse_published_node
 from gputopo_kube.document import Document
 from gputopo_scheduling.sharing_state import BESIDE_NUMA
 
@@ -33,14 +34,14 @@ def check_shares(snapshot: CheckedCluster) -> Iterator[Finding]:
     resource = installed.gpu_resource(snapshot)
     nodes = {node["metadata"]["name"]: node for node in snapshot[ObjectKind.NODES]}
     for document in topologies:
-        parsed = parse_gpu_node(document)
-        if isinstance(parsed, GpuNode):
-            yield from _of_node(document, parsed, nodes.get(parsed.node), resource)
+        published = parse_published_node(document)
+        if isinstance(published.gpus, GpuNode):
+            yield from _of_node(published, published.gpus, nodes.get(published.name), resource)
     yield from _quotas(snapshot, resource)
 
 
 def _of_node(
-    topology: Document, parsed: GpuNode, node: Document | None, resource: str
+    published: PublishedNode, parsed: GpuNode, node: Document | None, resource: str
 ) -> Iterator[Finding]:
     where, name = f"Node {parsed.node}", share_resource(resource)
     if not parsed.most_pods_per_gpu:
@@ -54,11 +55,11 @@ def _of_node(
             "or request no shares on this node"
         )
         yield warning(where, BESIDE_NUMA, todo)
-    faults = _faults(topology, parsed, "sharingFault")
+    faults = _by_fault(published, lambda gpu: gpu.sharing_fault)
     for fault, gpus in faults.items():
         problem = f"{join_names(gpus)}: no further pod can share the GPU: {fault}"
         yield error(where, problem, _todo(parsed))
-    for fault, gpus in _faults(topology, parsed, "wholeFault").items():
+    for fault, gpus in _by_fault(published, lambda gpu: gpu.whole_fault).items():
         problem = f"{join_names(gpus)}: no pod can get the whole GPU: {fault}"
         yield error(where, problem, _todo(parsed))
     if node is not None and not offers(node, name) and not faults:
@@ -66,13 +67,14 @@ def _of_node(
         yield error(where, problem, f"restart kubelet on {parsed.node}")
 
 
-def _faults(topology: Document, parsed: GpuNode, field: str) -> dict[str, list[str]]:
-    """Return the GPUs that have a fault in this field of the status, by fault."""
+def _by_fault(
+    node: PublishedNode, fault_of: Callable[[ObservedGpu], str | None]
+) -> dict[str, list[str]]:
+    """Return the GPUs that have a fault, by fault."""
     faults: dict[str, list[str]] = {}
-    for gpu in (topology.get("status") or {}).get("gpus") or ():
-        if gpu.get(field):
-            index = parsed.topology.index_of.get(gpu["uuid"], gpu["uuid"])
-            faults.setdefault(gpu[field], []).append(f"GPU {index}")
+    for uuid, gpu in node.observed.items():
+        if fault := fault_of(gpu):
+            faults.setdefault(fault, []).append(f"GPU {node.index_of.get(uuid, uuid)}")
     return faults
 
 
