@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 import gputopo
+import gputopo_explain
 import gputopo_topologies
-import gputopo_view
 import gputopo_web
 
 
 def modules() -> Iterator[str]:
-    for package in (gputopo, gputopo_topologies, gputopo_view, gputopo_web):
+    for package in (gputopo, gputopo_explain, gputopo_topologies, gputopo_web):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             yield module.name
 

@@ -12,9 +12,9 @@ from gputopo_cli.shared import output
 from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
 from gputopo_cluster.topologies import PublishedNode, parse_published_node
+from gputopo_explain.placed_pods import PlacedPod, parse_placed_pod
+from gputopo_explain.uses import GpuUse, list_uses
 from gputopo_kube.errors import NotFoundError
-from gputopo_view.placed_pods import PlacedPod, parse_placed_pod
-from gputopo_view.uses import GpuUse, list_uses
 
 
 @dataclass(frozen=True, slots=True)

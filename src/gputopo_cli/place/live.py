@@ -29,11 +29,11 @@ from gputopo_cli.shared.pending import (
     reasons_table,
 )
 from gputopo_cli.shared.shares import share_document, shares_table
+from gputopo_explain.drawing.svg import Marks, draw_topology
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.whatif import ChosenNode, NodeOption, WhatIf, place_live
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.podmodel import PodError
-from gputopo_view.picture import Marks, draw_topology
 
 
 def write_live_placement(

@@ -22,7 +22,7 @@ from gputopo_cli.shared import output
 from gputopo_cli.shared.arguments import parse_gpus, parse_integer, to_word
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology.load import LoadedTopology, load_topology
-from gputopo_view.picture import Marks, draw_topology
+from gputopo_explain.drawing.svg import Marks, draw_topology
 
 _TERMS: Final = ("UTILITY>", "COMMUNICATION>", "INTERFERENCE>", "FRAGMENTATION>")
 _MAX_WEIGHT: Final = 1000

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gputopo_cli.shared.files import write_text
-from gputopo_view.text import format_gb_per_s, format_number, one_line
+from gputopo_explain.text import format_gb_per_s, format_number, one_line
 
 __all__ = [
     "format_gb_per_s",

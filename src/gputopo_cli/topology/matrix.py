@@ -16,7 +16,7 @@ from gputopo.topology.model import (
     indices_of,
 )
 from gputopo_cli.shared.output import format_gb_per_s
-from gputopo_view.links import LinkType, format_legend, link_type, link_types
+from gputopo_explain.drawing.links import LinkType, format_legend, link_type, link_types
 
 _NVLINK_STYLES: Final = ("bold green", "green", "cyan", "blue")
 _FAR: Final = (Ancestor.NODE, Ancestor.SYS)

@@ -13,9 +13,9 @@ from gputopo_cli.shared.arguments import parse_gpus
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology.load import LoadedTopology, load_topology
 from gputopo_cli.topology.matrix import format_matrix
+from gputopo_explain.drawing.svg import Marks, draw_topology
 from gputopo_topologies import catalogue
 from gputopo_topologies.catalogue.server import ServerModel
-from gputopo_view.picture import Marks, draw_topology
 
 
 def list_catalogue(form: str) -> None:

@@ -7,7 +7,7 @@ from gputopo.api.quantity import format_bytes
 from gputopo.api.tuning import Amounts
 from gputopo_explain.sizes.node_sizes import NodeSizes, PodSizes
 from gputopo_explain.sizes.size_state import STATE_WORDS
-from gputopo_view.text import format_number
+from gputopo_explain.text import format_number
 
 
 @dataclass(frozen=True, slots=True)

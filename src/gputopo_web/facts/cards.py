@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Final
 
 from gputopo_cluster.topologies import PublishedNode, why_not_ready
+from gputopo_explain.uses import GpuUse
 from gputopo_kube.document import ObjectKey
-from gputopo_view.uses import GpuUse
 
 COLOURS: Final = 8
 """Number of colours and patterns of the style sheet."""

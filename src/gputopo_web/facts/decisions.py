@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from gputopo.api.annotations import AnnotationError, PlacementAnnotation, parse_placement
 from gputopo.api.shares import gpu_of
+from gputopo_explain.placed_pods import PlacedPod
 from gputopo_kube.document import ObjectKey
-from gputopo_view.placed_pods import PlacedPod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

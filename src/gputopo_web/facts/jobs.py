@@ -11,8 +11,8 @@ from gputopo.api.names import ENSEMBLE_LABEL, JOB_LABEL
 from gputopo.api.shares import gpu_of
 from gputopo.api.v1alpha1 import GPUJobStatus
 from gputopo.runtime.messages import first_error
+from gputopo_explain.placed_pods import PlacedPod
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_view.placed_pods import PlacedPod
 from gputopo_web.facts.decisions import placement_of
 
 _ENDED: Final = frozenset({"Succeeded", "Failed", "Completed"})

@@ -16,8 +16,8 @@ from gputopo.api.utility import as_number
 from gputopo.patterns.declared import DeclaredPattern, resolve_pattern
 from gputopo.patterns.model import PatternError, PatternKind, build
 from gputopo.topology.model import GpuIndex, NodeTopology
-from gputopo_view.placed_pods import PlacedPod
-from gputopo_view.text import format_gb_per_s
+from gputopo_explain.placed_pods import PlacedPod
+from gputopo_explain.text import format_gb_per_s
 
 
 @dataclass(frozen=True, slots=True)

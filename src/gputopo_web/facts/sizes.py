@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.quantity import format_bytes
 from gputopo.api.tuning import Amounts, parse_tuned_record
+from gputopo_explain.placed_pods import PlacedPod
+from gputopo_explain.text import counted
 from gputopo_kube.document import ObjectKey
-from gputopo_view.placed_pods import PlacedPod
-from gputopo_view.text import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from gputopo.api.profile import CommunicationFact, GPUProfile, LoadFact, WorkloadFacts
 from gputopo.runtime.messages import first_error
+from gputopo_explain.text import counted, format_number
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_view.text import counted, format_number
 from gputopo_web.pages.environment import clean
 
 _WIDTH: Final = 300

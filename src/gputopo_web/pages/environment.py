@@ -10,7 +10,7 @@ from markupsafe import Markup
 from gputopo.runtime.messages import shortened
 from gputopo_explain.placed.nodes import node_sentences
 from gputopo_explain.placed.share import share_parts
-from gputopo_view.text import format_gb_per_s, one_line
+from gputopo_explain.text import format_gb_per_s, one_line
 
 LONGEST: Final = 400
 """Longest text of one value, in characters. Users can write annotations of 256 KiB."""

@@ -6,10 +6,10 @@ from typing import Final
 from markupsafe import Markup
 
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of
+from gputopo_explain.drawing.links import link_types
+from gputopo_explain.drawing.svg import Marks, UserMark, draw_topology
+from gputopo_explain.text import format_gb_per_s
 from gputopo_explain.whatif import ChosenNode
-from gputopo_view.links import link_types
-from gputopo_view.picture import Marks, UserMark, draw_topology
-from gputopo_view.text import format_gb_per_s
 from gputopo_web.facts.cards import CellState, GpuCell, NodeCard
 from gputopo_web.facts.pods import PodGpus
 from gputopo_web.pages.environment import clean, path

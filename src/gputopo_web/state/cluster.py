@@ -14,8 +14,8 @@ from gputopo_cluster.picture import ClusterPicture
 from gputopo_cluster.topologies import PublishedNode, parse_published_node
 from gputopo_explain.objects import LiveKind
 from gputopo_explain.snapshot import ClusterSnapshot
+from gputopo_explain.uses import list_uses
 from gputopo_kube.document import Document, ObjectKey
-from gputopo_view.uses import list_uses
 from gputopo_web.facts.cards import NodeCard, node_card
 from gputopo_web.facts.decisions import History
 from gputopo_web.state.kinds import (

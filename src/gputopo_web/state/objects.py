@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gputopo_explain.placed_pods import PlacedPod, parse_placed_pod
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import parse_gpu_pod
-from gputopo_view.placed_pods import PlacedPod, parse_placed_pod
 
 _BULKY_OF_SPEC: Final = frozenset({"volumes", "imagePullSecrets", "hostAliases"})
 _VOLUMES_OF_NODES: Final = ("persistentVolumeClaim", "ephemeral")

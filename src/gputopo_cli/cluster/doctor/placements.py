@@ -14,8 +14,8 @@ from gputopo_cli.cluster.doctor.model import (
     warning,
 )
 from gputopo_cluster.topologies import PublishedNode, parse_published_node
-from gputopo_view.placed_pods import parse_placed_pod
-from gputopo_view.uses import NO_GPUS, NO_POD, GpuUse, list_uses
+from gputopo_explain.placed_pods import parse_placed_pod
+from gputopo_explain.uses import NO_GPUS, NO_POD, GpuUse, list_uses
 
 _MAX_WAIT: Final = timedelta(minutes=1)
 """Time in which kubelet must admit a pod. This time does not include the pull of images."""

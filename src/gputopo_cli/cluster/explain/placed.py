@@ -15,8 +15,8 @@ from gputopo_explain.placed.nodes import UNKNOWN_NODES, node_sentences
 from gputopo_explain.placed.replay import Replay, ReplayVerdict
 from gputopo_explain.placed.request import RequestPart
 from gputopo_explain.placed.share import share_parts
+from gputopo_explain.text import format_gb_per_s, one_line
 from gputopo_kube.pods import PodView
-from gputopo_view.text import format_gb_per_s, one_line
 
 _VERDICTS: Final = {
     ReplayVerdict.SAME: "same choice: the recorded input gives these GPUs and figures again",

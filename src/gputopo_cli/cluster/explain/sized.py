@@ -13,10 +13,10 @@ from gputopo_cli.cluster.sizes.report import pod_document
 from gputopo_cli.shared import output
 from gputopo_explain.sizes.node_sizes import NodeSizes, PodSizes
 from gputopo_explain.sizes.pod_size import size_of, size_parts
+from gputopo_explain.text import one_line
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError
 from gputopo_kube.sync import SyncApi
-from gputopo_view.text import one_line
 
 
 @dataclass(frozen=True, slots=True)

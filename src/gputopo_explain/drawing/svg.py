@@ -6,9 +6,9 @@ from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from gputopo.topology.model import GpuIndex, LinkKind, NodeTopology
-from gputopo_view.layout import GPU_RADIUS, Box, Layout, lay_out
-from gputopo_view.links import LinkType, link_type, link_types
-from gputopo_view.text import format_gb_per_s
+from gputopo_explain.drawing.layout import GPU_RADIUS, Box, Layout, lay_out
+from gputopo_explain.drawing.links import LinkType, link_type, link_types
+from gputopo_explain.text import format_gb_per_s
 
 _NVLINKS: Final = ("#1b7f3b", "#3d8fd1", "#8e5bb5", "#c9822b")
 _PCIE: Final = ("#8f9aa5", "#abb4bc", "#c3cad0", "#d6dbe0")

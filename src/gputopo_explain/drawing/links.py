@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gputopo.topology.model import Ancestor, Link, LinkKind, NodeTopology
-from gputopo_view.text import format_gb_per_s
+from gputopo_explain.text import format_gb_per_s
 
 _ANCESTORS: Final[Mapping[Ancestor, str]] = MappingProxyType(
     {

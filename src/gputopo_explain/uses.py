@@ -9,8 +9,8 @@ from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.api.shares import conflicting, gpu_of, is_share
 from gputopo.api.v1alpha1 import ObservedGpu, ObservedShare
 from gputopo_cluster.topologies import PublishedNode, UnreadableTopology
+from gputopo_explain.placed_pods import PlacedPod
 from gputopo_kube.document import ObjectKey
-from gputopo_view.placed_pods import PlacedPod
 
 NO_GPUS: Final = "the agent of this node has published no GPUs"
 NO_POD: Final = "kubelet's pod-resources list names a pod that does not exist"

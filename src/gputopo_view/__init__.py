@@ -1,1 +1,0 @@
-"""What a cluster shows to people: users of GPUs, pictures; pure, for command line and page."""
