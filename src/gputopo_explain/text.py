@@ -1,5 +1,7 @@
 """Format numbers and texts from the cluster for people."""
 
+from gputopo.topology.model import NodeTopology
+
 
 def one_line(text: str) -> str:
     """Replace line breaks and control characters in a text from the cluster by spaces."""
@@ -32,3 +34,8 @@ def counted(number: float, noun: str) -> str:
     ('1 GPU', '0.5 CPUs', '0 pods')
     """
     return f"{format_number(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def gpu_models(topology: NodeTopology) -> str:
+    """Return the models of a node's GPUs, each once; empty if they are unknown."""
+    return " and ".join(dict.fromkeys(gpu.model for gpu in topology.gpus if gpu.model))

@@ -13,6 +13,7 @@ from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
 from gputopo_cluster.topologies import PublishedNode, parse_published_node
 from gputopo_explain.placed_pods import PlacedPod, parse_placed_pod
+from gputopo_explain.text import counted
 from gputopo_explain.uses import GpuUse, list_uses
 from gputopo_kube.errors import NotFoundError
 
@@ -162,4 +163,4 @@ def summarize_uses(found: Sequence[GpuUse]) -> str:
     shared = {(use.node, use.uuid) for use in found if use.index is not None and use.share}
     in_shares = f" ({len(shared)} shared)" if shared else ""
     result = f"{differ} DIFFER{'S' * (differ == 1)}" if differ else "no differences"
-    return f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}, {len(used)} in use{in_shares}; {result}"
+    return f"{counted(len(gpus), 'GPU')}, {len(used)} in use{in_shares}; {result}"

@@ -18,6 +18,7 @@ from gputopo_cli.profile.counters import (
 )
 from gputopo_cli.profile.read import NamedProfile, find_profile, read_counters, read_profiles
 from gputopo_cli.shared import output
+from gputopo_explain.text import counted
 
 
 def write_list(namespace: str | None, context: str | None, form: str) -> None:
@@ -77,7 +78,10 @@ def _declared(profile: GPUProfile) -> str:
 def _demand(facts: WorkloadFacts) -> str:
     """Return the CPU demand by number of GPUs, for example ``4 CPUs with 1 GPU``."""
     known = [(fact.gpus, fact.demand_milli_cpu) for fact in facts.cpus if fact.demand_milli_cpu]
-    return ", ".join(f"{_cpus(demand)} CPUs with {_gpus(gpus)}" for gpus, demand in known) or "-"
+    return (
+        ", ".join(f"{_cpus(demand)} CPUs with {counted(gpus, 'GPU')}" for gpus, demand in known)
+        or "-"
+    )
 
 
 def _lines(found: NamedProfile) -> Iterator[RenderableType]:
@@ -240,10 +244,6 @@ def _beside(sample: Sample) -> str:
 
 def _cpus(milli_cpu: int) -> str:
     return output.format_number(milli_cpu / 1000)
-
-
-def _gpus(count: int) -> str:
-    return f"{count} GPU" if count == 1 else f"{count} GPUs"
 
 
 def _rate(micro_steps_per_second: int, ci_permille: int) -> str:

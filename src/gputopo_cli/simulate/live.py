@@ -23,6 +23,7 @@ from gputopo_cli.simulate.experiment import (
 from gputopo_cli.simulate.options import LiveSimulationOptions, SimulationOptions
 from gputopo_cli.simulate.simulate import result_lines
 from gputopo_explain.remaining import RemainingUse, RemainingUses, gpu_list, remaining_uses
+from gputopo_explain.text import counted
 from gputopo_simulate.errors import JobFitsNowhereError
 from gputopo_simulate.mapa.model import GpusInUse
 from gputopo_simulate.mapa.report import document
@@ -69,7 +70,7 @@ def write_live_simulation(
         live_part = {**_state_document(state), "notes": [*objects.notes]}
         output.write_json({**found, "live": live_part}, output_file)
         return
-    count = "1 node" if len(state.nodes) == 1 else f"{len(state.nodes)} nodes"
+    count = counted(len(state.nodes), "node")
     description = f"{jobs_text} on {count} of the cluster, {describe_rules(options)}"
     lines = [*result_lines(description, result), Text(), *_state_lines(state)]
     output.show([*lines, *note_lines(objects)], output_file)

@@ -14,6 +14,7 @@ from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import STANDARD_INPUT, read_text
 from gputopo_cluster.topologies import parse_published_node
+from gputopo_explain.text import counted, gpu_models
 from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError, RejectedError
 from gputopo_topologies import catalogue
@@ -44,9 +45,8 @@ class LoadedTopology:
     @property
     def summary(self) -> str:
         """Number and models of the GPUs."""
-        gpus = self.topology.gpus
-        models = " and ".join(dict.fromkeys(gpu.model for gpu in gpus if gpu.model))
-        return f"{len(gpus)} {'GPU' if len(gpus) == 1 else 'GPUs'}{models and f', {models}'}"
+        models = gpu_models(self.topology)
+        return f"{counted(len(self.topology.gpus), 'GPU')}{models and f', {models}'}"
 
 
 def load_topology(argument: str, context: str | None = None) -> LoadedTopology:

@@ -22,6 +22,7 @@ from gputopo_explain.pending.summaries import (
 )
 from gputopo_explain.pending.waits import wait_outlook
 from gputopo_explain.shared_gpus import share_outlooks
+from gputopo_explain.text import counted
 from gputopo_kube.document import Document
 from gputopo_kube.podmodel import PodObject, parse_pod_object
 from gputopo_kube.pods import PodView, view_of
@@ -173,5 +174,4 @@ def _waiting(
 
 
 def _fits_text(nodes: int) -> str:
-    count = "1 node" if nodes == 1 else f"{nodes} nodes"
-    return f"the pod fits {count} now"
+    return f"the pod fits {counted(nodes, 'node')} now"

@@ -9,6 +9,7 @@ from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.pending.model import NodeGroup, PlacementWait, Release
 from gputopo_explain.pending.reasons import NodeReasons, PodNeeds
+from gputopo_explain.text import counted
 from gputopo_kube.document import Document
 from gputopo_kube.pods import PodView
 
@@ -60,13 +61,13 @@ def impossible(needs: PodNeeds, reasons: NodeReasons, objects: ClusterObjects) -
     largest = max(len(usage.topology.gpus) for usage in usages.values())
     if size > largest:
         return (
-            f"the pod needs {_gpus(size)}, the largest node has {largest}",
-            f"request at most {_gpus(largest)} in one pod, or add a larger node",
+            f"the pod needs {counted(size, 'GPU')}, the largest node has {largest}",
+            f"request at most {counted(largest, 'GPU')} in one pod, or add a larger node",
         )
     healthy = max(usage.healthy.bit_count() for usage in usages.values())
     if size > healthy:
         return (
-            f"the pod needs {_gpus(size)}, no node has more than {healthy} healthy GPUs",
+            f"the pod needs {counted(size, 'GPU')}, no node has more than {healthy} healthy GPUs",
             "`gputopo doctor` shows why GPUs are unhealthy and how to repair them",
         )
     remedy = "change the rules or requests of the pod, or the labels and taints of a node"
@@ -83,7 +84,7 @@ def impossible(needs: PodNeeds, reasons: NodeReasons, objects: ClusterObjects) -
 
 def waiting(needs: PodNeeds, releases: Sequence[Release], groups: Sequence[NodeGroup]) -> str:
     """Describe a pod that fits later. ``groups`` begin with those that are not permanent."""
-    size = "a share of a GPU" if _shares(needs) else _gpus(needs.request.size)
+    size = "a share of a GPU" if _shares(needs) else counted(needs.request.size, "GPU")
     if not releases:
         return f"no node has {size} for the pod now: {groups[0].reason}"
     best = releases[0]
@@ -106,7 +107,3 @@ def postponed(wait: PlacementWait) -> str:
 
 def _shares(needs: PodNeeds) -> bool:
     return needs.pod is not None and needs.pod.shares
-
-
-def _gpus(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count} GPUs"

@@ -7,7 +7,7 @@ from gputopo.api.quantity import format_bytes
 from gputopo.api.tuning import Amounts
 from gputopo_explain.sizes.node_sizes import NodeSizes, PodSizes
 from gputopo_explain.sizes.size_state import STATE_WORDS
-from gputopo_explain.text import format_number
+from gputopo_explain.text import counted, format_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def _parts(node: NodeSizes, pod: PodSizes) -> Iterator[SizePart]:
         yield SizePart("target", _text(pod.target), "newest resize, not applied yet")
     yield SizePart("floor", _text(pod.floor), "the pod was created with it and never gets less")
     if pod.share:
-        gpus = "1 GPU" if pod.tuned.gpus == 1 else f"{pod.tuned.gpus} GPUs"
+        gpus = counted(pod.tuned.gpus, "GPU")
         per_gpu = format_number(node.share_per_gpu.milli_cpu / 1000)
         yield SizePart(
             "share",

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from gputopo_cluster.topologies import PublishedNode, why_not_ready
+from gputopo_explain.text import gpu_models
 from gputopo_explain.uses import GpuUse
 from gputopo_kube.document import ObjectKey
 
@@ -131,7 +132,7 @@ def node_card(node: PublishedNode, uses: Iterable[GpuUse], free: int) -> NodeCar
         _cell(int(gpu.index), gpu.uuid, gpu.numa_node, of_gpu[gpu.uuid], lowest)
         for gpu in sorted(node.topology.gpus, key=lambda gpu: (gpu.numa_node or 0, gpu.index))
     )
-    models = " and ".join(dict.fromkeys(gpu.model for gpu in node.topology.gpus if gpu.model))
+    models = gpu_models(node.topology)
     known = {cell.uuid for cell in cells}
     return NodeCard(
         node.name,

@@ -7,6 +7,7 @@ from typing import Final
 from jinja2 import Environment
 from markupsafe import Markup
 
+from gputopo_explain.text import counted
 from gputopo_kube.document import ObjectKey
 from gputopo_web.facts.cards import NodeCard
 from gputopo_web.facts.groups import Group, Totals, groups, search, totals
@@ -182,10 +183,10 @@ def _shown(group: Group, state: ClusterState, selection: Selection, tiles: TileC
 
 
 def _title(group: Group) -> str:
-    nodes = "1 node" if len(group.cards) == 1 else f"{len(group.cards)} nodes"
+    nodes = counted(len(group.cards), "node")
     if not group.size:
         return f"{nodes} without a valid GPUTopology"
-    gpus = "1 GPU" if group.size == 1 else f"{group.size} GPUs"
+    gpus = counted(group.size, "GPU")
     return f"{nodes} with {gpus}: {group.cards[0].model or 'unknown model'}"
 
 

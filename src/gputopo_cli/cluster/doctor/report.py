@@ -13,6 +13,7 @@ from gputopo_cli.cluster.doctor.model import Finding, Severity, join_names
 from gputopo_cli.cluster.doctor.read import read_cluster
 from gputopo_cli.shared import output
 from gputopo_cli.shared.connection import connect
+from gputopo_explain.text import counted
 
 
 def write_findings(context: str | None, delay_s: int, form: str) -> bool:
@@ -105,6 +106,6 @@ def _total(results: Sequence[CheckResult], severity: Severity) -> int:
 def _summary(results: Sequence[CheckResult]) -> str:
     unread = sum(result.unread is not None for result in results)
     counts = [(severity.value, _total(results, severity)) for severity in Severity]
-    problems = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts if count]
+    problems = [counted(count, word) for word, count in counts if count]
     checks = f"{len(results)} checks" + (f", {unread} of them incomplete" if unread else "")
     return f"{checks}: {', '.join(problems) or 'no problems found'}"

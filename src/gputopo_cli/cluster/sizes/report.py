@@ -14,6 +14,7 @@ from gputopo_cli.cluster.sizes.read import read_sized_cluster
 from gputopo_cli.shared import output
 from gputopo_cli.shared.errors import InputError
 from gputopo_explain.sizes.node_sizes import NodeSizes, PodSizes, SizedCluster, list_sizes
+from gputopo_explain.text import counted
 
 _COLUMNS = ("POD", "MODE", "GPUS>", "CPUS>", "FLOOR>", "SHARE>", "MAX>", "MEMORY>", "GAIN>")
 _NONE = "no sized pods; docs/use/live-sizing.md shows how gputopo sizes a pod"
@@ -92,7 +93,7 @@ def _lines(found: Sequence[NodeSizes]) -> Iterator[RenderableType]:
 
 
 def _describe(sizes: NodeSizes) -> str:
-    gpus = "1 GPU" if sizes.gpus == 1 else f"{sizes.gpus} GPUs"
+    gpus = counted(sizes.gpus, "GPU")
     capacity, allocatable = _cpus(sizes.capacity.milli_cpu), _cpus(sizes.allocatable.milli_cpu)
     share = _cpus(sizes.share_per_gpu.milli_cpu)
     return (
