@@ -25,7 +25,7 @@ RUN /opt/uv/bin/uv export --quiet --preview-features sbom-export --format cyclon
     && python3 sbom.py ${COMPONENT} /opt/venv/lib/python3.*/site-packages < locked.json \
     > /opt/venv/sbom.cdx.json
 # The wheel is built from the packages that the component imports: no command line, no simulator,
-# no other component. Commands whose package is missing are removed.
+# no catalogue of servers, no other component. Commands whose package is missing are removed.
 COPY README.md LICENSE ./
 COPY src/gputopo src/gputopo
 COPY src/gputopo_kube src/gputopo_kube
@@ -36,7 +36,7 @@ RUN /opt/uv/bin/pip wheel --no-cache-dir --no-build-isolation --no-deps --wheel-
     && /opt/uv/bin/uv pip install --python /opt/venv/bin/python --no-deps --compile-bytecode \
     --target /opt/gputopo dist/*.whl \
     && mv /opt/gputopo/bin/gputopo-${COMPONENT} /opt/command && rm /opt/gputopo/bin/* \
-    && mv /opt/command /opt/gputopo/bin/gputopo-${COMPONENT} \
+    && mv /opt/command /opt/gputopo/bin/gputopo-${COMPONENT} && rm -r /opt/gputopo/gputopo/catalogue \
     && case ${COMPONENT} in extender|operator) ;; *) rm -r /opt/gputopo/gputopo_cluster /opt/gputopo/gputopo_scheduling;; esac
 
 # Only what was installed is copied: no sources, no uv, no build tools. The dependencies have a

@@ -14,6 +14,7 @@ from benchmarks.measure import timed
 from benchmarks.options import Options
 from benchmarks.table import show
 from gputopo.api.names import PROFILE_ANNOTATION
+from gputopo.catalogue import named
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.events import EventRecorder
@@ -32,7 +33,6 @@ from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.gpu_containers import GpuContainer
 from gputopo_kube.pods import PodView
-from gputopo_topologies.catalogue import named
 
 _TOPOLOGY: Final = named("dgx1-v100", node="n1")
 _POLLS: Final = 600

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from benchmarks.table import show
 from gputopo.bandwidth.capacity import LinkCapacities
 from gputopo.bandwidth.models import AGGREGATE, EQ2, PHYSICAL
+from gputopo.catalogue import named
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.model import ring
 from gputopo.topology.model import GpuIndex, LinkKind, NodeTopology, mask_of
 from gputopo.topology.rates import link_rate_mb_per_s
-from gputopo_topologies.catalogue import named
 
 PUBLISHED: Final = Path(__file__).parents[1] / "tests" / "data" / "nccl" / "published.csv"
 

@@ -9,6 +9,7 @@ from typing import Final
 from benchmarks.measure import timed
 from benchmarks.options import Options
 from benchmarks.table import show
+from gputopo.catalogue import named
 from gputopo.throughput.message import StepMessage
 from gputopo.throughput.phases import PhaseRules
 from gputopo_deviceplugin.counters.faults import CounterError, FaultKind
@@ -21,7 +22,6 @@ from gputopo_deviceplugin.gpus.nvml import Nvml
 from gputopo_deviceplugin.measure.container_meter import ContainerMeter
 from gputopo_deviceplugin.measure.environment import Environment
 from gputopo_kube.podruntime import ContainerRuntime
-from gputopo_topologies.catalogue import named
 
 _SERVERS: Final = ("dgx1-v100", "dgx-a100", "dgx-h100", "hgx-b200")
 _READS: Final = 300

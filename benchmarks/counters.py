@@ -17,7 +17,7 @@ from benchmarks.workloads.pattern_score import (
     full_mesh,
     scored,
 )
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 
 RESULTS: Final = ("right", UNKNOWN, "wrong")
 ALL_SIZES: Final = range(2, 9)

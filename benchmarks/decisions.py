@@ -13,12 +13,12 @@ from benchmarks.drawing import Line, draw
 from benchmarks.measure import Timing, joined, microseconds, milliseconds, timed
 from benchmarks.options import Options
 from benchmarks.table import show
+from gputopo.catalogue import named
 from gputopo.patterns.model import Pattern, PatternEdge, PatternKind, build, custom
 from gputopo.placement.model import PlacementRequest
 from gputopo.placement.place import place, ranking
 from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo.topology.tables import TABLES
-from gputopo_topologies.catalogue import named
 
 TOPOLOGIES: Final = ("dgx1-v100", "summit", "dgx-a100", "torus-2d-16", "cubemesh-16", "dgx-2")
 QUICK_TOPOLOGIES: Final = ("dgx1-v100",)

@@ -17,13 +17,13 @@ from gputopo.api.names import (
     SENSITIVITY_ANNOTATION,
 )
 from gputopo.api.topology import to_spec
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.utility.interference import WorkloadKind
 from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.surroundings import BesideSlowdown, KnownWorkload
-from gputopo_topologies.catalogue import named
 
 TOPOLOGIES: Final = ("dgx1-v100", "dgx1-p100", "dgx-a100", "dgx-h100", "pcie-8gpu")
 """Nodes of 8 GPUs; node i has the i-th topology, in turn."""

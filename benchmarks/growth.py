@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.options import Options
 from benchmarks.table import show
+from gputopo.catalogue import named
 from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_extender.state.interference import NodeInterference
 from gputopo_extender.state.ledger import Ledger
@@ -18,7 +19,6 @@ from gputopo_operator.controller.queues import Queues
 from gputopo_operator.controller.sized_pods import SizedPods
 from gputopo_operator.parse.watched import profile_fingerprint
 from gputopo_scheduling.surroundings import parse_workload
-from gputopo_topologies.catalogue import named
 
 Document = dict[str, Any]
 

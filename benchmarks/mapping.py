@@ -8,13 +8,13 @@ from typing import Final
 from benchmarks.measure import Timing, joined, milliseconds, timed
 from benchmarks.options import Options
 from benchmarks.table import show
+from gputopo.catalogue import named
 from gputopo.mapping.mapper import Mapper
 from gputopo.mapping.model import MappingJob, MappingNode, UtilitySettings
 from gputopo.mapping.partition import cluster_parts, machine_parts
 from gputopo.patterns.model import Pattern, all_to_all, ring
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.utility.interference import RunningNeighbour, SlowdownTable, WorkloadKind
-from gputopo_topologies.catalogue import named
 
 _WORKLOADS: Final = tuple(WorkloadKind(f"w{number}") for number in range(4))
 _SLOWDOWNS: Final = SlowdownTable(

@@ -9,11 +9,11 @@ from typing import Final
 from benchmarks.decisions import pattern_of
 from benchmarks.options import Options
 from benchmarks.table import show
+from gputopo.catalogue import named
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PlacementRequest
 from gputopo.placement.place import place
 from gputopo.topology.tables import TABLES
-from gputopo_topologies.catalogue import named
 
 TOPOLOGIES: Final = ("dgx1-v100", "torus-2d-16", "cubemesh-16")
 _MB: Final = 1_000_000

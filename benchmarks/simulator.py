@@ -7,6 +7,7 @@ from typing import Final
 from benchmarks.fleet import TOPOLOGIES
 from benchmarks.options import Options
 from benchmarks.table import show
+from gputopo.catalogue import named
 from gputopo.topology.model import NodeTopology
 from gputopo_cli.sc17.experiment import prepare_experiment as prepare_caffe
 from gputopo_cli.sc17.options import CaffeOptions
@@ -17,7 +18,6 @@ from gputopo_simulate.mapa.run import MapaSettings
 from gputopo_simulate.mapa.run import run as simulate
 from gputopo_simulate.sc17.policies import PAPER_POLICIES
 from gputopo_simulate.sc17.report import decision_times
-from gputopo_topologies.catalogue import named
 
 _ARRIVALS_PER_NODE: Final = 0.18
 """About the capacity of a node of 8 GPUs for the paper's jobs: queues form and empty again."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gputopo.api.names import API_VERSION, RESOURCE, SCHEDULER_NAME
 from gputopo.api.topology import to_spec
+from gputopo.catalogue import named
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.topology.model import GpuMask, NodeTopology, mask_of
 from gputopo_cluster.topologies import GpuNode
@@ -18,7 +19,6 @@ from gputopo_extender.fencing.decide import decide
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.request import placement_request
-from gputopo_topologies.catalogue import named
 
 Document = dict[str, Any]
 

@@ -13,12 +13,12 @@ import networkx as nx
 
 from benchmarks.workloads.collectives import LAYOUTS, Traffic
 from benchmarks.workloads.counted_job import USUAL, CountedJob, Disturbance, Job, server_links
+from gputopo.catalogue import named
 from gputopo.counters.link_peers import LinkPeers
 from gputopo.counters.meter import TrafficMeter
 from gputopo.counters.model import Traffic as CountedTraffic
 from gputopo.patterns.model import PatternKind, build
 from gputopo.topology.model import GpuIndex, LinkKind, NodeTopology
-from gputopo_topologies.catalogue import named
 
 NONE: Final = "None"
 UNKNOWN: Final = "unknown"

@@ -9,12 +9,12 @@ from typing import Final
 
 from gputopo.bandwidth.effective import effective_table
 from gputopo.bandwidth.models import PHYSICAL
+from gputopo.catalogue import named
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.model import ring
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.placement.place import ranking
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, indices_of, mask_of
-from gputopo_topologies.catalogue import named
 
 NEIGHBOURS: Final = ("team/bert", "team/gmm", "team/resnet50", "team/vgg16", "other/")
 """Workloads of the other jobs; the last is that of jobs without a profile."""

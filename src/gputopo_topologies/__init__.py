@@ -1,4 +1,4 @@
-"""Node topologies from a catalogue of known servers, from files and from recordings.
+"""Node topologies from files: handwritten, recorded with ``nvidia-smi``, or saved from a cluster.
 
-Only the command line, the tools and the tests use this package.
+Only the command line and the tests use this package.
 """

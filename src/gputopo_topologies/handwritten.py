@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from gputopo.api.model import Memory
 from gputopo.api.quantity import parse_bytes
+from gputopo.catalogue.boards import NVLINKS_OF_A_GPU, rated_link
 from gputopo.runtime.messages import first_error
 from gputopo.topology.model import (
     MAX_INDEX,
@@ -31,7 +32,6 @@ from gputopo.topology.rates import (
     PCIE_X16_MB_PER_S,
     pcie_version_beside,
 )
-from gputopo_topologies.boards import NVLINKS_OF_A_GPU, rated_link
 
 _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "handwritten.gputopo.io")
 

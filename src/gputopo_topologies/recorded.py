@@ -2,7 +2,7 @@
 
 The matrix does not contain GPU models, link generations or NVSwitches. This module derives these
 from the output of ``nvidia-smi -L`` in the same text or, without it, from the NVLink counts
-(:mod:`gputopo_topologies.boards`). The matrix also lacks the PCIe ancestor of GPUs with NVLinks.
+(:mod:`gputopo.catalogue.boards`). The matrix also lacks the PCIe ancestor of GPUs with NVLinks.
 This ancestor is inferred from the ancestors that each of the two GPUs has with other devices.
 """
 
@@ -13,6 +13,14 @@ from itertools import combinations
 from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
 
+from gputopo.catalogue.boards import (
+    Board,
+    board_of_model,
+    has_nvswitch,
+    memory_gib_of_model,
+    nvlink_version_of_counts,
+    rated_link,
+)
 from gputopo.topology.hierarchy import LEVELS
 from gputopo.topology.model import (
     Ancestor,
@@ -25,14 +33,6 @@ from gputopo.topology.model import (
     TopologyError,
 )
 from gputopo.topology.rates import PCIE_LANES, pcie_version_beside
-from gputopo_topologies.boards import (
-    Board,
-    board_of_model,
-    has_nvswitch,
-    memory_gib_of_model,
-    nvlink_version_of_counts,
-    rated_link,
-)
 from gputopo_topologies.topo_matrix import TopoMatrix, parse_matrix
 
 _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "recorded.gputopo.io")

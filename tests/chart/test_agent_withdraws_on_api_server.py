@@ -7,13 +7,13 @@ import pytest
 from lightkube import AsyncClient, KubeConfig
 
 from gputopo.api.names import RESOURCE
+from gputopo.catalogue import named
 from gputopo_deviceplugin.apiserver.node_api import NodeApi
 from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.report.node_conditions import ready_condition
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import NodeObservation, observed_gpus
-from gputopo_topologies.catalogue import named
 from support.control_plane.api_server import TOPOLOGIES, ApiServer
 
 NODE = "withdrawn"

@@ -11,9 +11,9 @@ import yaml
 from gputopo.api.profile import GPUProfileSpec
 from gputopo.api.topology import to_spec
 from gputopo.api.v1alpha1 import GPUJobSpec
+from gputopo.catalogue import named, names
 from gputopo.patterns.declared import DeclaredPattern
 from gputopo.placement.model import PolicyName
-from gputopo_topologies.catalogue import named, names
 from support.control_plane.api_server import (
     JOBS,
     PROFILES,

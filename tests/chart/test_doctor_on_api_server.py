@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from gputopo import catalogue
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.api.topology import to_spec
 from gputopo_cli.cluster.doctor.installation import POLICIES
-from gputopo_topologies import catalogue
 from support.cli.command_line import Done, process
 from support.control_plane import api_server
 from support.control_plane.api_server import ONE_GPU, PODS, TOPOLOGIES, ApiServer, service_account

@@ -18,7 +18,7 @@ import pytest
 
 from gputopo.api.names import POSTPONED_ANNOTATION, RETRY_ANNOTATION
 from gputopo.api.waiting import PostponedAnnotation, parse_postponed
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from support.builders.objects import Document
 from support.control_plane.api_server import PODS, TOPOLOGIES, ApiServer, process
 from support.control_plane.scheduler_pairs import Pair, running_pairs, wait_until

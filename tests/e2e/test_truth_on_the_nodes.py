@@ -3,10 +3,10 @@
 import pytest
 
 from faults import LocalNodes
+from gputopo import catalogue
 from gputopo.api.names import RESOURCE
 from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec
-from gputopo_topologies import catalogue
 from sandbox import Sandbox
 from showcase.kubectl import Kubectl, Object, wait_for
 

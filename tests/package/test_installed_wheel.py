@@ -86,7 +86,7 @@ def test_library_with_the_extra_graph_gives_networkx_graphs(
 ) -> None:
     script = (
         "from gputopo.topology.graph import to_networkx\n"
-        "from gputopo_topologies import catalogue\n"
+        "from gputopo import catalogue\n"
         "print(len(to_networkx(catalogue.named('dgx-h100'))))"
     )
     # 8 GPUs, 2 NUMA nodes, the interconnect and NVSwitch

@@ -18,8 +18,8 @@ from hypothesis.stateful import (
     rule,
 )
 
+from gputopo.catalogue import named
 from gputopo_deviceplugin.report.status import observed_gpus
-from gputopo_topologies.catalogue import named
 from support.agent.in_process import AgentInProcess, PluginInProcess, PodsOfApiServer, Processes
 from support.agent.pods import Pod, Shape, shapes
 from support.agent.world import annotation_of, pod_document

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputopo.alignment.cpuset import MachineCpus
+from gputopo.catalogue import named
 from gputopo_deviceplugin.nri.calls import handle_message
 from gputopo_deviceplugin.nri.frames import (
     REQUEST,
@@ -18,7 +19,6 @@ from gputopo_deviceplugin.nri.frames import (
 )
 from gputopo_deviceplugin.nri.plugin import CpusetPlugin
 from gputopo_deviceplugin.nri.v1alpha1 import api_pb2 as api
-from gputopo_topologies.catalogue import named
 from support.property_settings import fuzzed, tried
 
 GPUS = {gpu.uuid: gpu for gpu in named("dgx1-v100").gpus}

@@ -11,13 +11,13 @@ import grpc.aio
 import pytest
 from hypothesis import given, settings, strategies
 
+from gputopo.catalogue import named
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2_grpc import (
     DevicePluginServicer,
     add_DevicePluginServicer_to_server,
 )
 from gputopo_kube.document import ObjectKey
-from gputopo_topologies.catalogue import named
 from support.agent.in_process import AgentInProcess, PodsOfApiServer
 from support.agent.world import annotation_of, pod_document
 from support.kubelet.device_manager import DeviceManager

@@ -11,9 +11,9 @@ import grpc.aio
 from hypothesis import given, strategies
 
 from gputopo.api.names import RESOURCE
+from gputopo.catalogue import named
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_kube.pods import parse_pod
-from gputopo_topologies.catalogue import named
 from support.agent.in_process import AgentInProcess, Context, PodsOfApiServer
 from support.agent.world import annotation_of, pod_document
 from support.kubelet.device_manager import DeviceManager

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.catalogue import named
 from gputopo.utility.interference import RunningNeighbour
 from gputopo.utility.surroundings import job_surroundings
 from gputopo_cli.cluster.explain.documents import placed_document
@@ -19,7 +20,6 @@ from gputopo_cli.cluster.explain.placed import placed_lines
 from gputopo_explain.placed.explanation import explain_placed
 from gputopo_explain.placed.replay import ReplayVerdict
 from gputopo_scheduling.surroundings import NodeSurroundings
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, topology_object
 from support.builders.topologies import gpus
 from support.explain.placed import placed_pod

@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies
 
 from gputopo.api.names import RESOURCE
 from gputopo.api.v1alpha1 import GPUTopologyStatus
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.identify import AdmissionRejection, PreferenceRequest
 from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
@@ -28,7 +29,6 @@ from gputopo_deviceplugin.report.status import (
     build_status,
     observed_gpus,
 )
-from gputopo_topologies.catalogue import named
 from support.agent.in_process import AgentInProcess, PodsOfApiServer
 from support.agent.world import annotation_of, pod_document
 from support.kubelet.device_manager import DeviceManager

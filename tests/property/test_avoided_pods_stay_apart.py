@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputopo.api.names import AVOID_ANNOTATION
+from gputopo.catalogue import named
 from gputopo.placement.model import Match
 from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_cluster.usage import NodeState, NodeUsage
@@ -18,7 +19,6 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, pod, topology_object
 from support.builders.requests import pod_view, request_in
 

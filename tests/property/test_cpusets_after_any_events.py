@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputopo.alignment.cpuset import MachineCpus
+from gputopo.catalogue import named
 from gputopo_deviceplugin.gpus.cpulist import format_cpu_list, parse_cpu_list
 from gputopo_deviceplugin.nri.plugin import CpusetPlugin
 from gputopo_deviceplugin.nri.v1alpha1 import api_pb2 as api
-from gputopo_topologies.catalogue import named
 from support.agent.nri import in_runtime, sandbox
 from support.property_settings import fuzzed, tried
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputopo.catalogue import named
 from gputopo.mapping.constraints import capacity
 from gputopo.mapping.mapper import Mapper
 from gputopo.mapping.model import JobMapping, MappingJob, MappingNode, NoMapping
@@ -19,7 +20,6 @@ from gputopo.utility.utility import (
     job_utility,
     utility,
 )
-from gputopo_topologies.catalogue import named
 from support.mapping import NOISY, QUIET, SETTINGS
 
 TOPOLOGIES = [named(name) for name in ("power8-minsky", "pcie-8gpu", "dgx1-v100", "summit")]

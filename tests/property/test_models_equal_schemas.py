@@ -13,7 +13,7 @@ from gputopo.api.ensemble import GPUEnsembleSpec, GPUEnsembleStatus
 from gputopo.api.profile import GPUProfileSpec, GPUProfileStatus
 from gputopo.api.topology import to_spec
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus, GPUTopologySpec, GPUTopologyStatus
-from gputopo_topologies.catalogue import named, names
+from gputopo.catalogue import named, names
 from support.crd_schemas import broken, instances, of_crd, of_model, root_schema
 
 PARTS: dict[str, tuple[type[BaseModel], str, str]] = {

@@ -8,6 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputopo.catalogue import named
 from gputopo.patterns.model import all_to_all, ring
 from gputopo.placement.model import PolicyName
 from gputopo.topology.model import NodeTopology
@@ -19,7 +20,6 @@ from gputopo_simulate.mapa.model import (
 )
 from gputopo_simulate.mapa.run import MapaSettings, run
 from gputopo_simulate.mapa.timelaw import BandwidthTime, FixedTime
-from gputopo_topologies.catalogue import named
 
 KINDS = ("dgx1-v100", "summit", "pcie-8gpu")
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, ClientTimeout
 
+from gputopo.catalogue import named
 from gputopo_extender.server import running
 from gputopo_extender.settings import ExtenderSettings
-from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer, serving
 from support.api.store import LEASES, PODS, TOPOLOGIES
 from support.builders.objects import pod, topology_object

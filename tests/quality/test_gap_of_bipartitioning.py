@@ -6,11 +6,11 @@ from statistics import fmean
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.mapping.mapper import Mapper
 from gputopo.mapping.model import JobMapping, MappingJob, MappingNode
 from gputopo.topology.model import GpuMask, indices_of
 from gputopo.utility.interference import RunningNeighbour
-from gputopo_topologies.catalogue import named
 from support.mapping import NOISY, QUIET, SETTINGS, BruteForce, job_graphs
 
 STATES = 25

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from gputopo.bandwidth.models import MODELS
+from gputopo.catalogue import named
 from gputopo.patterns.bound import bounds
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.exact import best_embeddings
@@ -28,7 +29,6 @@ from gputopo.patterns.plan import search_plan
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.place import place
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of, mask_of
-from gputopo_topologies.catalogue import named
 from support.mapa_oracle import (
     Exhaustive,
     Hardware,

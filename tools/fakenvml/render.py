@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
+from gputopo.catalogue import named, names
 from gputopo.topology.model import Ancestor, Gpu, GpuIndex, LinkKind, NodeTopology, TopologyError
 from gputopo.topology.rates import pcie_version_beside
-from gputopo_topologies.catalogue import named, names
 
 DRIVER_VERSION: Final = "550.54.15"
 _LANES: Final = 16

@@ -10,8 +10,8 @@ from fakenvml.render import render
 from faulttest import pods
 from faulttest.bench import Bench
 from faulttest.scenario import Options
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuIndex, NodeTopology
-from gputopo_topologies.catalogue import named
 from localcluster.fakegpus import device_lines
 from showcase.kubectl import KubectlError
 from showcase.truth import read_containers

@@ -8,8 +8,8 @@ from typing import Any
 from fakemps.build import install_programs
 from fakenvml.build import build_library
 from fakenvml.render import render
+from gputopo.catalogue import named, names
 from gputopo.topology.model import NodeTopology
-from gputopo_topologies.catalogue import named, names
 from localcluster import settings
 from localcluster.errors import ClusterError
 

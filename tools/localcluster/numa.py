@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from localcluster import files, settings
 from localcluster.commands import run
 from localcluster.fakegpus import NO_GPUS

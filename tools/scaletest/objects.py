@@ -7,7 +7,7 @@ from typing import Any
 from gputopo.api.names import API_VERSION, RESOURCE
 from gputopo.api.topology import to_spec
 from gputopo.api.v1alpha1 import GPUTopologyStatus, ObservedGpu
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 
 Object = dict[str, Any]
 

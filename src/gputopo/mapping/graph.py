@@ -36,7 +36,7 @@ def physical_graph(
     name, and GPUs ``gpu``, their index. Vertices of a machine are in the order of their GPUs. Edges
     have the attribute ``length``.
 
-    >>> from gputopo_topologies.catalogue import named
+    >>> from gputopo.catalogue import named
     >>> graph = physical_graph({"a": named("power8-minsky")})
     >>> graph.edges["a/gpu0", "a/gpu1"]["length"], graph.edges["a/socket0", "a"]["length"]
     (1, 20)

@@ -3,7 +3,7 @@
 gputopo itself computes with tables over bit masks. This module needs the extra ``graph``
 (``pip install 'gputopo[graph]'``), which no component installs.
 
->>> from gputopo_topologies import catalogue
+>>> from gputopo import catalogue
 >>> graph = to_networkx(catalogue.named("dgx1-v100"))
 >>> graph.edges["GPU0", "GPU3"]["gb_per_s"]
 50.0

@@ -64,7 +64,7 @@ def complete(words: Collection[str]) -> Callable[[str], list[str]]:
 
 def complete_topologies(incomplete: str) -> list[str]:
     """Return the names of servers in the catalogue that start with ``incomplete``."""
-    from gputopo_topologies import catalogue
+    from gputopo import catalogue
 
     return complete(catalogue.all_names())(incomplete)
 

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from rich.console import RenderableType
 from rich.text import Text
 
+from gputopo import catalogue
 from gputopo.placement.model import MAPA_POLICIES, PolicyName
 from gputopo_cli.shared import output
 from gputopo_cli.shared.arguments import parse_integer, parse_list, parse_policy, to_word
@@ -29,7 +30,6 @@ from gputopo_simulate.mapa.summary import (
     speed_up,
     summarize,
 )
-from gputopo_topologies import catalogue
 
 _MAX_SEEDS: Final = 1000
 _SMALLEST_SHOWN: Final = 0.0005

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from gputopo import catalogue
 from gputopo.api.names import GROUP, VERSION
 from gputopo.api.v1alpha1 import ObservedGpu
 from gputopo.runtime.messages import quoted
@@ -17,7 +18,6 @@ from gputopo_cluster.topologies import parse_published_node
 from gputopo_explain.text import counted, gpu_models
 from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError, RejectedError
-from gputopo_topologies import catalogue
 from gputopo_topologies.load import parse, parse_document
 from gputopo_topologies.topo_matrix import has_matrix
 

@@ -5,8 +5,10 @@ from itertools import combinations
 
 from rich.text import Text
 
+from gputopo import catalogue
 from gputopo.api.names import API_VERSION
 from gputopo.api.topology import to_spec
+from gputopo.catalogue.server import ServerModel
 from gputopo.topology.model import GpuIndex, GpuMask, indices_of, mask_of
 from gputopo_cli.shared import output
 from gputopo_cli.shared.arguments import parse_gpus
@@ -14,8 +16,6 @@ from gputopo_cli.shared.errors import InputError
 from gputopo_cli.topology.load import LoadedTopology, load_topology
 from gputopo_cli.topology.matrix import format_matrix
 from gputopo_explain.drawing.svg import Marks, draw_topology
-from gputopo_topologies import catalogue
-from gputopo_topologies.catalogue.server import ServerModel
 
 
 def list_catalogue(form: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from gputopo.api.names import GPUS_RESET_ANNOTATION
 from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec
-from gputopo_topologies.catalogue import names
+from gputopo.catalogue import names
 from support.agent.world import NODE, AgentWorld, agent_world
 from support.api.store import NODES, TOPOLOGIES
 

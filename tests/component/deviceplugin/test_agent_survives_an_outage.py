@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo_kube.document import ObjectKey
-from gputopo_topologies.catalogue import named
 from support.agent.in_process import AgentInProcess, PluginInProcess, PodsOfApiServer
 from support.agent.world import annotation_of, pod_document
 from support.kubelet.device_manager import AdmissionRejectedError, DeviceManager

@@ -8,8 +8,8 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from gputopo.catalogue import named, names
 from gputopo_deviceplugin.gpus.nvml import Nvml
-from gputopo_topologies.catalogue import named, names
 from support.agent.counters import SECOND_US, START_US, SimulatedCounters, replace
 
 KIB = 1024

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import ClientSession
 
+from gputopo.catalogue import named
 from gputopo_extender.server import running
 from gputopo_extender.settings import ExtenderSettings
 from gputopo_extender.verbs import bind
-from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer, serving
 from support.api.store import TOPOLOGIES
 from support.builders.objects import topology_object

@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo_extender.verbs import retries
-from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 from support.builders.objects import Document, pod, topology_object

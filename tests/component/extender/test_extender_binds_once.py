@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from gputopo.api.names import INVALIDATED_ANNOTATION
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 from support.builders.objects import Document, pod, topology_object

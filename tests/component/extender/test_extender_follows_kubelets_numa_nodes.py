@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 from support.builders.objects import Document, pod, topology_object

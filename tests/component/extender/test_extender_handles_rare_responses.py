@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES

@@ -4,8 +4,8 @@ import copy
 import json
 
 from gputopo.api.names import PLACEMENT_ANNOTATION
+from gputopo.catalogue import named
 from gputopo_scheduling.evaluation import BESIDE_AVOIDED
-from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS
 from support.builders.objects import Document, avoiding, pod

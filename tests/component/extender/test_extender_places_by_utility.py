@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from gputopo.api.names import PLACEMENT_ANNOTATION
+from gputopo.catalogue import named
 from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_explain.placed.recorded import recorded_placement
 from gputopo_explain.placed.replay import ReplayVerdict, replay
 from gputopo_kube.pods import parse_pod
-from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 from support.builders.node_reports import beside, learnt_profile

@@ -9,8 +9,8 @@ import pytest
 from exhaustive import Oracle, edges_of
 from gputopo.api.names import PLACEMENT_ANNOTATION
 from gputopo.api.topology import to_spec
+from gputopo.catalogue import named
 from gputopo.patterns.model import PatternKind
-from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 from support.builders.objects import pod, topology_object

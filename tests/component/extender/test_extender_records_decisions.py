@@ -5,7 +5,7 @@ from typing import Any
 
 from gputopo.api.known_facts import FactsAnnotation
 from gputopo.api.names import FACTS_ANNOTATION, PLACEMENT_ANNOTATION
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 from support.builders.objects import pod, topology_object

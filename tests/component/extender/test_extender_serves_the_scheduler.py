@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 from support.builders.objects import container, pod, topology_object

@@ -5,8 +5,8 @@ import dataclasses
 import json
 
 from gputopo.api.names import CLAIMS_ANNOTATION, GPUS_ANNOTATION
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuUuid
-from gputopo_topologies.catalogue import named
 from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.api.store import LEASES, PODS, TOPOLOGIES

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.names import FACTS_ANNOTATION, GPUS_ANNOTATION
+from gputopo.catalogue import named
 from gputopo.patterns.model import PatternEdge, PatternKind, build
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
@@ -20,7 +21,6 @@ from gputopo_cluster.topologies import GpuNode, parse_gpu_node
 from gputopo_explain.placed.recorded import recorded_placement
 from gputopo_explain.placed.replay import Replay, ReplayVerdict, replay
 from gputopo_kube.pods import parse_pod
-from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer
 from support.api.store import PODS, TOPOLOGIES
 from support.builders.objects import Document, container_states, pod, topology_object

@@ -8,6 +8,7 @@ from pathlib import Path
 import pynvml
 
 from fakenvml.render import render
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.counters.faults import CounterError, FaultKind
 from gputopo_deviceplugin.counters.gpu_reader import GpuReading
@@ -17,7 +18,6 @@ from gputopo_deviceplugin.gpus.discover import discover
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.link_ends import link_peers
 from gputopo_deviceplugin.gpus.nvml import Nvml
-from gputopo_topologies.catalogue import named
 
 SECOND_US = 1_000_000
 START_US = 1_700_000_000 * SECOND_US

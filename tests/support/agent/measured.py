@@ -15,6 +15,7 @@ from gputopo.api.names import (
     STEPS_DIRECTORY,
 )
 from gputopo.api.profile import Measurement, NodeSample
+from gputopo.catalogue import named
 from gputopo_deviceplugin.measure.log_reader import LogReader
 from gputopo_deviceplugin.measure.measurer import Measurer, MeasureSources
 from gputopo_deviceplugin.measure.scraper import MetricsScraper
@@ -23,7 +24,6 @@ from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.endpoint import EndpointError
-from gputopo_topologies.catalogue import named
 from support.agent.in_process import AgentInProcess, PluginInProcess, PodsOfApiServer, Processes
 from support.agent.world import NODE, annotation_of, pod_document
 from support.kubelet.device_manager import DeviceManager

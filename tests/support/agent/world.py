@@ -13,13 +13,13 @@ import pynvml
 
 from fakenvml.render import render
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.catalogue import named
 from gputopo.topology.model import NodeTopology
 from gputopo_deviceplugin.agent import Agent
 from gputopo_deviceplugin.kubelet.v1beta1.api_pb2 import ContainerAllocateResponse
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.probes import Pulse
-from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer, serving
 from support.api.store import NODES, PODS, TOPOLOGIES, Document, key_of
 from support.builders.objects import container, pod

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from gputopo.catalogue import named
 from gputopo.topology.model import NodeTopology
 from gputopo_explain.objects import ClusterObjects, LiveKind
-from gputopo_topologies.catalogue import named
 from support.builders.clusters import annotated
 from support.builders.objects import Document, pod, topology_object
 

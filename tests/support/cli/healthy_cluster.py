@@ -8,9 +8,9 @@ import json
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from gputopo import catalogue
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
-from gputopo_topologies import catalogue
 from support.api.static import StaticApi
 from support.builders import objects
 from support.builders.objects import Document

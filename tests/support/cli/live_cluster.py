@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+from gputopo.catalogue import named
 from gputopo.runtime.times import timestamp
-from gputopo_topologies.catalogue import named
 from support.api.static import StaticApi
 from support.builders.live import gpu_user, installed, kube_node, owned
 from support.builders.objects import Document, condition, pod, topology_object

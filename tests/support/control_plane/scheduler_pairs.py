@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from support.builders.objects import Document, topology_object
 from support.control_plane.api_server import (
     ONE_GPU,

@@ -1,9 +1,9 @@
 """A pod that the extender's own code has placed by utility, beside three jobs."""
 
+from gputopo.catalogue import named
 from gputopo.utility.interference import RunningNeighbour, SlowdownTable, WorkloadKind
 from gputopo.utility.surroundings import job_surroundings
 from gputopo_scheduling.surroundings import NodeSurroundings
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document
 from support.builders.topologies import gpus
 from support.explain.placed import DGX1, placed_pod

@@ -8,6 +8,7 @@ from typing import Any
 
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedNodes
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
 from gputopo.utility.surroundings import JobSurroundings
 from gputopo_cluster.topologies import GpuNode, parse_gpu_node
@@ -16,7 +17,6 @@ from gputopo_extender.fencing.decide import decide
 from gputopo_scheduling.evaluation import Misfit
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, pod, topology_object
 from support.builders.requests import pod_view, request_in
 

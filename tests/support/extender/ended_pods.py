@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.catalogue import named
 from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_cluster.usage import NodeUsage
 from gputopo_extender.fencing.decide import decide
@@ -12,7 +13,6 @@ from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import Evaluation, Misfit, evaluation
 from gputopo_scheduling.node_fits import evaluate_states, match_on
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, container_states, pod, topology_object
 from support.builders.requests import pod_view, request_in, request_of
 

@@ -2,6 +2,7 @@
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.catalogue import named
 from gputopo_cluster.claims import Claim
 from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_cluster.usage import NodeUsage
@@ -10,7 +11,6 @@ from gputopo_extender.state.decision import Decision
 from gputopo_extender.state.ledger import Ledger
 from gputopo_scheduling.evaluation import Evaluation, Misfit, evaluation
 from gputopo_scheduling.node_fits import evaluate_states, match_on
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod, topology_object
 from support.builders.requests import pod_view, request_in
 

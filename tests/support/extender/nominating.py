@@ -7,6 +7,7 @@ from typing import Any
 from prometheus_client import Histogram
 
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
+from gputopo.catalogue import named
 from gputopo.placement.model import PolicyName
 from gputopo.utility.utility import UtilityWeights
 from gputopo_cluster.topologies import parse_gpu_node
@@ -25,7 +26,6 @@ from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod, topology_object
 
 NOT_SCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}

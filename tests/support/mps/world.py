@@ -19,13 +19,13 @@ from fakemps.memory import GpuFiles, ProcessFile
 from fakenvml.render import render
 from gputopo.api.names import RESOURCE
 from gputopo.api.shares import share_resource
+from gputopo.catalogue import named
 from gputopo.topology.model import NodeTopology
 from gputopo_kube.probes import Pulse
 from gputopo_mps.component import MpsComponent
 from gputopo_mps.metrics import MpsMetrics
 from gputopo_mps.mounts import unmount
 from gputopo_mps.settings import MpsSettings
-from gputopo_topologies.catalogue import named
 from support.api.server import ApiServer, serving
 from support.api.store import PODS, Document
 from support.builders.objects import pod

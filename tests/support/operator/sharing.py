@@ -6,7 +6,7 @@ from typing import Any
 
 from gputopo.api.names import PROFILE_ANNOTATION, RESOURCE
 from gputopo.api.shares import share_id, share_resource
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from support.api.server import ApiServer
 from support.builders.objects import Document, pod, topology_object
 

@@ -6,8 +6,8 @@ import pytest
 
 from gputopo.api.topology import from_spec, to_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec
+from gputopo.catalogue import named
 from gputopo.topology.model import TopologyError
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import node
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from gputopo import catalogue
 from gputopo.bandwidth.effective import effective_table
 from gputopo.bandwidth.model import ModelError
 from gputopo.bandwidth.models import AGGREGATE, EQ2, MODELS, PHYSICAL, default_model, named
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.model import Pattern, all_to_all, chain, ring
-from gputopo_topologies import catalogue
 
 DGX1 = catalogue.named("dgx1-v100")
 A100 = catalogue.named("dgx-a100")

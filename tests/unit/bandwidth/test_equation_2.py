@@ -8,10 +8,10 @@ import pytest
 from gputopo.bandwidth.eq2 import COEFFICIENTS, SIZES
 from gputopo.bandwidth.link_mix import DGX1_V100, link_mixes, predicted_gb_per_s
 from gputopo.bandwidth.models import EQ2
+from gputopo.catalogue import named
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.model import Pattern, PatternEdge, all_to_all, chain, custom, ring
 from gputopo.topology.model import LinkKind, NodeTopology
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import DOUBLE, PCIE, SINGLE, LinkSpec, gpus, link, node
 from support.mapa_oracle import equation_2, mapa_rows
 

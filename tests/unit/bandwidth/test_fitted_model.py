@@ -11,8 +11,8 @@ from gputopo.bandwidth.fitted import FittedModel, parse_model, to_json
 from gputopo.bandwidth.model import ModelError
 from gputopo.bandwidth.models import EQ2
 from gputopo.bandwidth.samples import parse_samples
+from gputopo.catalogue import named
 from gputopo.patterns.model import Pattern, all_to_all, ring
-from gputopo_topologies.catalogue import named
 from support.mapa_oracle import mapa_rows
 
 DGX1 = named("dgx1-v100")

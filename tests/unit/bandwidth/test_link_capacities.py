@@ -11,9 +11,9 @@ import pytest
 from gputopo.bandwidth.capacity import MAX_MB_PER_S, LinkCapacities, pcie_tree
 from gputopo.bandwidth.effective import effective_table
 from gputopo.bandwidth.models import PHYSICAL
+from gputopo.catalogue import named
 from gputopo.patterns.model import ring
 from gputopo.topology.model import Ancestor, Link, LinkKind, NodeTopology
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import DOUBLE, PCIE, SINGLE, LinkSpec, gpu, link, node
 
 

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gputopo.bandwidth.models import MODELS, PHYSICAL
+from gputopo.catalogue import named
 from gputopo.patterns.embedding import embeddings
 from gputopo.patterns.model import (
     Pattern,
@@ -22,7 +23,6 @@ from gputopo.patterns.model import (
     tree,
 )
 from gputopo.topology.model import NodeTopology
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import DOUBLE, SINGLE, gpus, node
 from support.mapa_oracle import mapa_rows
 

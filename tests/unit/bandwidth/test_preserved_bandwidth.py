@@ -3,8 +3,8 @@
 import pytest
 
 from gputopo.bandwidth.preserved import preserved_mb_per_s, preserved_table
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuMask
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import DOUBLE, gpus, node
 from support.mapa_oracle import mapa_rows
 

@@ -9,8 +9,8 @@ from gputopo.bandwidth.eq2 import COEFFICIENTS
 from gputopo.bandwidth.fit import FitResult, fit
 from gputopo.bandwidth.link_mix import DGX1_V100, LinkClass, LinkClasses
 from gputopo.bandwidth.samples import BandwidthSample, BandwidthSamples, SampleError, parse_samples
+from gputopo.catalogue import named
 from gputopo.topology.model import LinkKind, NodeTopology
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import PCIE, SINGLE, LinkSpec, node
 from support.mapa_oracle import mapa_rows
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gputopo import catalogue
 from gputopo.api.topology import to_spec
-from gputopo_topologies import catalogue
 from support.api.faults import Fault
 from support.api.server import ApiServer, serving_in_thread
 from support.api.store import Document

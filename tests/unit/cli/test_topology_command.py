@@ -6,12 +6,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from gputopo import catalogue
 from gputopo_cli.shared.options import complete_topologies
 from gputopo_cli.topology.load import LoadedTopology
 from gputopo_cli.topology.matrix import format_matrix
 from gputopo_explain.drawing.layout import lay_out
 from gputopo_explain.drawing.svg import Marks, draw_topology
-from gputopo_topologies import catalogue
 from support.builders.topologies import DOUBLE, node
 from support.cli.command_line import Command, process
 

@@ -10,8 +10,8 @@ from typing import Any
 import networkx as nx
 import pytest
 
+from gputopo import catalogue
 from gputopo.topology.graph import pairs_to_networkx, to_networkx
-from gputopo_topologies import catalogue
 from support.cli.command_line import Command
 
 ROOT = Path(__file__).parents[3]

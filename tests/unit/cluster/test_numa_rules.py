@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo_cluster.numa_rules import NumaCpuCounts, NumaRules
 from gputopo_cluster.topologies import GpuNode, parse_gpu_node
 from gputopo_cluster.usage import node_usage
-from gputopo_topologies.catalogue import named
 from support.builders.objects import topology_object
 from support.builders.requests import pod_view
 from support.extender.ledgers import bound, claim, ledger_with, usage

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo_cluster.topologies import (
     UnreadableTopology,
     parse_counters,
     parse_gpu_node,
     parse_published_node,
 )
-from gputopo_topologies.catalogue import named
 from support.builders.objects import topology_object
 
 

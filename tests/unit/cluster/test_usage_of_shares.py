@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuIndex, GpuUuid
 from gputopo_cluster.claims import Claim, claimants, claimed_pod
 from gputopo_cluster.occupants import Occupant
 from gputopo_cluster.topologies import GpuNode, ReportedUser, known_mask, parse_gpu_node
 from gputopo_cluster.usage import NodeUsage, gpus_in_use, node_usage
 from gputopo_kube.gpu_containers import GpuContainer
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod
 from support.builders.requests import pod_view
 from support.builders.shares import share_container, sharing_pod, sharing_topology

@@ -3,8 +3,8 @@ from collections import Counter
 import pytest
 
 from fakenvml.render import render
+from gputopo.catalogue import named, names
 from gputopo.topology.model import TopologyError
-from gputopo_topologies.catalogue import named, names
 from support.builders.topologies import DOUBLE, node
 
 NVLINKS_THAT_THE_STAND_IN_HOLDS = 36

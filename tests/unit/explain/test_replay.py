@@ -8,12 +8,12 @@ import pytest
 
 from gputopo.api.known_facts import FactsAnnotation, KnownPattern, KnownSlowdown
 from gputopo.api.names import FACTS_ANNOTATION, GPUS_ANNOTATION, PLACEMENT_ANNOTATION
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuUuid
 from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_explain.placed.recorded import NO_RECORD, recorded_placement
 from gputopo_explain.placed.replay import NO_TOPOLOGY, Replay, ReplayVerdict, replay
 from gputopo_kube.pods import parse_pod
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, container
 from support.explain.placed import DGX1, altered, gpu_node, of_an_older_version, placed_pod
 

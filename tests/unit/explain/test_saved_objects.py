@@ -9,7 +9,7 @@ import pytest
 from gputopo.api.known_facts import FactsAnnotation, KnownSlowdown
 from gputopo.api.names import FACTS_ANNOTATION
 from gputopo.api.replay import RecordedNodes
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from support.builders.objects import Document, topology_object
 from support.explain.placed import altered, of_an_older_version, placed_pod
 

@@ -1,11 +1,11 @@
 """A snapshot lists what it could not parse, and answers what would be without pods or nodes."""
 
 from gputopo.api.names import CLAIMS_ANNOTATION
+from gputopo.catalogue import named
 from gputopo_cluster.claims import Claim, format_claims
 from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.snapshot import ClusterSnapshot, snapshot_of
 from gputopo_kube.document import ObjectKey
-from gputopo_topologies.catalogue import named
 from support.builders.clusters import annotated
 from support.builders.objects import Document, pod, topology_object
 from support.builders.requests import request_of

@@ -7,6 +7,7 @@ import pytest
 from gputopo.api.known_facts import FactsAnnotation
 from gputopo.api.names import FACTS_ANNOTATION, PLACEMENT_ANNOTATION
 from gputopo.api.replay import RecordedNodes
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuMask
 from gputopo.utility.interference import (
     RunningNeighbour,
@@ -21,7 +22,6 @@ from gputopo_explain.placed.request import RequestPart
 from gputopo_explain.placed.terms import BesideJob, UtilityTerm
 from gputopo_scheduling.evaluation import MisfitKind
 from gputopo_scheduling.surroundings import NodeSurroundings
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, topology_object
 from support.explain.by_utility import OWN, pod_by_utility
 from support.explain.placed import DGX1, altered, figures_of, placed_pod

@@ -2,13 +2,13 @@
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.placement.model import PolicyName
 from gputopo_explain.objects import ClusterObjects, LiveKind
 from gputopo_explain.pending.model import PendingState
 from gputopo_explain.pending.waits import wait_outlook
 from gputopo_explain.whatif import WhatIf, place_live
 from gputopo_kube.document import ObjectKey
-from gputopo_topologies.catalogue import named
 from support.builders.live import cluster, dgx, gpu_user, installed, kube_node, with_cpu
 from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import Document, pod, topology_object

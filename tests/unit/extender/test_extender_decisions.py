@@ -6,6 +6,7 @@ import json
 from gputopo.api.annotations import parse_placement
 from gputopo.api.names import PLACEMENT_ANNOTATION, RESOURCE
 from gputopo.api.replay import RecordedNodes
+from gputopo.catalogue import named
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
 from gputopo_cluster.topologies import GpuNode
@@ -13,7 +14,6 @@ from gputopo_cluster.usage import node_usage
 from gputopo_extender.fencing.decide import decide
 from gputopo_kube.pods import PodView, parse_gpu_pod
 from gputopo_scheduling.request import placement_request
-from gputopo_topologies.catalogue import named
 from support.builders.objects import pod
 
 TOPOLOGY = named("dgx1-v100", node="n1")

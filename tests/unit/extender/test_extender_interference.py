@@ -4,6 +4,7 @@ from weakref import ref
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.utility.interference import RunningNeighbour, WorkloadKind
 from gputopo_cluster.topologies import UnreadableTopology, parse_gpu_node
 from gputopo_extender.state.interference import (
@@ -13,7 +14,6 @@ from gputopo_extender.state.interference import (
 )
 from gputopo_extender.state.ledger import Ledger
 from gputopo_scheduling.surroundings import NOTHING_RUNS, KnownWorkload, parse_workload
-from gputopo_topologies.catalogue import named
 from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import Document, pod, topology_object
 from support.builders.requests import pod_view

@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.catalogue import named
 from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_cluster.usage import NodeState
 from gputopo_extender.state.ledger import Ledger
@@ -11,7 +12,6 @@ from gputopo_extender.state.reservations import BindingProgress
 from gputopo_extender.verbs.retries import FilterRetries
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on
-from gputopo_topologies.catalogue import named
 from support.builders.objects import at_version, condition, pod, topology_object
 from support.builders.requests import pod_view, request_of
 from support.extender.ledgers import (

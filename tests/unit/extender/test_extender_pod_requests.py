@@ -5,6 +5,7 @@ from itertools import count
 import pytest
 
 from gputopo.api.names import RESOURCE
+from gputopo.catalogue import named
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.placement.paths import surroundings_on_node
 from gputopo.utility.utility import UtilityWeights
@@ -15,7 +16,6 @@ from gputopo_extender.state.pod_requests import PodRequests
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import Misfit, MisfitKind, SurroundedState
 from gputopo_scheduling.surroundings import NOTHING_RUNS, parse_workload
-from gputopo_topologies.catalogue import named
 from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import pod, topology_object
 from support.builders.requests import pod_view

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import Histogram
 
 from gputopo.api.names import POSTPONED_ANNOTATION, RESOURCE
+from gputopo.catalogue import named
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.postponement.model import WaitTerms
 from gputopo.utility.interference import WorkloadKind
@@ -33,7 +34,6 @@ from gputopo_scheduling.node_fits import evaluate_states
 from gputopo_scheduling.surroundings import KnownWorkload
 from gputopo_scheduling.wait_record import begun
 from gputopo_scheduling.waiting import WaitRule, decide_pod_wait, wait_order
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, at_version, pod, topology_object
 from support.builders.requests import pod_view, request_in
 from support.extender.ledgers import DGX, bound, decision_for, ledger_with

@@ -6,12 +6,12 @@ import pytest
 
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION, RESOURCE
+from gputopo.catalogue import named
 from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_cluster.usage import NodeUsage
 from gputopo_extender.state.ledger import Ledger
 from gputopo_extender.state.rejections import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from gputopo_kube.pods import PodView, parse_gpu_pod
-from gputopo_topologies.catalogue import named
 from support.builders.objects import container_states, pod, topology_object
 
 DGX = named("dgx1-v100", node="n1")

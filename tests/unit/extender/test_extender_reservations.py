@@ -4,6 +4,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable
 
+from gputopo.catalogue import named
 from gputopo.topology.model import mask_of
 from gputopo_cluster.claims import Claim
 from gputopo_cluster.topologies import parse_gpu_node
@@ -14,7 +15,6 @@ from gputopo_extender.verbs.in_flight import InFlightPods
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import bound_to, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_topologies.catalogue import named
 from support.builders.objects import pod, topology_object
 from support.builders.requests import pod_view, request_of
 from support.extender.ledgers import DGX, UUIDS, bound, claim, decision_for, ledger_with, usage

@@ -1,9 +1,9 @@
 """The ledger's states of nodes for pods with rules about pods to avoid."""
 
+from gputopo.catalogue import named
 from gputopo_cluster.topologies import UnreadableTopology, parse_gpu_node
 from gputopo_cluster.usage import NodeState
 from gputopo_extender.state.ledger import Ledger
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, avoiding, pod, topology_object
 from support.builders.requests import pod_view
 from support.builders.topologies import gpus

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from prometheus_client import Histogram
 
+from gputopo.catalogue import named
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo_cluster.topologies import UnreadableTopology, parse_gpu_node
 from gputopo_cluster.usage import NodeState
@@ -19,7 +20,6 @@ from gputopo_extender.verbs.evaluation_cache import EvaluationCache
 from gputopo_extender.verbs.warm_up import TableWarmUp
 from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_topologies.catalogue import named
 from support.builders.objects import topology_object
 from support.extender.service import until
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.mapping.constraints import NodeCapacity, candidates, capacity, misfits
 from gputopo.mapping.model import MappingJob, MappingNode
 from gputopo.patterns.model import ring
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import gpus
 from support.mapping import QUIET
 

@@ -4,6 +4,7 @@ from itertools import combinations, permutations
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.mapping.mapper import Mapper
 from gputopo.mapping.model import (
     ClusterGpu,
@@ -26,7 +27,6 @@ from gputopo.patterns.model import (
 from gputopo.topology.model import GpuIndex, NodeTopology
 from gputopo.utility.cost import UtilityError
 from gputopo.utility.utility import UtilityWeights
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import gpus, node
 from support.mapping import NOISY, QUIET, SETTINGS, mapping_node
 

@@ -7,11 +7,11 @@ from itertools import combinations
 import networkx as nx
 import pytest
 
+from gputopo.catalogue import all_names, named
 from gputopo.mapping.graph import Level, physical_graph
 from gputopo.mapping.partition import ClusterPart, MachinePart, cluster_parts, machine_parts
 from gputopo.topology.model import GpuMask
 from gputopo.utility.communication import distance_to_network, gpu_distances, sockets
-from gputopo_topologies.catalogue import all_names, named
 from support.builders.topologies import gpus, node
 
 SERVERS = sorted({named(name).fingerprint: name for name in all_names()}.values())
@@ -122,7 +122,7 @@ def test_parts_are_the_same_in_every_process() -> None:
     """Strings have other hash values in each process, so sets of names have another order."""
     script = (
         "from gputopo.mapping.partition import cluster_parts, machine_parts;"
-        "from gputopo_topologies.catalogue import named;"
+        "from gputopo.catalogue import named;"
         "nodes = {f'n{i}': named('dgx1-v100') for i in range(7)};"
         "print(machine_parts(named('torus-2d-16')), cluster_parts(nodes))"
     )

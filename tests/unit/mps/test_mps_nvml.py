@@ -8,8 +8,8 @@ import pytest
 
 from fakenvml.build import build_library
 from fakenvml.render import render
+from gputopo.catalogue import named
 from gputopo_mps.nvml import GpuDriver, GpuDriverError
-from gputopo_topologies.catalogue import named
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 UUID = TOPOLOGY.gpus[0].uuid

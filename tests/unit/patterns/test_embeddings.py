@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.patterns.embedding import EmbeddingError, embeddings, is_symmetric
 from gputopo.patterns.model import (
     Pattern,
@@ -17,7 +18,6 @@ from gputopo.patterns.model import (
     tree,
 )
 from gputopo.topology.model import GpuMask, NodeTopology
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import DOUBLE, SINGLE, gpus, node
 from support.mapa_oracle import row_of
 

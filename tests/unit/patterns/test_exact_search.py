@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from gputopo.catalogue import named
 from gputopo.patterns import exact
 from gputopo.patterns.bound import bounds
 from gputopo.patterns.embedding import embeddings
@@ -26,7 +27,6 @@ from gputopo.patterns.model import (
 )
 from gputopo.patterns.plan import search_plan
 from gputopo.patterns.subsets import subsets
-from gputopo_topologies.catalogue import named
 from support.builders.links import random_weights
 
 COMMON = (12_000, 25_000, 50_000)

@@ -1,12 +1,12 @@
 """Scores of nodes."""
 
 from gputopo.bandwidth.preserved import preserved_mb_per_s
+from gputopo.catalogue import named
 from gputopo.patterns.model import ring
 from gputopo.placement.model import Match, PlacementRequest
 from gputopo.placement.place import place
 from gputopo.placement.score import Candidate, score_nodes
 from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import gpus
 
 DGX1 = named("dgx1-v100")

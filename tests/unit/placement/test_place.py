@@ -6,11 +6,11 @@ import pytest
 
 from gputopo.bandwidth.model import ModelError
 from gputopo.bandwidth.models import AGGREGATE, EQ2, PHYSICAL
+from gputopo.catalogue import named
 from gputopo.patterns.model import all_to_all, ring, ring_tree
 from gputopo.placement.model import Match, NoFit, PlacementRequest, PolicyName
 from gputopo.placement.place import place, ranking
 from gputopo.topology.model import GpuMask
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import gpus, node
 
 DGX1 = named("dgx1-v100")

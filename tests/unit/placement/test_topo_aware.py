@@ -2,11 +2,11 @@
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.patterns.model import ring
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
 from gputopo.topology.model import GpuMask
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import gpus, node
 
 DGX1 = named("dgx1-v100")  # sockets 0-3 and 4-7, switches of two

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.mapping.mapper import Mapper
 from gputopo.mapping.model import ClusterGpu, JobMapping, MappingJob, MappingNode, UtilitySettings
 from gputopo.patterns.model import Pattern, all_to_all, chain, ring, star
@@ -24,7 +25,6 @@ from gputopo.utility.surroundings import (
     job_surroundings,
 )
 from gputopo.utility.utility import UNITS, UtilityWeights, placement_utility
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import gpus, node
 from support.mapping import NOISY, QUIET, SLOWDOWNS
 

@@ -5,13 +5,13 @@ import dataclasses
 import pytest
 
 from gputopo.api.replay import RecordedNodes
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuMask
 from gputopo_cluster.usage import NodeState
 from gputopo_scheduling.comparison import compare
 from gputopo_scheduling.cpu_shares import ranks_by_share
 from gputopo_scheduling.evaluation import Evaluation, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_topologies.catalogue import named
 from support.builders.requests import request_of
 
 DGX = named("dgx1-v100", node="any")

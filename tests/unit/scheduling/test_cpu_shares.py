@@ -8,6 +8,7 @@ import pytest
 from benchmarks.verbs import verbs_on
 from gputopo.api.names import RESOURCES_MAX_ANNOTATION, RESOURCES_MODE_ANNOTATION
 from gputopo.api.v1alpha1 import SizedCapacity
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuMask
 from gputopo_cluster.topologies import GpuNode, parse_gpu_node
 from gputopo_cluster.usage import NodeState
@@ -26,7 +27,6 @@ from gputopo_scheduling.cpu_shares import (
 )
 from gputopo_scheduling.evaluation import Evaluation, Misfit, MisfitKind, evaluation
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod, topology_object
 from support.builders.requests import pod_view, request_of
 

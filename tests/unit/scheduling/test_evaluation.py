@@ -3,12 +3,12 @@
 import dataclasses
 from collections.abc import Mapping
 
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuMask
 from gputopo_cluster.usage import NodeState
 from gputopo_scheduling.best_nodes import best_nodes
 from gputopo_scheduling.evaluation import Evaluation, Misfit, MisfitKind, evaluation, rejected
 from gputopo_scheduling.node_fits import evaluate_states
-from gputopo_topologies.catalogue import named
 from support.builders.requests import request_of
 from support.builders.topologies import node
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from gputopo.catalogue import named
 from gputopo.patterns.model import ring
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.placement.score import Candidate
@@ -13,7 +14,6 @@ from gputopo_scheduling.best_nodes import best_nodes
 from gputopo_scheduling.evaluation import SurroundedState, evaluation
 from gputopo_scheduling.node_fits import evaluate_states, match_on
 from gputopo_scheduling.surroundings import NodeSurroundings
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import gpus
 from support.mapping import NOISY, QUIET, SLOWDOWNS
 

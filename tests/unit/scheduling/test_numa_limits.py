@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gputopo.alignment.accepted import Manager
 from gputopo.alignment.hints import amount_hints
 from gputopo.alignment.model import Hints, ManagerPolicy, ManagerScope, NumaMask
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuIndex, GpuMask, indices_of, mask_of
 from gputopo_cluster.numa_rules import NumaCpuCounts, NumaRules
 from gputopo_cluster.usage import NodeState, NumaObstacle, ObstacleKind
@@ -19,7 +20,6 @@ from gputopo_kube.gpu_containers import ContainerKind
 from gputopo_scheduling.evaluation import Misfit, MisfitKind
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.numa_limits import limit_to_numa, still_takes
-from gputopo_topologies.catalogue import named
 from support.builders.requests import request_of
 from support.kubelet.alignment import ContainerChoice, find_conflict
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gputopo.bandwidth.preserved import preserved_mb_per_s
+from gputopo.catalogue import named
 from gputopo.placement.model import Match
 from gputopo.topology.model import GpuMask, mask_of
 from gputopo_cluster.claims import Claim, claimants
@@ -21,7 +22,6 @@ from gputopo_scheduling.evaluation import (
 )
 from gputopo_scheduling.node_fits import match_on
 from gputopo_scheduling.restrictions import AvoidingPod, restricted_state
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, avoiding, pod, topology_object
 from support.builders.requests import pod_view, request_of
 from support.builders.topologies import gpus

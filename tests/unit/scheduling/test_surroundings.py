@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.topology.model import GpuMask
 from gputopo.utility.interference import RunningNeighbour, SlowdownSource, WorkloadKind
 from gputopo_cluster.occupants import Occupant
@@ -19,7 +20,6 @@ from gputopo_scheduling.surroundings import (
     parse_workload,
     surroundings_of,
 )
-from gputopo_topologies.catalogue import named
 from support.builders.node_reports import beside, gpu_profile, learnt_profile
 from support.builders.objects import pod, topology_object
 from support.builders.requests import pod_view

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.placement.model import Match
 from gputopo.placement.score import Candidate
 from gputopo.postponement.model import WaitTerms, WaitVerdict
@@ -33,7 +34,6 @@ from gputopo_scheduling.waiting import (
     wait_rule,
     wait_terms,
 )
-from gputopo_topologies.catalogue import named
 from support.builders.objects import pod
 from support.builders.requests import pod_view, request_in
 

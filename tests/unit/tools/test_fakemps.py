@@ -20,7 +20,7 @@ from fakemps.server import parse_limit
 from fakemps.wire import parse_bytes
 from fakenvml.build import build_library
 from fakenvml.render import render
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 UUID = TOPOLOGY.gpus[0].uuid

@@ -10,7 +10,7 @@ from faulttest import pods
 from faulttest.catalogue import SCENARIOS
 from faulttest.reboot import without
 from faulttest.scenario import Outcome, document, table
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from soaktest import truth
 from soaktest.client import Client
 from soaktest.journal import Journal

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gputopo_topologies import catalogue
+from gputopo import catalogue
 from localcluster import binaries, fakegpus, files, images, releases
 from localcluster.commands import run
 from localcluster.errors import ClusterError

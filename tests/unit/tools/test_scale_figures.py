@@ -2,11 +2,11 @@
 
 import pytest
 
+from gputopo import catalogue
 from gputopo.api.annotations import GpusAnnotation
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec, GPUTopologyStatus
-from gputopo_topologies import catalogue
 from scaletest import measure, objects, report
 from scaletest.rounds import Round, given_twice, gpus_by_node
 

@@ -8,7 +8,7 @@ import pytest
 
 import traffic
 from fakenvml.render import render
-from gputopo_topologies.catalogue import named
+from gputopo.catalogue import named
 from learntest import laws
 
 DGX1 = named("dgx1-v100", node="n1")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputopo.catalogue import named, names
 from gputopo.topology.hierarchy import blocks
 from gputopo.topology.model import (
     Ancestor,
@@ -17,7 +18,6 @@ from gputopo.topology.model import (
     TopologyError,
     indices_of,
 )
-from gputopo_topologies.catalogue import named, names
 from gputopo_topologies.load import parse, parse_document
 
 FIELD_OF = {

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gputopo.api.topology import to_spec
+from gputopo.catalogue import named
 from gputopo.topology.model import TopologyError
-from gputopo_topologies.catalogue import named
 from gputopo_topologies.load import parse, parse_document
 
 SUMMIT = named("summit", node="n1")

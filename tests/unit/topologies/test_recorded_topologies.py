@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gputopo.catalogue import named, names
 from gputopo.topology.hierarchy import blocks
 from gputopo.topology.model import Ancestor, GpuIndex, LinkKind, NodeTopology, TopologyError
-from gputopo_topologies.catalogue import named, names
 from gputopo_topologies.load import parse
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "topo"

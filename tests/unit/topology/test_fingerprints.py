@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from gputopo.catalogue import named, names
 from gputopo.topology.model import Ancestor, NodeTopology
-from gputopo_topologies.catalogue import named, names
 from support.builders.topologies import DOUBLE, SINGLE, link, node
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputopo.catalogue import named, names
 from gputopo.topology.hierarchy import LEVELS, blocks
 from gputopo.topology.model import Ancestor, NodeTopology
-from gputopo_topologies.catalogue import named, names
 from support.builders.topologies import link, node
 
 

@@ -8,10 +8,10 @@ import networkx as nx
 import pytest
 from hypothesis import given
 
+from gputopo import catalogue
 from gputopo.topology.graph import pairs_to_networkx, to_networkx
 from gputopo.topology.hierarchy import LEVELS
 from gputopo.topology.model import Ancestor, GpuIndex, LinkKind, NodeTopology, NumaNode
-from gputopo_topologies import catalogue
 from support.builders.strategies import topologies
 from support.builders.topologies import DOUBLE, node
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.patterns.model import PatternEdge, chain, custom, ring
 from gputopo.utility.communication import (
     LevelLengths,
@@ -13,7 +14,6 @@ from gputopo.utility.communication import (
     switches,
 )
 from gputopo.utility.cost import UtilityError
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import gpus
 
 

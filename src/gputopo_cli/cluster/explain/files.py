@@ -4,13 +4,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gputopo.catalogue import all_names
 from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import STANDARD_INPUT, read_text
 from gputopo_cli.topology.load import load_topology
 from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
 from gputopo_kube.document import Document
-from gputopo_topologies.catalogue import all_names
 
 _POD_LISTS: Final = ("List", "PodList")
 _TOPOLOGY_LISTS: Final = ("List", "GPUTopologyList")

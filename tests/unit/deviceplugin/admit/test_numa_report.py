@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo_deviceplugin.admit.numa_report import KubeletCpus, NumaReporter, config_reader
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
@@ -14,7 +15,6 @@ from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.kubelet_config import KubeletConfigError
-from gputopo_topologies.catalogue import named
 from support.virtual_time import runner
 
 TOPOLOGY = named("dgx1-v100")

@@ -6,13 +6,13 @@ import pytest
 
 from fakenvml.build import build_library
 from fakenvml.render import render
+from gputopo.catalogue import named
 from gputopo.counters.link_peers import LinkPeer, OtherEnd
 from gputopo.topology.model import GpuIndex
 from gputopo_deviceplugin.gpus.discover import discover
 from gputopo_deviceplugin.gpus.link_ends import link_peers
 from gputopo_deviceplugin.gpus.nvml import Nvml
 from gputopo_deviceplugin.gpus.snapshot import NvmlGpu, NvmlLink, NvmlSnapshot
-from gputopo_topologies.catalogue import named
 
 
 def nvml_gpu(index: int, *nvlinks: NvmlLink, generation: int = 3, lanes: int = 16) -> NvmlGpu:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.topology.model import NumaNode
 from gputopo_deviceplugin.gpus.numa import (
     numa_nodes_of,
@@ -11,7 +12,6 @@ from gputopo_deviceplugin.gpus.numa import (
     read_numa_nodes,
     read_online_cpus,
 )
-from gputopo_topologies.catalogue import named
 
 
 def write(system_dir: Path, node: int, cpus: str, kib: int) -> None:

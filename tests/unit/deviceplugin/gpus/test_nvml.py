@@ -6,9 +6,9 @@ import pytest
 
 from fakenvml.build import build_library
 from fakenvml.render import render
+from gputopo.catalogue import named
 from gputopo_deviceplugin.gpus.nvml import Nvml
 from gputopo_deviceplugin.gpus.session import NvmlSession
-from gputopo_topologies.catalogue import named
 from support.agent.hardware import Watched, watched
 
 

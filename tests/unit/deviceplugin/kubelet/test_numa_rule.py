@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.kubelet.numa_rule import TopologyPolicy, numa_to_report, topology_policy
-from gputopo_topologies.catalogue import named
 
 GPUS = {gpu.uuid: gpu for gpu in named("dgx1-v100").gpus}
 

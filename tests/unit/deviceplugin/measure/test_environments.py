@@ -7,6 +7,7 @@ import pytest
 
 from gputopo.api.names import GPUS_ANNOTATION, PLACEMENT_ANNOTATION, PROFILE_ANNOTATION
 from gputopo.bandwidth.models import PHYSICAL
+from gputopo.catalogue import named
 from gputopo_deviceplugin.admit.usage import GpuUser
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.measure.containers import ContainerKey, measured_containers
@@ -21,7 +22,6 @@ from gputopo_kube.document import ObjectKey
 from gputopo_kube.gpu_containers import GpuContainer
 from gputopo_kube.podruntime import ContainerRuntime, PodRuntime
 from gputopo_kube.pods import PodView
-from gputopo_topologies.catalogue import named
 
 TOPOLOGY = named("dgx1-v100", node="n1")
 UUIDS = [gpu.uuid for gpu in TOPOLOGY.gpus]

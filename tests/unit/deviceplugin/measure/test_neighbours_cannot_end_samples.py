@@ -16,6 +16,7 @@ from gputopo.api.names import (
     STEPS_SOURCE_ANNOTATION,
 )
 from gputopo.api.profile import NodeSample
+from gputopo.catalogue import named
 from gputopo.throughput.message import StepMessage
 from gputopo.throughput.phases import DEFAULT_RULES
 from gputopo_deviceplugin.admit.usage import GpuUser
@@ -26,7 +27,6 @@ from gputopo_deviceplugin.measure.environment import environment_of
 from gputopo_deviceplugin.measure.meters import NodeMeters
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_kube.pods import PodView
-from gputopo_topologies.catalogue import named
 from support.builders.objects import Document, pod
 
 TOPOLOGY = named("dgx1-v100", node="n1")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from gputopo.api.measuring import MeasuringRequest
 from gputopo.api.names import PROFILE_ANNOTATION, RESOURCE
 from gputopo.api.shares import gpu_of, share_id
+from gputopo.catalogue import named
 from gputopo.throughput.message import StepMessage
 from gputopo.throughput.phases import DEFAULT_RULES, SteadyRate
 from gputopo.topology.model import GpuUuid
@@ -22,7 +23,6 @@ from gputopo_deviceplugin.measure.records import to_sample
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.podruntime import ContainerRuntime, PodRuntime
 from gputopo_kube.pods import PodView
-from gputopo_topologies.catalogue import named
 from support.builders.shares import sharing_pod
 
 TOPOLOGY = named("dgx1-v100", node="n1")

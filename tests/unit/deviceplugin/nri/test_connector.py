@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
@@ -19,7 +20,6 @@ from gputopo_deviceplugin.nri.connector import NriConnector
 from gputopo_deviceplugin.nri.frames import NriError
 from gputopo_deviceplugin.nri.manager import cpu_manager_reader
 from gputopo_deviceplugin.nri.v1alpha1 import api_pb2 as api
-from gputopo_topologies.catalogue import named
 from support.agent.nri import in_runtime, sandbox
 from support.virtual_time import runner
 

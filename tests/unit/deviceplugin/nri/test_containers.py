@@ -4,9 +4,9 @@ import pytest
 
 from gputopo.alignment.cpuset import GpuContainerCpus
 from gputopo.api.names import GPUS_ANNOTATION
+from gputopo.catalogue import named
 from gputopo_deviceplugin.nri.containers import milli_cpu, parse_container
 from gputopo_deviceplugin.nri.v1alpha1 import api_pb2 as api
-from gputopo_topologies.catalogue import named
 from support.agent.nri import in_runtime, sandbox
 
 TOPOLOGY = named("dgx1-v100")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gputopo.alignment.cpuset import MachineCpus
+from gputopo.catalogue import named
 from gputopo_deviceplugin.nri.plugin import CpusetPlugin
 from gputopo_deviceplugin.nri.v1alpha1 import api_pb2 as api
-from gputopo_topologies.catalogue import named
 from support.agent.nri import in_runtime, sandbox
 
 GPUS = {gpu.uuid: gpu for gpu in named("dgx1-v100").gpus}

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_deviceplugin.nri.rule import (
     NOT_READ,
@@ -13,7 +14,6 @@ from gputopo_deviceplugin.nri.rule import (
     disconnected,
     obstacle,
 )
-from gputopo_topologies.catalogue import named
 
 GPUS = {gpu.uuid: gpu for gpu in named("dgx1-v100").gpus}
 CPUS = {0: frozenset(range(4)), 1: frozenset(range(4, 8))}

@@ -11,6 +11,7 @@ from gputopo.alignment.model import ManagerPolicy, ManagerScope
 from gputopo.api.alignment import KubeletAlignment, NumaCpus
 from gputopo.api.profile import Measurement, NodeSample, SampleLoad, SampleTraffic
 from gputopo.api.v1alpha1 import CounterStatus, SharingCapacity, SizedCapacity
+from gputopo.catalogue import named
 from gputopo_deviceplugin.conditions import not_ready
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.measure.records import NodeMeasurements
@@ -18,7 +19,6 @@ from gputopo_deviceplugin.report.publisher import TopologyPublisher
 from gputopo_deviceplugin.report.status import NodeObservation, observed_gpus
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ConflictError, RejectedError, error_of_status
-from gputopo_topologies.catalogue import named
 from support.api.rest import merge
 
 OWN: Document = {"metadata": {"name": "n1", "resourceVersion": "1"}, "spec": {}, "status": {}}

@@ -1,10 +1,10 @@
 import json
 
+from gputopo.catalogue import named
 from gputopo.patterns.model import ring
 from gputopo_simulate.mapa.model import SimulatedJob
 from gputopo_simulate.mapa.report import document
 from gputopo_simulate.mapa.run import MapaSettings, run
-from gputopo_topologies.catalogue import named
 
 JOBS = [
     SimulatedJob(0, ring(2), 0, 10, sensitive=True, workload="vgg16"),

@@ -4,6 +4,7 @@ import pytest
 
 from gputopo.bandwidth.model import ModelError
 from gputopo.bandwidth.models import named as model_named
+from gputopo.catalogue import named
 from gputopo.patterns.model import ring, tree
 from gputopo.placement.model import PolicyName
 from gputopo.topology.model import NodeTopology
@@ -11,7 +12,6 @@ from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.model import Queueing, SimulatedJob, SimulationResult
 from gputopo_simulate.mapa.run import MapaSettings, run
 from gputopo_simulate.mapa.timelaw import BandwidthTime
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import node
 
 ONE = {"n": named("dgx1-v100")}

@@ -4,12 +4,12 @@ from math import inf
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.patterns.model import PatternKind, build
 from gputopo.topology.model import GpuMask, mask_of
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.model import FinishedSimulatedJob, GpusInUse, Queueing, SimulatedJob
 from gputopo_simulate.mapa.run import MapaSettings, run
-from gputopo_topologies.catalogue import named
 
 NODES = {name: named("dgx1-v100", node=name) for name in ("n1", "n2")}
 ALL = GpuMask(0b11111111)

@@ -1,5 +1,6 @@
 import pytest
 
+from gputopo.catalogue import named
 from gputopo.patterns.model import ring
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.mapa.generate import generate
@@ -8,7 +9,6 @@ from gputopo_simulate.mapa.run import MapaSettings, run
 from gputopo_simulate.mapa.summary import JobGroup, effective_gb_per_s, jobs_in_group
 from gputopo_simulate.mapa.timelaw import BandwidthTime, FixedTime, TimeLaw
 from gputopo_simulate.mapa.waiting import PossibleEnd, WaitingRule, expected_residual, should_wait
-from gputopo_topologies.catalogue import named
 
 SEEN = [10.0, 10.0, 20.0, 20.0]
 

@@ -5,6 +5,7 @@ from statistics import fmean
 
 import pytest
 
+from gputopo.catalogue import named
 from gputopo_simulate.intervals import confidence_interval
 from gputopo_simulate.sc17.generate import CaffeLoad, generate
 from gputopo_simulate.sc17.model import CaffeJob, Sc17Result
@@ -12,7 +13,6 @@ from gputopo_simulate.sc17.policies import PAPER_POLICIES
 from gputopo_simulate.sc17.released.program import run_as_released
 from gputopo_simulate.sc17.report import figures
 from gputopo_simulate.sc17.run import Sc17Settings, run
-from gputopo_topologies.catalogue import named
 from support.sc17 import ROOT, jobs_of, profiles
 
 PAGE = (ROOT / "docs/studies/sc17.md").read_text()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputopo.catalogue import named
 from gputopo.utility.utility import UtilityWeights
 from gputopo_simulate.errors import SimulationError
 from gputopo_simulate.sc17.generate import CaffeLoad, generate
@@ -14,7 +15,6 @@ from gputopo_simulate.sc17.model import CaffeJob, Sc17Result
 from gputopo_simulate.sc17.policies import PAPER_POLICIES, POLICIES
 from gputopo_simulate.sc17.report import decision_times, figures, figures_document, job_document
 from gputopo_simulate.sc17.run import Sc17Settings, run
-from gputopo_topologies.catalogue import named
 from support.builders.topologies import gpus
 from support.sc17 import job, jobs_of, profiles
 

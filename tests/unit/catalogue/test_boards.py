@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputopo_topologies.boards import (
+from gputopo.catalogue.boards import (
     Board,
     board_of_model,
     memory_gib_of_model,

@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
 
+from gputopo.catalogue.boards import rated_link
+from gputopo.catalogue.mapa import MAPA_SERVERS
+from gputopo.catalogue.nvlink import NVLINK_SERVERS
+from gputopo.catalogue.nvswitch import NVSWITCH_SERVERS
+from gputopo.catalogue.pcie import PCIE_SERVERS
+from gputopo.catalogue.server import ServerModel
 from gputopo.topology.model import Gpu, GpuIndex, GpuUuid, Link, NodeTopology, TopologyError
-from gputopo_topologies.boards import rated_link
-from gputopo_topologies.catalogue.mapa import MAPA_SERVERS
-from gputopo_topologies.catalogue.nvlink import NVLINK_SERVERS
-from gputopo_topologies.catalogue.nvswitch import NVSWITCH_SERVERS
-from gputopo_topologies.catalogue.pcie import PCIE_SERVERS
-from gputopo_topologies.catalogue.server import ServerModel
 
 _NAMESPACE: Final = uuid5(NAMESPACE_DNS, "catalogue.gputopo.io")
 

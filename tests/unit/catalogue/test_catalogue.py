@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from gputopo.catalogue import SERVERS, all_names, named, names
 from gputopo.topology.hierarchy import blocks
 from gputopo.topology.model import Ancestor, GpuIndex, LinkKind, TopologyError
-from gputopo_topologies.catalogue import SERVERS, all_names, named, names
 from support.mapa_oracle import mapa_rows
 
 MAPA_NAMES = {

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from gputopo.catalogue.server import GIB, GpuModel, ServerModel, two_numa_nodes
 from gputopo.topology.model import Ancestor, NumaNode
-from gputopo_topologies.catalogue.server import GIB, GpuModel, ServerModel, two_numa_nodes
 
 _A10G: Final = GpuModel("NVIDIA A10G", 24)
 _L4: Final = GpuModel("NVIDIA L4", 24)

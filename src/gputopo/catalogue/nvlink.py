@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from gputopo.catalogue.server import GIB, GpuModel, ServerModel, two_numa_nodes
 from gputopo.topology.model import Ancestor, NumaNode
-from gputopo_topologies.catalogue.server import GIB, GpuModel, ServerModel, two_numa_nodes
 
 _ALL_PAIRS_OF_4: Final = "0-1 0-2 0-3 1-2 1-3 2-3"
 _POWER_NUMA_NODES: Final = (NumaNode(0, 80, 256 * GIB), NumaNode(8, 80, 256 * GIB))

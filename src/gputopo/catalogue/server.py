@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Self
 
+from gputopo.catalogue.boards import BOARDS, Board, memory_gib_of_model
 from gputopo.topology.model import Ancestor, LinkKind, NumaNode
 from gputopo.topology.rates import PCIE_LANES
-from gputopo_topologies.boards import BOARDS, Board, memory_gib_of_model
 
 GIB: Final = 2**30
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from gputopo.catalogue.server import GIB, GpuModel, ServerModel, two_numa_nodes
 from gputopo.topology.model import Ancestor, NumaNode
-from gputopo_topologies.catalogue.server import GIB, GpuModel, ServerModel, two_numa_nodes
 
 _DGX1_BUS_IDS: Final = "06:00.0 07:00.0 0A:00.0 0B:00.0 85:00.0 86:00.0 89:00.0 8A:00.0"
 _BUS_IDS_OF_16: Final = " ".join(f"{bus:02X}:00.0" for bus in range(0x10, 0x20))

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from gputopo.catalogue.server import GpuModel, ServerModel, two_numa_nodes
 from gputopo.topology.model import Ancestor
-from gputopo_topologies.catalogue.server import GpuModel, ServerModel, two_numa_nodes
 
 _H200: Final = GpuModel("NVIDIA H200", 141)
 _DGX_H100_BUS_IDS: Final = "1B:00.0 43:00.0 52:00.0 61:00.0 9D:00.0 C3:00.0 D1:00.0 DF:00.0"
