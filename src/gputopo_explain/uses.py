@@ -89,16 +89,13 @@ def list_uses(
     for pod in by_key.values():
         if pod.view.live and (pod.gpus or pod.fault):
             live[pod.view.node or ""].append(pod)
-    known = {node.name: node for node in nodes}
+    known = {name: PublishedNode(UnreadableTopology(name, NO_GPUS)) for name in live}
+    known |= {node.name: node for node in nodes}
     return [
         use
-        for name in sorted({*known, *live})
-        for use in _uses_of_node(known.get(name) or _missing(name), live[name], by_key, is_read)
+        for name in sorted(known)
+        for use in _uses_of_node(known[name], live[name], by_key, is_read)
     ]
-
-
-def _missing(name: str) -> PublishedNode:
-    return PublishedNode(UnreadableTopology(name, NO_GPUS))
 
 
 def _uses_of_node(

@@ -3,13 +3,13 @@
 Also check that agents limit containers to the CPUs near their GPUs, if they are to do that.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from gputopo.api.model import Condition
 from gputopo.api.names import CPUS_BOUND_CONDITION, NUMA_PUBLISHED_CONDITION
 from gputopo_cli.cluster.doctor.model import CheckedCluster, Finding, ObjectKind, error, warning
-from gputopo_cluster.topologies import parse_published_node
+from gputopo_cluster.topologies import PublishedNode, parse_published_node
 from gputopo_kube.document import Document
 
 _REJECTING: Final = frozenset({"restricted", "single-numa-node"})
@@ -27,12 +27,9 @@ _GUIDE: Final = "docs/operate/numa.md"
 
 def check_kubelets(snapshot: CheckedCluster) -> Iterator[Finding]:
     """Yield kubelets that do not respond, or may reject a pod after its GPUs were chosen."""
-    predicted = {
-        node.name
-        for node in map(parse_published_node, snapshot[ObjectKind.TOPOLOGIES])
-        for condition in [node.conditions.get(NUMA_PUBLISHED_CONDITION)]
-        if condition is not None and condition.reason == _PREDICTED
-    }
+    nodes = [parse_published_node(each) for each in snapshot[ObjectKind.TOPOLOGIES]]
+    published = {node.name: node.conditions.get(NUMA_PUBLISHED_CONDITION) for node in nodes}
+    predicted = {name for name, it in published.items() if it and it.reason == _PREDICTED}
     for kubelet in snapshot[ObjectKind.KUBELETS]:
         name, config = kubelet["name"], kubelet.get("kubeletconfig")
         if not isinstance(config, dict):
@@ -46,8 +43,8 @@ def check_kubelets(snapshot: CheckedCluster) -> Iterator[Finding]:
                 " best-effort, with which kubelet rejects no pod"
             )
             yield warning(f"Node {name}", _describe_rejection(config), todo)
-    yield from _check_numa(snapshot, _policies(snapshot))
-    yield from _check_cpus(snapshot)
+    yield from _check_numa(published, _policies(snapshot))
+    yield from _check_cpus(nodes)
 
 
 def _policies(snapshot: CheckedCluster) -> Mapping[str, str]:
@@ -60,14 +57,13 @@ def _policies(snapshot: CheckedCluster) -> Mapping[str, str]:
     }
 
 
-def _check_numa(snapshot: CheckedCluster, policies: Mapping[str, str]) -> Iterator[Finding]:
+def _check_numa(
+    published: Mapping[str, Condition | None], policies: Mapping[str, str]
+) -> Iterator[Finding]:
     """Yield nodes whose agent reports NUMA nodes wrongly, or does not know the policy."""
-    for node in map(parse_published_node, snapshot[ObjectKind.TOPOLOGIES]):
-        condition = node.conditions.get(NUMA_PUBLISHED_CONDITION)
-        policy = policies.get(node.name, "none")
-        if condition is None:
-            continue
-        if condition.reason == _PREDICTED:
+    for name, condition in published.items():
+        policy = policies.get(name, "none")
+        if condition is None or condition.reason == _PREDICTED:
             continue
         if condition.status == "True" and policy != "none":
             problem = (
@@ -75,9 +71,9 @@ def _check_numa(snapshot: CheckedCluster, policies: Mapping[str, str]) -> Iterat
                 f" topologyManagerPolicy {policy}: kubelet chooses GPUs by NUMA node, and the agent"
                 " rejects pods with other GPUs than chosen"
             )
-            yield error(f"Node {node.name}", problem, f"restart the agent of {node.name}")
+            yield error(f"Node {name}", problem, f"restart the agent of {name}")
         elif condition.reason in {"PolicyUnknown", "PolicyNotPredicted"}:
-            yield _unknown_policy(node.name, condition)
+            yield _unknown_policy(name, condition)
 
 
 def _unknown_policy(name: str, condition: Condition) -> Finding:
@@ -86,9 +82,9 @@ def _unknown_policy(name: str, condition: Condition) -> Finding:
     return warning(f"GPUTopology {name}", problem, todo)
 
 
-def _check_cpus(snapshot: CheckedCluster) -> Iterator[Finding]:
+def _check_cpus(nodes: Iterable[PublishedNode]) -> Iterator[Finding]:
     """Yield nodes whose agent cannot limit containers to the CPUs near their GPUs."""
-    for node in map(parse_published_node, snapshot[ObjectKind.TOPOLOGIES]):
+    for node in nodes:
         condition = node.conditions.get(CPUS_BOUND_CONDITION)
         if condition is None or condition.reason not in {"NRIUnavailable", "CPUManagerUnknown"}:
             continue
