@@ -103,7 +103,7 @@ class _Node:
         recorder = EventRecorder(_NoEvents(), "n1", metrics, changes)
         settings = AgentSettings(node="n1")
         self._connection = connection
-        self._measurer = Measurer(settings, sources, recorder, metrics, changes)
+        self._measurer = Measurer(settings, sources, recorder, metrics.steps, changes)
         opened = [self.sockets.open(ContainerKey(_pod(each).uid, "main")) for each in range(pods)]
         self.folders = [folder for folder in opened if folder is not None]
         self.now = 0.0

@@ -115,13 +115,13 @@ class Agent:
     def _create_measurer(self) -> Measurer:
         settings, metrics = self._settings, self._metrics
         self._sockets = StepsSockets(settings.state_dir / "steps", metrics.count_failure)
-        self._counters = create_poller(settings, self._state, metrics, self._changes)
+        self._counters = create_poller(settings, self._state, metrics.counters, self._changes)
         sources = MeasureSources(
             self._state, self.connection, self._tracker, self._sockets, self._counters
         )
-        measurer = Measurer(settings, sources, self._recorder, metrics, self._changes)
+        measurer = Measurer(settings, sources, self._recorder, metrics.steps, self._changes)
         endpoints = EndpointClient(timeout_seconds=RESPONSE_SECONDS, max_bytes=MAX_EXPOSITION_BYTES)
-        self._scraper = MetricsScraper(endpoints, measurer, metrics)
+        self._scraper = MetricsScraper(endpoints, measurer, metrics.steps)
         return measurer
 
     def _create_numa_reporter(self, read_config: ReadConfig) -> NumaReporter | None:
@@ -284,7 +284,7 @@ class Agent:
             loops.create_task(tracker.watch_processes(self._changes))
             measuring = [self._measurer.run, self._scraper.run]
             if (logs := self._settings.pod_logs_dir) is not None:
-                measuring.append(LogReader(self._measurer, logs, self._metrics).run)
+                measuring.append(LogReader(self._measurer, logs, self._metrics.steps).run)
             if self._counters is not None:
                 measuring.append(self._counters.run)
             for run in measuring:

@@ -6,13 +6,13 @@ from gputopo_deviceplugin.counters.poller import CounterPoller
 from gputopo_deviceplugin.counters.scrape import RESPONSE_SECONDS, ExporterScraper
 from gputopo_deviceplugin.counters.session import CounterSession
 from gputopo_deviceplugin.gpus.state import GpuState
-from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.metrics import CounterMetrics
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.endpoint import EndpointClient
 
 
 def create_poller(
-    settings: AgentSettings, state: GpuState, metrics: AgentMetrics, changes: ChangeSignal
+    settings: AgentSettings, state: GpuState, metrics: CounterMetrics, changes: ChangeSignal
 ) -> CounterPoller | None:
     """Return the poller, or None if the agent must not read counters."""
     if settings.counters == "Off":

@@ -23,7 +23,7 @@ from gputopo_deviceplugin.gpus.daemon_thread import call_in_daemon_thread, finis
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.nvml import NvmlError
 from gputopo_deviceplugin.gpus.state import GpuState
-from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.metrics import CounterMetrics
 
 READ_SECONDS: Final = 1.0
 """Time between two reads while a container is measured."""
@@ -69,7 +69,7 @@ class CounterPoller:
         state: GpuState,
         session: CounterSession,
         scraper: ExporterScraper,
-        metrics: AgentMetrics,
+        metrics: CounterMetrics,
         changes: ChangeSignal,
         *,
         timeout_seconds: float,

@@ -10,7 +10,7 @@ from gputopo_deviceplugin.gpus.daemon_thread import call_in_daemon_thread
 from gputopo_deviceplugin.measure.counts import StepCounts
 from gputopo_deviceplugin.measure.pod_logs import PodLogs
 from gputopo_deviceplugin.measure.unread import UnreadSteps
-from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.metrics import StepMetrics
 
 LOG_SECONDS: Final = 1.0
 """Time between two reads of the logs."""
@@ -19,7 +19,7 @@ LOG_SECONDS: Final = 1.0
 class LogReader:
     """Reads the logs once a second. A thread reads them, because a disk can be slow or hang."""
 
-    def __init__(self, counts: StepCounts, directory: Path, metrics: AgentMetrics) -> None:
+    def __init__(self, counts: StepCounts, directory: Path, metrics: StepMetrics) -> None:
         """Read logs below ``directory``, the host's ``/var/log/pods``."""
         self._counts = counts
         self._logs = PodLogs(directory)

@@ -24,7 +24,7 @@ from gputopo_deviceplugin.measure.environment import Environment, environment_of
 from gputopo_deviceplugin.measure.meters import NodeMeters
 from gputopo_deviceplugin.measure.records import NodeMeasurements, next_measurements
 from gputopo_deviceplugin.measure.sockets import Datagram, StepsSockets
-from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.metrics import StepMetrics
 from gputopo_deviceplugin.settings import AgentSettings
 
 POLL_SECONDS: Final = 1.0
@@ -57,7 +57,7 @@ class Measurer:
         settings: AgentSettings,
         sources: MeasureSources,
         recorder: EventRecorder,
-        metrics: AgentMetrics,
+        metrics: StepMetrics,
         changes: ChangeSignal,
     ) -> None:
         self._sources = sources

@@ -17,7 +17,7 @@ from gputopo_deviceplugin.measure.container_meter import ContainerMeter, FoundSa
 from gputopo_deviceplugin.measure.containers import ContainerKey, MeasuredContainer
 from gputopo_deviceplugin.measure.environment import Environment
 from gputopo_deviceplugin.measure.records import to_measurement, to_sample
-from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.metrics import StepMetrics
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class NodeMeters:
     """
 
     def __init__(
-        self, rules: PhaseRules, metrics: AgentMetrics, wall_clock: Callable[[], str]
+        self, rules: PhaseRules, metrics: StepMetrics, wall_clock: Callable[[], str]
     ) -> None:
         """Take samples by ``rules``; ``wall_clock`` returns the current time in RFC 3339."""
         self._rules = rules

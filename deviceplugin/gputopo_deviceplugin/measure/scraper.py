@@ -9,7 +9,7 @@ from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.measure.containers import MeasuredContainer
 from gputopo_deviceplugin.measure.counts import StepCounts
 from gputopo_deviceplugin.measure.unread import UnreadSteps
-from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_deviceplugin.metrics import StepMetrics
 from gputopo_kube.endpoint import EndpointError, pod_url
 
 SCRAPE_SECONDS: Final = 5.0
@@ -33,7 +33,7 @@ class EndpointReader(Protocol):
 class MetricsScraper:
     """Reads the endpoint of each container with the source ``Metrics`` every 5 s."""
 
-    def __init__(self, client: EndpointReader, counts: StepCounts, metrics: AgentMetrics) -> None:
+    def __init__(self, client: EndpointReader, counts: StepCounts, metrics: StepMetrics) -> None:
         self._client = client
         self._counts = counts
         self._metrics = metrics

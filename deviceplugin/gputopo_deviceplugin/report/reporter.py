@@ -231,24 +231,21 @@ class StatusReporter:
         return report.alignment
 
     def _set_metrics(self, observation: NodeObservation) -> None:
-        connected = self._sources.connection.connected
-        self._metrics.set_state(
+        shares, nri = [len(gpu.shares or ()) for gpu in observation.gpus], self._sources.nri
+        self._metrics.set_node(
             observation.hardware.health,
             serving=observation.ready.holds,
-            connected=connected,
-            differing=len(observation.differing),
-            deleted=sum(gpu.pod_deleted is True for gpu in observation.gpus),
-            processes_visible=observation.processes_visible,
+            api_server_connected=self._sources.connection.connected,
+            differing_containers=len(observation.differing),
+            gpus_of_deleted_pods=sum(gpu.pod_deleted is True for gpu in observation.gpus),
+            shares_in_use=sum(shares),
+            shared_gpus=sum(map(bool, shares)),
+            unshareable_gpus=sum(gpu.sharing_fault is not None for gpu in observation.gpus),
+            process_tracking=observation.processes_visible,
             numa_published=observation.numa is not None and observation.numa.holds,
+            nri_connected=nri is not None and nri.condition.holds,
+            unbound_containers=nri.unbound if nri else 0,
         )
-        shares = [len(gpu.shares or ()) for gpu in observation.gpus]
-        self._metrics.set_shares(
-            used=sum(shares),
-            gpus=sum(map(bool, shares)),
-            unshareable=sum(gpu.sharing_fault is not None for gpu in observation.gpus),
-        )
-        if (nri := self._sources.nri) is not None:
-            self._metrics.set_nri(connected=nri.condition.holds, unbound=nri.unbound)
 
     async def _publish(self, hardware: NodeHardware) -> bool:
         """Publish what the agent knows now. Return whether the status was written."""

@@ -31,7 +31,7 @@ class Polled:
         self.hardware = node.hardware
         self.state, self.changes, self.metrics = GpuState(), ChangeSignal(), AgentMetrics()
         settings = AgentSettings(node="n1", library_dir=library_dir)
-        poller = create_poller(settings, self.state, self.metrics, self.changes)
+        poller = create_poller(settings, self.state, self.metrics.counters, self.changes)
         assert poller is not None
         self.poller = poller
 

@@ -134,7 +134,7 @@ class MeasuredNode:
         agent = self.agent
         sources = MeasureSources(agent.current, agent.connection, agent.tracker, self.sockets)
         self.measurer = Measurer(
-            self.settings, sources, agent.recorder, self.metrics, agent.changes
+            self.settings, sources, agent.recorder, self.metrics.steps, agent.changes
         )
 
     async def start(self) -> None:
@@ -144,9 +144,9 @@ class MeasuredNode:
         await self.agent.start()
         await self.agent.observer.observe()
         loops = [self.measurer.run()]
-        loops.append(MetricsScraper(self.endpoints, self.measurer, self.metrics).run())
+        loops.append(MetricsScraper(self.endpoints, self.measurer, self.metrics.steps).run())
         if (logs := self.settings.pod_logs_dir) is not None:
-            loops.append(LogReader(self.measurer, logs, self.metrics).run())
+            loops.append(LogReader(self.measurer, logs, self.metrics.steps).run())
         self._loops = [asyncio.create_task(loop) for loop in loops]
 
     async def stop(self) -> None:

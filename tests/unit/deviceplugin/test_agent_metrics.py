@@ -30,7 +30,7 @@ def test_every_counted_reason_is_0_at_the_start_so_that_its_first_increase_is_se
 
 def test_shares_and_gpus_without_mps_are_shown() -> None:
     metrics = AgentMetrics()
-    metrics.set_shares(used=3, gpus=2, unshareable=1)
+    metrics.set_node({}, shares_in_use=3, shared_gpus=2, unshareable_gpus=1)
     names = ("shares_in_use", "shared_gpus", "unshareable_gpus")
     shown = [metrics.registry.get_sample_value(f"gputopo_agent_{name}") for name in names]
     assert shown == [3, 2, 1]
@@ -44,12 +44,12 @@ def test_the_load_of_a_gpu_that_is_no_longer_known_is_not_shown() -> None:
         labels = {"gpu": "GPU-0", "source": source}
         return [metrics.registry.get_sample_value(name, labels) for name in names]
 
-    metrics.set_gpu_loads({("GPU-0", "GPM"): (0.25, 0.5)})
+    metrics.counters.set_gpu_loads({("GPU-0", "GPM"): (0.25, 0.5)})
     assert shown("GPM") == [0.25, 0.5]
-    metrics.set_gpu_loads({("GPU-0", "GPM"): (0.75, None)})
+    metrics.counters.set_gpu_loads({("GPU-0", "GPM"): (0.75, None)})
     assert shown("GPM") == [0.75, None]
-    metrics.set_gpu_loads({("GPU-0", "Utilization"): (1, None)})
+    metrics.counters.set_gpu_loads({("GPU-0", "Utilization"): (1, None)})
     assert shown("GPM") == [None, None]
     assert shown("Utilization") == [1, None]
-    metrics.set_gpu_loads({})
+    metrics.counters.set_gpu_loads({})
     assert shown("Utilization") == [None, None]

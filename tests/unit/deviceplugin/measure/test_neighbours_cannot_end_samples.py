@@ -62,7 +62,7 @@ def placed(name: str, gpu: int) -> Document:
 def samples_beside(attack: Attack) -> list[NodeSample]:
     """Return the victim's samples of four hours; the attacker changes its pod each minute."""
     victim, attacker = placed("victim", 0), placed("attacker", 1)
-    meters = NodeMeters(DEFAULT_RULES, AgentMetrics(), lambda: "2026-01-01T00:00:00Z")
+    meters = NodeMeters(DEFAULT_RULES, AgentMetrics().steps, lambda: "2026-01-01T00:00:00Z")
     own, found, views = ContainerKey("uid-victim", "main"), list[NodeSample](), list[PodView]()
     for now in range(0, HOURS * 3600, STEP_SECONDS):
         if now % 60 == 0:
