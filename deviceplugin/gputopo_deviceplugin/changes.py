@@ -1,6 +1,11 @@
-"""A signal that wakes waiting tasks when the state of the agent has changed."""
+"""A signal that wakes the loops of the agent when its state has changed."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+Loop = Callable[[], Coroutine[Any, Any, None]]
+"""Runs until it is cancelled."""
 
 
 class ChangeSignal:

@@ -30,6 +30,7 @@ from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod, PodResourcesError
 from gputopo_deviceplugin.kubelet.state import KubeletState
+from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_kube.pods import PodView
 
 _LIST_SECONDS = 1.0
@@ -67,11 +68,7 @@ NO_SHARING: Final = _NoSharing()
 
 
 class Admission:
-    """Decides which GPUs a container gets while kubelet admits the container.
-
-    Attributes:
-        sharing: starts and ends MPS on the GPUs of admitted containers.
-    """
+    """Decides which GPUs a container gets while kubelet admits the container."""
 
     def __init__(
         self,
@@ -81,9 +78,8 @@ class Admission:
         state: GpuState,
         kubelet: KubeletState,
         recorder: EventRecorder,
-        *,
-        node: str,
-        timeout_seconds: float,
+        settings: AgentSettings,
+        sharing: Sharing = NO_SHARING,
     ) -> None:
         """Decide which GPUs the containers of one node get.
 
@@ -94,10 +90,11 @@ class Admission:
             state: the GPUs that the agent offers to kubelet, with their health.
             kubelet: shows whether kubelet has restarted since GetPreferredAllocation.
             recorder: records allocations and rejections.
-            node: this node's name.
-            timeout_seconds: time limit for all reads from the API server in one call.
+            settings: this node's name, and the time limit for all reads from the API server in one
+                call.
+            sharing: starts and ends MPS on the GPUs of admitted containers.
         """
-        self.sharing: Sharing = NO_SHARING
+        self._sharing = sharing
         self._pods = tracker.pods
         self._tracker = tracker
         self._pod_resources = pod_resources
@@ -105,8 +102,8 @@ class Admission:
         self._state = state
         self._kubelet = kubelet
         self._recorder = recorder
-        self._node = node
-        self._timeout_seconds = timeout_seconds
+        self._node = settings.node
+        self._timeout_seconds = settings.admission_timeout_seconds
         self._expected: AdmissionResult | None = None
         self._expected_registration = 0
         self._rejected: set[str] = set()
@@ -137,7 +134,7 @@ class Admission:
             if isinstance(result, AdmissionRejection) and expected is None and self._state.aligned:
                 result = await self._allocate_all(gpus, result)
             if isinstance(result, ContainerAllocation):
-                result = await self.sharing.prepare(result)
+                result = await self._sharing.prepare(result)
             self._lock.set_in_flight(_RECORDING_SECONDS)
             if isinstance(result, AdmissionRejection):
                 self._reject(result)

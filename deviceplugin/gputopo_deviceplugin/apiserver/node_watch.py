@@ -25,6 +25,7 @@ class NodeWatch:
 
     Attributes:
         document: the Node object, empty before it was read for the first time.
+        loops: list and watch the Node, and the ResourceSlices, until cancelled.
         competitor: message about another allocator of this node's GPUs; None if there is none.
     """
 
@@ -35,14 +36,14 @@ class NodeWatch:
         timing = ListWatchTiming(
             2 * settings.resync_seconds, first_delay_seconds=FIRST_DELAY_SECONDS
         )
-        self.node_reflector = Reflector(
+        nodes = Reflector(
             "nodes",
             api.nodes,
             timing=timing,
             on_list=self._list_nodes,
             on_event=lambda event: self._set_node(event.item),
         )
-        self.slice_reflector = Reflector(
+        slices = Reflector(
             "resourceslices",
             api.slices,
             timing=timing,
@@ -50,6 +51,8 @@ class NodeWatch:
             on_event=self._change_slice,
             unsupported=_NOT_SERVED,
         )
+        self._reflectors = nodes, slices
+        self.loops = nodes.run, slices.run
         self.document: Document = {}
         self.competitor: str | None = None
 
@@ -60,7 +63,7 @@ class NodeWatch:
 
     async def wait_read(self) -> None:
         """Wait until the first lists of the Node and the ResourceSlices succeeded or failed."""
-        await asyncio.gather(self.node_reflector.tried.wait(), self.slice_reflector.tried.wait())
+        await asyncio.gather(*(each.tried.wait() for each in self._reflectors))
 
     def _list_nodes(self, listing: Listing[Document]) -> None:
         self._set_node(listing.items[0] if listing.items else self.document)

@@ -14,12 +14,14 @@ from gputopo_deviceplugin.gpus.daemon_thread import call_in_daemon_thread, finis
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import all_unhealthy, evaluate_health
 from gputopo_deviceplugin.gpus.link_ends import link_peers
+from gputopo_deviceplugin.gpus.numa import read_numa_nodes
 from gputopo_deviceplugin.gpus.nvml import NvmlError
 from gputopo_deviceplugin.gpus.session import NvmlSession
 from gputopo_deviceplugin.gpus.snapshot import NvmlSnapshot
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.gpus.xid_mark_store import XidMarkStore
 from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_deviceplugin.statefile import StateFile
 from gputopo_kube.probes import Pulse
 
 _END_SECONDS: Final = 1.0
@@ -158,3 +160,22 @@ class HardwareWatch:
         for gpu, gpu_fault in hardware.health.items():
             if before is not None and before.health.get(gpu) != gpu_fault:
                 _log.warning("health changed %s", fields(gpu=gpu, fault=gpu_fault or "none"))
+
+
+def create_hardware_watch(
+    settings: AgentSettings, state: GpuState, node: NodeAnnotations, pulse: Pulse
+) -> HardwareWatch:
+    """Return the watch of the GPUs, which writes to ``state``; NVML is not opened yet.
+
+    The agent reads sysfs only here. On virtual machines with memory ballooning the size of the
+    memory changes, and each change would create a new generation of the spec.
+    """
+    marks = StateFile(settings.state_dir / "xids.json")
+    return HardwareWatch(
+        state,
+        NvmlSession(settings.library_dir, read_numa_nodes(settings.system_dir)),
+        XidMarkStore(marks, quiet_seconds=settings.xid_quiet_seconds),
+        settings,
+        node,
+        pulse,
+    )

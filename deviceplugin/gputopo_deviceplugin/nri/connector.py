@@ -9,14 +9,17 @@ from typing import Final
 
 from gputopo.alignment.cpuset import MachineCpus
 from gputopo.runtime.log import fields
+from gputopo_deviceplugin.admit.build import AdmitPart
 from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.conditions import NodeCondition
+from gputopo_deviceplugin.context import AgentContext
 from gputopo_deviceplugin.gpus.numa import read_cpus_of_nodes
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.repeated_read import ReadWithBackoff
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.nri.frames import NriError
+from gputopo_deviceplugin.nri.manager import cpu_manager_reader
 from gputopo_deviceplugin.nri.plugin import CpusetPlugin
 from gputopo_deviceplugin.nri.rule import CpuManager, connected, disconnected, obstacle
 from gputopo_deviceplugin.nri.session import run_session
@@ -146,3 +149,18 @@ class NriConnector:
             self.condition = condition
             self.unbound = self.unbound if condition.holds else 0
             self._changes.notify()
+
+
+def create_connector(context: AgentContext, admit: AdmitPart) -> NriConnector | None:
+    """Return the connector, or None if the agent must not limit the CPUs of containers."""
+    settings, retry_seconds = context.settings, context.settings.resync_seconds
+    if settings.nri_socket is None:
+        return None
+    return NriConnector(
+        context.state,
+        cpu_manager_reader(admit.kubelet, admit.read_config, retry_seconds=retry_seconds),
+        context.changes,
+        context.metrics,
+        socket=settings.nri_socket,
+        system_dir=settings.system_dir,
+    )

@@ -6,6 +6,7 @@ from gputopo_deviceplugin.admit.admission import PodResources
 from gputopo_deviceplugin.admit.lock import AdmissionLock
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.events import EventRecorder
+from gputopo_deviceplugin.apiserver.node_pods import PodsVersion
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.report.differences import AllocationDifference, find_differences
@@ -16,7 +17,10 @@ class AllocationObserver:
 
     Attributes:
         differing: containers whose observed GPUs are not the intended GPUs.
+        pods_version: which changes of pods the last read includes; None before the first.
     """
+
+    pods_version: PodsVersion | None = None
 
     def __init__(
         self,
@@ -51,12 +55,15 @@ class AllocationObserver:
         Raises:
             PodResourcesError: kubelet does not respond. The agent keeps the previous list.
         """
+        # The list may not include changes of pods that arrive during the read.
+        version = self._pods.version
         async with self._lock.idle():
             listed = await self._pod_resources.list_pods(self._timeout_seconds)
             self._tracker.update_listed(listed)
         if connected:
             await self._compare(listed)
             self._tracker.add_listed()
+        self.pods_version = version
 
     async def _compare(self, listed: Sequence[ListedPod]) -> None:
         using = {pod.key for pod in listed if any(pod.containers.values())}

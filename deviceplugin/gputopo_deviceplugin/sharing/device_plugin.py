@@ -7,10 +7,14 @@ import grpc.aio
 
 from gputopo.api.shares import gpu_of
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.admit.device_plugin import GpuDevicePlugin
+from gputopo_deviceplugin.admit.admission import Admission
+from gputopo_deviceplugin.admit.device_plugin import GpuDevicePlugin, StepsFolders
 from gputopo_deviceplugin.admit.identify import ContainerAllocation
 from gputopo_deviceplugin.gpus.health import Health
+from gputopo_deviceplugin.gpus.state import GpuState
+from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
+from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.sharing.client import MpsGpu
 from gputopo_deviceplugin.sharing.coordinator import SharingCoordinator
 from gputopo_deviceplugin.sharing.memory import memory_of
@@ -29,7 +33,18 @@ class ShareDevicePlugin(GpuDevicePlugin):
     """
 
     before_start: ClassVar = True
-    coordinator: SharingCoordinator
+
+    def __init__(
+        self,
+        state: GpuState,
+        kubelet: KubeletState,
+        admission: Admission,
+        folders: StepsFolders,
+        settings: AgentSettings,
+        coordinator: SharingCoordinator,
+    ) -> None:
+        super().__init__(state, kubelet, admission, folders, settings)
+        self._coordinator = coordinator
 
     async def PreStartContainer(  # noqa: N802
         self,
@@ -44,7 +59,7 @@ class ShareDevicePlugin(GpuDevicePlugin):
         from the worker of the pod, whereas Allocate stops kubelet's main loop, which also restarts
         the component that runs MPS.
         """
-        reason = await self.coordinator.before_start(gpu_of(GpuUuid(request.devices_ids[0])))
+        reason = await self._coordinator.before_start(gpu_of(GpuUuid(request.devices_ids[0])))
         if reason:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
         return api.PreStartContainerResponse()
@@ -58,7 +73,7 @@ class ShareDevicePlugin(GpuDevicePlugin):
         gpu = self._gpus[gpu_of(device)]
         most = self._state.shares_per_gpu
         memory = memory_of(allocation.pod, gpu_bytes=gpu.memory_bytes, most_pods=most)
-        add_mps(response, self.coordinator.folders(gpu.uuid), memory)
+        add_mps(response, self._coordinator.folders(gpu.uuid), memory)
         return response
 
 

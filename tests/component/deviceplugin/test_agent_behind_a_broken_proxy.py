@@ -127,7 +127,7 @@ async def test_the_agent_survives_a_broken_proxy_and_serves_afterwards(
         await world.served()
         await world.run("a", {"main": [0]})
         world.api.faults.append(Fault(".*", "", 502, content_type="", times=None))
-        await world.until(lambda: not agent.connection.connected)
+        await world.until(lambda: not agent.api.connection.connected)
         await asyncio.sleep(0.5)
         world.api.faults.clear()
         await world.served()

@@ -83,7 +83,7 @@ async def test_a_pod_in_flight_gets_no_gpu_beside_another_allocator(unpolled: Ag
         await offer(world, **{"nvidia.com_mig-1g.10gb": "7"})
         await world.until(lambda: healthy(world) == [0])
         await world.place("b", {"main": [1]})
-        await world.until(lambda: len(agent._pods) == 2)
+        await world.until(lambda: len(agent.api.pods) == 2)
         world.kubelet.devices = dict.fromkeys(
             world.uuids, "Healthy"
         )  # kubelet has not seen the change yet

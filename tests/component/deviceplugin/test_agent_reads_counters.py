@@ -36,7 +36,7 @@ def is_used(world: AgentWorld, gpu: int) -> bool:
 
 
 def poller(agent: Agent) -> CounterPoller:
-    found = agent._counters
+    found = agent.measure.counters
     assert found is not None
     return found
 
@@ -170,7 +170,7 @@ async def test_counters_can_be_switched_off(
     ):
         await world.served()
         await world.run("a", {"main": [0]})
-        assert agent._counters is None
+        assert agent.measure.counters is None
         assert world.status.get("counters", []) == []
         assert reads(world) == 0
 

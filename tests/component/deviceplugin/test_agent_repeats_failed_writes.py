@@ -2,7 +2,7 @@
 
 import pytest
 
-from gputopo_deviceplugin.report import startup
+from gputopo_deviceplugin.report import reporter
 from support.agent.world import NODE, AgentWorld
 from support.api.faults import Fault
 from support.api.store import TOPOLOGIES
@@ -41,7 +41,7 @@ async def test_an_invalid_object_is_replaced(world: AgentWorld) -> None:
 async def test_a_topology_that_cannot_be_read_at_the_start_is_read_again(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(startup, "_RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(reporter, "_RETRY_SECONDS", 0.1)
     world.api.faults.append(Fault(".*", rf"/gputopologies/{NODE}(\?|$)", 503, times=None))
     async with world.agent():
         await world.until(lambda: failures(world, "contact") >= 2)

@@ -84,7 +84,7 @@ async def test_pods_in_admission_and_pods_that_end_do_not_count_as_lost(world: A
         await world.place("comes", {"main": [1]})
         world.kubelet.checkpoint.pods["default", "comes"] = {"main": set()}
         await world.until(lambda: world.condition("AllocationsAsPlaced").get("status") == "False")
-        assert not agent._tracker.lost
+        assert not agent.admit.tracker.lost
         assert reason(world) == "Serving"
 
 
@@ -97,8 +97,8 @@ async def test_a_deleted_pod_without_record_does_not_count_as_lost(world: AgentW
         world.api.put(PODS, {**pod, "metadata": deleted})
         await restart_without_records(world, "a")
         await world.until(lambda: world.condition("AllocationsAsPlaced").get("status") == "False")
-        assert agent._pods[ObjectKey("default", "a")].deleting
-        assert not agent._tracker.lost
+        assert agent.api.pods[ObjectKey("default", "a")].deleting
+        assert not agent.admit.tracker.lost
 
 
 async def test_a_pod_without_record_gets_its_own_gpus_when_kubelet_admits_it_again(

@@ -266,7 +266,7 @@ async def test_no_pod_is_admitted_while_the_api_server_cannot_confirm_it(
     async with world.agent() as agent:
         await world.served()
         await world.place("set-0", {"main": [5]})
-        await world.until(lambda: len(agent._pods) == 1)
+        await world.until(lambda: len(agent.api.pods) == 1)
         world.api.down = True  # by now set-0 may be another pod, with other GPUs
         with pytest.raises(
             AdmissionRejectedError, match=r"did not return these pods in time: .*set-0"
@@ -289,7 +289,7 @@ async def test_an_unknown_pod_is_not_identified_as_a_known_one_without_the_api_s
     async with world.agent() as agent:
         await world.served()
         await world.place("leaving", {"main": [5]})
-        await world.until(lambda: len(agent._pods) == 1)
+        await world.until(lambda: len(agent.api.pods) == 1)
         world.kubelet.checkpoint.pods["default", "leaving"] = {"main": set()}
         world.api.down = True
         with pytest.raises(AdmissionRejectedError, match="default/leaving, default/unknown"):
@@ -312,7 +312,7 @@ async def test_a_pod_whose_predecessor_requested_no_gpus_gets_its_own(world: Age
     async with world.agent() as agent:
         await world.served()
         await world.place("set-0", {"main": []})
-        await world.until(lambda: len(agent._pods) == 1)
+        await world.until(lambda: len(agent.api.pods) == 1)
         world.api.mute = True  # the watch still shows the former pod
         await world.place("set-0", {"main": [1]}, uid="uid-new")
         given = await world.kubelet.admit(("default", "set-0"), {"main": 1})

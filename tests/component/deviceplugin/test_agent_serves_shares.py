@@ -68,8 +68,8 @@ async def test_registration_of_shares_does_not_withdraw_the_numa_nodes(
         await world.served()
         state, gpu = GpuState(), GpuUuid(world.node.uuids[0])
         state.report_numa({gpu: 1})
-        monkeypatch.setattr(agent._registrars[registrar], "_gpus", state)
-        await agent._registrars[registrar]._register()
+        monkeypatch.setattr(agent.serve.registrars[registrar], "_gpus", state)
+        await agent.serve.registrars[registrar]._register()
         assert state.numa_nodes == ({} if withdraws else {gpu: 1})
         state.unregistered_reason = None
 

@@ -200,15 +200,15 @@ async def test_a_node_without_gpus_sends_no_requests_until_its_driver_is_loaded(
     ) as world:
         async with world.agent() as agent:
             await world.until(lambda: world.pulse.ready)
-            await world.until(lambda: not agent.connection.responding.is_set())
+            await world.until(lambda: not agent.api.connection.responding.is_set())
             requests = len(world.api.requests)
             await asyncio.sleep(0.5)  # several resyncs
             assert len(world.api.requests) == requests
-            await world.until(lambda: not agent.connection.connected)
+            await world.until(lambda: not agent.api.connection.connected)
             driver.mkdir(parents=True)
             (driver / "lib").symlink_to(library_dir)
             await world.served()
-            await world.until(lambda: agent.connection.connected)
+            await world.until(lambda: agent.api.connection.connected)
         assert world.kubelet.registrations == 1
 
 

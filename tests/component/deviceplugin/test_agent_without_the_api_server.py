@@ -7,7 +7,7 @@ import pytest
 
 from gputopo_deviceplugin.admit import offer
 from gputopo_deviceplugin.apiserver import monitor
-from gputopo_deviceplugin.report import startup
+from gputopo_deviceplugin.report import reporter
 from support.agent.world import AgentWorld
 from support.api.store import PODS
 from support.kubelet.device_manager import AdmissionRejectedError
@@ -21,7 +21,7 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor, "RESPONSE_SECONDS", 0.5)
     monkeypatch.setattr(monitor, "PAUSE_SECONDS", 0.2)
     monkeypatch.setattr(monitor, "LOST_SECONDS", 1.2)
-    monkeypatch.setattr(startup, "_START_SECONDS", 1.0)
+    monkeypatch.setattr(reporter, "_START_SECONDS", 1.0)
     monkeypatch.setattr(offer, "ADMITTED_SECONDS", 1.0)
 
 

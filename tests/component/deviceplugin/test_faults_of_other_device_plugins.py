@@ -18,7 +18,7 @@ async def test_a_pod_deleted_between_bind_and_allocate_gets_nothing_and_blocks_n
     async with world.agent() as agent:
         await world.served()
         await world.place("a", {"main": [1]})
-        await world.until(lambda: len(agent._pods) == 1)
+        await world.until(lambda: len(agent.api.pods) == 1)
         world.api.delete(PODS, "a")
         with pytest.raises(AdmissionRejectedError, match="no pod of this node waits for 1 GPUs"):
             await world.kubelet.admit(("default", "a"), {"main": 1})
@@ -78,7 +78,7 @@ async def test_a_pod_that_kubelet_rejected_early_is_not_identified_as_the_next_o
     async with world.agent() as agent:
         await world.served()
         await world.place("rejected", {"main": [0]})
-        await world.until(lambda: len(agent._pods) == 1)
+        await world.until(lambda: len(agent.api.pods) == 1)
         # Kubelets before 1.34 continue to list it.
         world.kubelet.checkpoint.pods["default", "rejected"] = {"main": set()}
         world.api.mute = True

@@ -256,6 +256,9 @@ class AgentInProcess:
         self._manager = manager
         self.tracker = UsageTracker(self.pods, processes, processes.file, _fail)
         lock = AdmissionLock()
+        settings = AgentSettings(
+            node=NODE, device_mount=_DEVICES, admission_timeout_seconds=timeout_seconds
+        )
         self.admission = Admission(
             self.tracker,
             pod_resources or self,
@@ -263,8 +266,7 @@ class AgentInProcess:
             self.current,
             self.kubelet,
             self.recorder,
-            node=NODE,
-            timeout_seconds=timeout_seconds,
+            settings,
         )
         self.observer = AllocationObserver(
             self.tracker,
@@ -280,7 +282,7 @@ class AgentInProcess:
             self.kubelet,
             self.admission,
             folders or NoFolders(),
-            AgentSettings(node=NODE, device_mount=_DEVICES),
+            settings,
         )
         self._following: asyncio.Task[None] | None = None
 
