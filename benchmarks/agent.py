@@ -19,7 +19,6 @@ from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.apiserver.node_pods import NodePods
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
@@ -29,6 +28,7 @@ from gputopo_deviceplugin.measure.sockets import MAX_DATAGRAMS, StepsSockets
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.gpu_containers import GpuContainer

@@ -4,7 +4,6 @@ import asyncio
 
 from gputopo_deviceplugin.admit.build import AdmitPart
 from gputopo_deviceplugin.apiserver.build import ApiPart
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.context import AgentContext
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.gpus.watch import create_hardware_watch
@@ -14,6 +13,7 @@ from gputopo_deviceplugin.nri.connector import create_connector
 from gputopo_deviceplugin.report.reporter import StatusReporter
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.sharing.build import ServePart
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.client import AsyncClient
 from gputopo_kube.probes import Pulse
 

@@ -5,17 +5,11 @@ restarted agent may not get elsewhere: the GPUs of each pod, the XIDs and the to
 """
 
 import json
-import logging
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from gputopo.runtime.log import fields
-
-_log = logging.getLogger(__name__)
-
-Value = TypeVar("Value")
+from gputopo_kube.json_file import Value, read_json, replace_text
 
 
 class StateFile:
@@ -31,13 +25,7 @@ class StateFile:
 
         ``parse`` must raise ValueError, or pydantic's ValidationError, for an invalid document.
         """
-        try:
-            return parse(json.loads(self._path.read_text()))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            _log.error("state file ignored %s", fields(path=self._path, reason=error))
-            return None
+        return read_json(self._path, parse)
 
     def save(self, document: Any) -> None:  # noqa: ANN401 - any JSON value
         """Replace the document atomically. Do nothing if the document has not changed.
@@ -49,9 +37,5 @@ class StateFile:
         if text == self._written:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        new = self._path.with_name(f".{self._path.name}.new")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        new.replace(self._path)
+        replace_text(self._path, text)
         self._written = text

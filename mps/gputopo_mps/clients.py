@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from gputopo_mps import files
+from gputopo_kube.json_file import read_json, write_json
 from gputopo_mps.control import MpsClient
 from gputopo_mps.processes import Processes
 
@@ -102,9 +102,8 @@ class Clients:
 
 def save_state(path: Path, state: StoredState) -> None:
     """Write the state file if the state has changed."""
-    document = state.model_dump(mode="json")
-    if files.load(path) != document:
-        files.save(path, document)
+    if read_json(path, StoredState.model_validate) != state:
+        write_json(path, state.model_dump(mode="json"))
 
 
 def load_state(path: Path) -> StoredState | None:
@@ -114,7 +113,4 @@ def load_state(path: Path) -> StoredState | None:
     """
     if not path.exists():
         return None
-    try:
-        return StoredState.model_validate(files.load(path))
-    except ValidationError:
-        return StoredState()
+    return read_json(path, StoredState.model_validate) or StoredState()

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from gputopo.runtime.log import fields
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.client import AsyncClient
 from gputopo_kube.probes import Pulse
 from gputopo_mps.cgroups import DaemonCgroup
-from gputopo_mps.changes import PodChanges
 from gputopo_mps.faults import FaultStore
 from gputopo_mps.metrics import MpsMetrics
 from gputopo_mps.nvml import GpuDriver
@@ -39,7 +39,7 @@ class MpsComponent:
         self._pulse = pulse
         self._faults = FaultStore(settings.run_dir / "faults.json", settings.fault_keep_seconds)
         self._driver = GpuDriver(settings.library_dir, settings.nvml_timeout_seconds)
-        changes = PodChanges()
+        changes = ChangeSignal()
         self._pods = SharingPods(
             client,
             changes,

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import timestamp_of, unix_seconds
-from gputopo_mps import files
+from gputopo_kube.json_file import read_json, write_json
 
 _MOST: Final = 100
 
@@ -89,13 +89,9 @@ class FaultStore:
     def _save(self, faults: list[MpsFault]) -> None:
         self._faults = faults
         try:
-            files.save(self._path, _FAULTS.dump_python(faults, mode="json", by_alias=True))
+            write_json(self._path, _FAULTS.dump_python(faults, mode="json", by_alias=True))
         except OSError as error:
             _log.error("faults not stored %s", fields(path=self._path, reason=error))
 
     def _load(self) -> list[MpsFault]:
-        try:
-            return _FAULTS.validate_python(files.load(self._path) or [])
-        except ValidationError as error:
-            _log.error("file ignored %s", fields(path=self._path, reason=error.error_count()))
-            return []
+        return read_json(self._path, _FAULTS.validate_python) or []

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import pynvml
 
 from gputopo.errors import GputopoError
-from gputopo_mps.threads import start_thread
+from gputopo_kube.daemon_thread import call_in_daemon_thread
 
 _SONAME: Final = "libnvidia-ml.so.1"
 _MODES: Final = {
@@ -97,7 +97,7 @@ class GpuDriver:
                     "NVML: an earlier call has not ended; see the kernel log for NVRM messages, "
                     "and reboot the node if NVML stays unavailable"
                 )
-            self._last = future = start_thread(function, "nvml")
+            self._last = future = call_in_daemon_thread(function, "nvml")
             try:
                 async with asyncio.timeout(self._timeout_seconds):
                     return await asyncio.shield(future)

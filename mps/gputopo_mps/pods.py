@@ -9,6 +9,7 @@ from gputopo.api.bound_request import with_bound_request
 from gputopo.api.names import SHARING_TERMINATION_ANNOTATION
 from gputopo.api.shares import gpu_of, parse_sharing
 from gputopo.runtime.times import unix_seconds
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.client import ALL_NAMESPACES, AsyncApi, AsyncClient
 from gputopo_kube.document import Document
 from gputopo_kube.listwatch import Listing, WatchEvent
@@ -16,7 +17,6 @@ from gputopo_kube.podmodel import PodError, parse_pod_object
 from gputopo_kube.podstatus import ENDED_PHASES
 from gputopo_kube.reflector import ListWatchTiming, Reflector
 from gputopo_kube.resources import PodDocument
-from gputopo_mps.changes import PodChanges
 
 FIRST_DELAY_SECONDS: Final = 1.0
 BEFORE_KILL_SECONDS: Final = 2.0
@@ -102,7 +102,7 @@ class SharingPods:
     def __init__(
         self,
         client: AsyncClient,
-        changes: PodChanges,
+        changes: ChangeSignal,
         *,
         node: str,
         resource: str,

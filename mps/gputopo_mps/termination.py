@@ -6,7 +6,7 @@ A process that is killed with work on the GPU can hang the MPS server and all it
 import time
 from collections.abc import Callable
 
-from gputopo_mps.changes import PodChanges
+from gputopo_kube.changes import ChangeSignal
 from gputopo_mps.pods import SharingPods
 from gputopo_mps.supervisor import SharedGpus
 
@@ -18,7 +18,7 @@ class ClientTerminator:
         self,
         gpus: SharedGpus,
         pods: SharingPods,
-        changes: PodChanges,
+        changes: ChangeSignal,
         *,
         repeat_seconds: float,
         clock: Callable[[], float] = time.time,
@@ -33,9 +33,10 @@ class ClientTerminator:
     async def run(self) -> None:
         """Terminate clients until cancelled."""
         while True:
-            now = self._clock()
+            now, seen = self._clock(), self._changes.count
             if due := self._pods.due(now):
                 await self._gpus.terminate(due)
             later = self._pods.next_due(now)
             wait_seconds = self._repeat_seconds if later is None else later - self._clock()
-            await self._changes.wait(min(max(wait_seconds, 0.0), self._repeat_seconds))
+            pause_seconds = min(max(wait_seconds, 0.0), self._repeat_seconds)
+            await self._changes.wait_after(seen, pause_seconds)

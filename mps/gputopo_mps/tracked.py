@@ -8,10 +8,10 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from gputopo.runtime.log import fields
-from gputopo_mps import files
+from gputopo_kube.json_file import read_json, write_json
 from gputopo_mps.cgroups import DaemonCgroup
 from gputopo_mps.folders import GpuFolders
 from gputopo_mps.processes import (
@@ -147,13 +147,10 @@ class MpsProcesses:
 
     def _save(self, record: DaemonRecord) -> None:
         self._record = record
-        files.save(self._folders.daemon, record.model_dump(mode="json"))
+        write_json(self._folders.daemon, record.model_dump(mode="json"))
 
     def _load(self) -> DaemonRecord | None:
-        try:
-            return DaemonRecord.model_validate(files.load(self._folders.daemon))
-        except ValidationError:
-            return None
+        return read_json(self._folders.daemon, DaemonRecord.model_validate)
 
     def _close(self) -> None:
         if self._daemon is not None:

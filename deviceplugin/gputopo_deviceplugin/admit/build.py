@@ -8,8 +8,7 @@ from gputopo_deviceplugin.admit.numa_report import KubeletCpus, NumaReporter, co
 from gputopo_deviceplugin.admit.offer import DeviceOffer
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.build import ApiPart
-from gputopo_deviceplugin.changes import Loop
-from gputopo_deviceplugin.context import AgentContext
+from gputopo_deviceplugin.context import AgentContext, Loop
 from gputopo_deviceplugin.gpus.numa import read_online_cpus
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesClient
 from gputopo_deviceplugin.kubelet.state import KubeletState

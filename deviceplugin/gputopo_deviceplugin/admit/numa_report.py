@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple
 
 from gputopo.runtime.log import fields
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.numa_rule import (
@@ -30,6 +29,7 @@ from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.kubelet.repeated_read import ReadWithBackoff
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.document import Document
 from gputopo_kube.kubelet_config import KubeletConfigError, kubelet_endpoint, read_kubelet_config
 

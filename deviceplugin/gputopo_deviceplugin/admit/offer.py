@@ -9,10 +9,10 @@ from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.conditions import NodeCondition, not_ready
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.state import KubeletState
+from gputopo_kube.changes import ChangeSignal
 
 ADMITTED_SECONDS: Final = 30.0
 """Time that kubelet needs after its start to admit all of its pods again."""

@@ -20,9 +20,9 @@ from gputopo_deviceplugin.admit.usage import (
     with_listed,
 )
 from gputopo_deviceplugin.apiserver.node_pods import NodePods
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.document import ObjectKey
 
 _PROCESS_SECONDS: Final = 0.25

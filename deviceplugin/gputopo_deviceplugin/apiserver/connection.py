@@ -3,8 +3,8 @@
 import asyncio
 import logging
 
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.clock import loop_time
+from gputopo_kube.changes import ChangeSignal
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Final, Protocol
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.document import Document
 from gputopo_kube.errors import ApiError
 from gputopo_kube.events import EventKind, core_event, pod_reference

@@ -11,7 +11,7 @@ from gputopo.api.bound_request import with_request
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.node_api import FIRST_DELAY_SECONDS
-from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError
 from gputopo_kube.listwatch import Listing, ListWatchSource, WatchEvent

@@ -10,8 +10,8 @@ from typing import Any
 
 from gputopo_deviceplugin.apiserver.competition import find_competitor
 from gputopo_deviceplugin.apiserver.node_api import FIRST_DELAY_SECONDS, NodeApi
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import Document
 from gputopo_kube.reflector import ListWatchTiming, Reflector

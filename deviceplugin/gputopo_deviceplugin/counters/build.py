@@ -1,6 +1,5 @@
 """Builds the parts that read counters, from the settings of the agent."""
 
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.counters.exporter import MAX_EXPORTER_BYTES
 from gputopo_deviceplugin.counters.poller import CounterPoller
 from gputopo_deviceplugin.counters.scrape import RESPONSE_SECONDS, ExporterScraper
@@ -8,6 +7,7 @@ from gputopo_deviceplugin.counters.session import CounterSession
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.metrics import CounterMetrics
 from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.endpoint import EndpointClient
 
 

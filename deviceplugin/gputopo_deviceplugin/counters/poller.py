@@ -12,18 +12,18 @@ from gputopo.api.v1alpha1 import CounterStatus
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.counters.figures import NvlinkIncrease
 from gputopo_deviceplugin.counters.gpu_reader import GpuReading
 from gputopo_deviceplugin.counters.scrape import ExporterScraper
 from gputopo_deviceplugin.counters.session import CounterSession, ReadGpu
 from gputopo_deviceplugin.counters.status import counter_status, unavailable
-from gputopo_deviceplugin.gpus.daemon_thread import call_in_daemon_thread, finished
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.nvml import NvmlError
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.metrics import CounterMetrics
+from gputopo_kube.changes import ChangeSignal
+from gputopo_kube.daemon_thread import call_in_daemon_thread, finished
 
 READ_SECONDS: Final = 1.0
 """Time between two reads while a container is measured."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from gputopo.api.shares import share_id
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
+from gputopo_kube.changes import ChangeSignal
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Any, Final, Protocol, TypeVar
 from gputopo.api.names import GPUS_RESET_ANNOTATION
 from gputopo.runtime.log import fields
 from gputopo.topology.model import NodeTopology
-from gputopo_deviceplugin.gpus.daemon_thread import call_in_daemon_thread, finished
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.health import all_unhealthy, evaluate_health
 from gputopo_deviceplugin.gpus.link_ends import link_peers
@@ -22,6 +21,7 @@ from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.gpus.xid_mark_store import XidMarkStore
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.daemon_thread import call_in_daemon_thread, finished
 from gputopo_kube.probes import Pulse
 
 _END_SECONDS: Final = 1.0

@@ -1,7 +1,7 @@
 """The state of the connection to kubelet, written by the registrar and the device plugin."""
 
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.clock import loop_time
+from gputopo_kube.changes import ChangeSignal
 
 
 class KubeletState:

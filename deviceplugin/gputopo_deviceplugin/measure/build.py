@@ -5,8 +5,7 @@ from functools import partial
 from gputopo.throughput.exposition import MAX_EXPOSITION_BYTES
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.build import ApiPart
-from gputopo_deviceplugin.changes import Loop
-from gputopo_deviceplugin.context import AgentContext
+from gputopo_deviceplugin.context import AgentContext, Loop
 from gputopo_deviceplugin.counters.build import create_poller
 from gputopo_deviceplugin.measure.isolation import run_isolated
 from gputopo_deviceplugin.measure.log_reader import LogReader

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Final
 
 from gputopo_deviceplugin.clock import loop_time
-from gputopo_deviceplugin.gpus.daemon_thread import call_in_daemon_thread
 from gputopo_deviceplugin.measure.counts import StepCounts
 from gputopo_deviceplugin.measure.pod_logs import PodLogs
 from gputopo_deviceplugin.measure.unread import UnreadSteps
 from gputopo_deviceplugin.metrics import StepMetrics
+from gputopo_kube.daemon_thread import call_in_daemon_thread
 
 LOG_SECONDS: Final = 1.0
 """Time between two reads of the logs."""

@@ -10,7 +10,6 @@ from gputopo.throughput.message import StepMessage, StepMessageError, parse_mess
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.events import EventRecorder
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.counters.poller import CounterPoller
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
@@ -26,6 +25,7 @@ from gputopo_deviceplugin.measure.records import NodeMeasurements, next_measurem
 from gputopo_deviceplugin.measure.sockets import Datagram, StepsSockets
 from gputopo_deviceplugin.metrics import StepMetrics
 from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_kube.changes import ChangeSignal
 
 POLL_SECONDS: Final = 1.0
 """Time between two reads of the sockets."""

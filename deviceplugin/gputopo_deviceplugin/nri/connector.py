@@ -10,7 +10,6 @@ from typing import Final
 from gputopo.alignment.cpuset import MachineCpus
 from gputopo.runtime.log import fields
 from gputopo_deviceplugin.admit.build import AdmitPart
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.conditions import NodeCondition
 from gputopo_deviceplugin.context import AgentContext
@@ -23,6 +22,7 @@ from gputopo_deviceplugin.nri.manager import cpu_manager_reader
 from gputopo_deviceplugin.nri.plugin import CpusetPlugin
 from gputopo_deviceplugin.nri.rule import CpuManager, connected, disconnected, obstacle
 from gputopo_deviceplugin.nri.session import run_session
+from gputopo_kube.changes import ChangeSignal
 
 _CHECK_SECONDS: Final = 1.0
 """Time between two checks whether the plugin may still be connected."""

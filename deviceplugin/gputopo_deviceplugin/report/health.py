@@ -2,9 +2,9 @@
 
 from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
+from gputopo_kube.changes import ChangeSignal
 
 
 async def record_health_changes(

@@ -10,8 +10,7 @@ from gputopo.topology.model import NodeTopology
 from gputopo_deviceplugin.admit.build import AdmitPart
 from gputopo_deviceplugin.admit.offer import ADMITTED_SECONDS
 from gputopo_deviceplugin.apiserver.build import ApiPart
-from gputopo_deviceplugin.changes import Loop
-from gputopo_deviceplugin.context import AgentContext
+from gputopo_deviceplugin.context import AgentContext, Loop
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.topology_file import TopologyFile
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
@@ -151,11 +150,7 @@ class StatusReporter:
             hardware = self._state.hardware
             if hardware is not None and await self._report(hardware):
                 await asyncio.sleep(_WRITE_SECONDS)
-            try:
-                async with asyncio.timeout(self._pause_seconds()):
-                    await self._changes.wait_after(seen)
-            except TimeoutError:
-                continue
+            await self._changes.wait_after(seen, self._pause_seconds())
 
     async def _publish_mps_faults(self) -> None:
         """Publish each change of MPS at once.

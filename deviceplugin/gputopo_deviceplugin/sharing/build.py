@@ -5,8 +5,7 @@ from gputopo_deviceplugin.admit.admission import NO_SHARING, Admission
 from gputopo_deviceplugin.admit.build import AdmitPart
 from gputopo_deviceplugin.admit.device_plugin import GpuDevicePlugin, StepsFolders
 from gputopo_deviceplugin.apiserver.build import ApiPart
-from gputopo_deviceplugin.changes import Loop
-from gputopo_deviceplugin.context import AgentContext
+from gputopo_deviceplugin.context import AgentContext, Loop
 from gputopo_deviceplugin.kubelet.registration import Registrar
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.sharing.client import MpsConnection
@@ -42,24 +41,31 @@ class ServePart:
             coordinator or NO_SHARING,
         )
         plugin = GpuDevicePlugin(state, admit.kubelet, admission, folders, settings)
-        self.registrars = [_registrar(context, admit.kubelet, plugin)]
+        self.registrars = [_registrar(context, admit.kubelet, plugin, settings.resource)]
         self.loops = [self.registrars[0].run]
         if coordinator is not None:
             kubelet = KubeletState(context.changes)
             shares = ShareDevicePlugin(state, kubelet, admission, folders, settings, coordinator)
-            self.registrars.append(_registrar(context, kubelet, shares))
+            resource = share_resource(settings.resource)
+            self.registrars.append(_registrar(context, kubelet, shares, resource, with_numa=False))
             self.loops += [self.registrars[1].run, coordinator.run]
 
 
-def _registrar(context: AgentContext, kubelet: KubeletState, plugin: GpuDevicePlugin) -> Registrar:
-    settings, shares = context.settings, isinstance(plugin, ShareDevicePlugin)
+def _registrar(
+    context: AgentContext,
+    kubelet: KubeletState,
+    plugin: GpuDevicePlugin,
+    resource: str,
+    *,
+    with_numa: bool = True,
+) -> Registrar:
     return Registrar(
         plugin,
         context.state,
         kubelet,
-        plugin_dir=settings.plugin_dir,
-        resource=share_resource(settings.resource) if shares else settings.resource,
-        with_numa=not shares,
+        plugin_dir=context.settings.plugin_dir,
+        resource=resource,
+        with_numa=with_numa,
         before_start=plugin.before_start,
     )
 

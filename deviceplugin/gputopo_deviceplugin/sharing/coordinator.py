@@ -14,7 +14,6 @@ from gputopo_deviceplugin.admit.identify import (
 from gputopo_deviceplugin.admit.placement import PlacementError, intended_gpus
 from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.apiserver.events import EventRecorder
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.state import GpuState, MpsFaults
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.sharing.client import (
@@ -27,6 +26,7 @@ from gputopo_deviceplugin.sharing.client import (
 from gputopo_deviceplugin.sharing.daemons import MpsDaemons
 from gputopo_deviceplugin.sharing.excess import MemoryExcess
 from gputopo_deviceplugin.sharing.memory import MemoryLimitError, check_memory
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.pods import PodView
 
 _CHECK_SECONDS: Final = 1.0

@@ -11,13 +11,13 @@ from typing import Any
 import pynvml
 import pytest
 
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.counters.build import create_poller
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.nvml import Nvml
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.metrics import AgentMetrics
 from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_kube.changes import ChangeSignal
 from support.agent.counters import CounterNode
 
 FAULT = "NVML: Driver Not Loaded"

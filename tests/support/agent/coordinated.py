@@ -12,7 +12,6 @@ from gputopo.topology.model import GpuUuid, NodeTopology
 from gputopo_deviceplugin.admit.identify import ContainerAllocation
 from gputopo_deviceplugin.admit.usage import GpuUser
 from gputopo_deviceplugin.apiserver.node_api import parse_node_pod
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.metrics import AgentMetrics
@@ -20,6 +19,7 @@ from gputopo_deviceplugin.sharing.client import MpsConnection
 from gputopo_deviceplugin.sharing.coordinator import SharingCoordinator
 from gputopo_deviceplugin.sharing.daemons import MpsDaemons
 from gputopo_deviceplugin.sharing.presence import MpsPresence
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
 from support.agent.in_process import RecordedEvents

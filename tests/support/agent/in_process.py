@@ -25,7 +25,6 @@ from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.apiserver.node_api import parse_node_pod
 from gputopo_deviceplugin.apiserver.node_pods import NodePods
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod, PodResourcesClient
@@ -34,6 +33,7 @@ from gputopo_deviceplugin.kubelet.v1beta1 import api_pb2 as api
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.settings import AgentSettings
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.errors import ApiError

@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from gputopo_mps.files import clear, load, open_regular, read_end, save
+from gputopo_mps.files import clear, open_regular, read_end
 
 
 def test_only_regular_files_are_opened(tmp_path: Path) -> None:
@@ -99,13 +99,3 @@ def test_folders_in_each_other_without_an_end_are_cleared(tmp_path: Path) -> Non
     os.close(descriptor)
     clear(tmp_path)
     assert [*tmp_path.iterdir()] == []
-
-
-def test_the_file_of_a_document_does_not_follow_a_link(tmp_path: Path) -> None:
-    path = tmp_path / "state.json"
-    save(path, [1])
-    assert load(path) == [1]
-    (tmp_path / ".state.json.new").symlink_to("/dev/null")
-    with pytest.raises(OSError, match="symbolic links"):
-        save(path, [2])
-    assert load(path) == [1]

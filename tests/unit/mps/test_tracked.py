@@ -1,5 +1,6 @@
 """Which processes are those of MPS, with real processes and real cgroups."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,7 +12,8 @@ from uuid import uuid4
 
 import pytest
 
-from gputopo_mps import files, tracked
+from gputopo_kube.json_file import write_json
+from gputopo_mps import tracked
 from gputopo_mps.cgroups import DaemonCgroup
 from gputopo_mps.folders import GpuFolders
 from gputopo_mps.processes import (
@@ -154,14 +156,14 @@ def test_a_record_of_another_process_is_not_used(
 ) -> None:
     process = start()
     without_cgroup(folders).record(process.pid)
-    document = files.load(folders.daemon)
+    document = json.loads(folders.daemon.read_text())
     if changed == "started":
         document["daemon"]["started"] += 1
     elif changed == "invalid":
         del document["boot"]
     else:
         document[changed] = "other"
-    files.save(folders.daemon, document)
+    write_json(folders.daemon, document)
     found = without_cgroup(folders)
     found.restore()
     assert not runs(found)

@@ -8,12 +8,12 @@ import pytest
 
 from gputopo.catalogue import named
 from gputopo_deviceplugin.admit.numa_report import KubeletCpus, NumaReporter, config_reader
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.pod_resources import PodResourcesError
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.settings import AgentSettings
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.kubelet_config import KubeletConfigError
 from support.virtual_time import runner
 

@@ -14,9 +14,9 @@ from gputopo_deviceplugin.admit.tracker import UsageTracker
 from gputopo_deviceplugin.admit.usage import GpuUser, PodState
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.node_pods import NodePods
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.kubelet.pod_resources import ListedPod
 from gputopo_deviceplugin.statefile import StateFile
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.gpu_containers import GpuContainer

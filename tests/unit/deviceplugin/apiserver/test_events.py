@@ -3,8 +3,8 @@
 import asyncio
 
 from gputopo_deviceplugin.apiserver.events import EventRecorder
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.metrics import AgentMetrics
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.pods import PodView
 

@@ -9,7 +9,7 @@ import pytest
 
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.monitor import ConnectionMonitor
-from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.errors import ApiError
 from support.virtual_time import runner
 

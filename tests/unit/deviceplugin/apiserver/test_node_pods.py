@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.node_pods import NodePods, PodsVersion
-from gputopo_deviceplugin.changes import ChangeSignal
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.client import Listing, WatchEvent
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.gpu_containers import GpuContainer

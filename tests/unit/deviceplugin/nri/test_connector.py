@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gputopo.catalogue import named
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.kubelet.state import KubeletState
@@ -20,6 +19,7 @@ from gputopo_deviceplugin.nri.connector import NriConnector
 from gputopo_deviceplugin.nri.frames import NriError
 from gputopo_deviceplugin.nri.manager import cpu_manager_reader
 from gputopo_deviceplugin.nri.v1alpha1 import api_pb2 as api
+from gputopo_kube.changes import ChangeSignal
 from support.agent.nri import in_runtime, sandbox
 from support.virtual_time import runner
 

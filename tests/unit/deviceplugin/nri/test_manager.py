@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from gputopo_deviceplugin.changes import ChangeSignal
 from gputopo_deviceplugin.kubelet.state import KubeletState
 from gputopo_deviceplugin.nri.manager import cpu_manager_reader
+from gputopo_kube.changes import ChangeSignal
 from gputopo_kube.kubelet_config import KubeletConfigError
 from support.virtual_time import runner
 

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from gputopo_deviceplugin.gpus.daemon_thread import call_in_daemon_thread, finished
+from gputopo_kube.daemon_thread import call_in_daemon_thread, finished
 
 
 async def test_a_result_and_an_error_reach_the_caller() -> None:
