@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 
 from gputopo.api.shares import gpu_of
-from gputopo.topology.model import Gpu, GpuUuid
+from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.admission import Admission
 from gputopo_deviceplugin.admit.identify import (
     AdmissionRejection,
@@ -141,19 +141,16 @@ class GpuDevicePlugin(DevicePluginServicer):
             return cdi_response(gpus, settings.injected_cdi_kind)
         folder = settings.device_mount or settings.device_dir
         controls = [name for name in CONTROL_DEVICES if (folder / name).exists()]
-        return device_node_response(gpus, self._gpus, controls, settings.device_dir)
+        known = self._state.known.gpus
+        return device_node_response(gpus, known, controls, settings.device_dir)
 
     def _add_locality(
         self, response: api.ContainerAllocateResponse, allocation: ContainerAllocation
     ) -> None:
-        numa_nodes = numa_nodes_of(self._gpus[uuid] for uuid in map(gpu_of, allocation.gpus))
+        known = self._state.known.gpus
+        numa_nodes = numa_nodes_of(known[uuid] for uuid in map(gpu_of, allocation.gpus))
         cpus = read_local_cpus(self._settings.system_dir, numa_nodes) if numa_nodes else ()
         add_locality(response, numa_nodes, cpus)
-
-    @property
-    def _gpus(self) -> Mapping[GpuUuid, Gpu]:
-        hardware = self._state.hardware
-        return hardware.gpus if hardware else {}
 
 
 def _code(rejection: AdmissionRejection) -> grpc.StatusCode:

@@ -159,12 +159,11 @@ class NumaReporter:
         if self._kubelet.registered:
             await self._reader.update()
         current = self._is_current()
-        hardware = self._state.hardware
-        gpus = hardware.gpus if hardware else {}
+        hardware = self._state.known
         policy = self._reader.value.policy if current else UNREGISTERED
-        topology = hardware.topology if hardware else None
+        topology = hardware.topology
         nodes, condition = numa_to_report(
-            gpus,
+            hardware.gpus,
             policy,
             any_policy=self._any_policy,
             host_nodes=len(topology.numa_nodes) if topology else 0,

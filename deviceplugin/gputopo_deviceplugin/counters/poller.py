@@ -112,7 +112,7 @@ class CounterPoller:
         unknown = self._state.hardware is None
         try:
             async with asyncio.timeout(READ_SECONDS):
-                while not self._fault:
+                while not self._state.known.fault:
                     if unknown and self._state.hardware is not None:
                         return
                     await self._state.changes.wait_after(seen)
@@ -121,11 +121,6 @@ class CounterPoller:
                 await asyncio.Event().wait()
         except TimeoutError:
             return
-
-    @property
-    def _fault(self) -> str | None:
-        hardware = self._state.hardware
-        return hardware.fault if hardware else None
 
     async def _poll(self, now: float) -> None:
         hardware = self._state.hardware

@@ -29,3 +29,7 @@ class NodeHardware:
     def gpus(self) -> dict[GpuUuid, Gpu]:
         """The GPUs by UUID."""
         return {gpu.uuid: gpu for gpu in self.topology.gpus} if self.topology else {}
+
+
+UNKNOWN: Final = NodeHardware(None, {}, None)
+"""Before the GPUs were read for the first time."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gputopo.api.shares import share_id
 from gputopo.topology.model import GpuUuid
-from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.gpus.hardware import UNKNOWN, NodeHardware
 from gputopo_deviceplugin.gpus.health import Health
 from gputopo_kube.changes import ChangeSignal
 
@@ -61,6 +61,11 @@ class GpuState:
         self._assigned: frozenset[GpuUuid] = frozenset()
 
     @property
+    def known(self) -> NodeHardware:
+        """The hardware; without GPUs until it was read for the first time."""
+        return self.hardware or UNKNOWN
+
+    @property
     def idle(self) -> bool:
         """Whether NVML was read, and neither it nor an earlier agent has found GPUs."""
         return self.hardware is not None and self.hardware.topology is None
@@ -78,7 +83,7 @@ class GpuState:
         device-plugin API has no other way. If a container has the GPU, the agent reports the true
         health: after a restart, kubelet rejects a running pod with an unhealthy device.
         """
-        health = self.hardware.health if self.hardware else {}
+        health = self.known.health
         if self._withheld_reason is None:
             return health
         return {
@@ -95,10 +100,9 @@ class GpuState:
         already, and kube-scheduler would see the change late. So the extender chooses by the
         GPUTopology, and Allocate confirms the choice.
         """
-        health = self.hardware.health if self.hardware else {}
         return {
             share: fault or (None if share in self._assigned else self._withheld_reason)
-            for gpu, fault in health.items()
+            for gpu, fault in self.known.health.items()
             for share in (share_id(gpu, number) for number in range(self.shares_per_gpu))
         }
 

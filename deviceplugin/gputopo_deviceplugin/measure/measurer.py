@@ -12,7 +12,6 @@ from gputopo_deviceplugin.apiserver.connection import ApiConnection
 from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.clock import loop_time
 from gputopo_deviceplugin.counters.poller import CounterPoller
-from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_deviceplugin.measure.containers import (
     ContainerKey,
@@ -29,8 +28,6 @@ from gputopo_kube.changes import ChangeSignal
 
 POLL_SECONDS: Final = 1.0
 """Time between two reads of the sockets."""
-
-_UNKNOWN: Final = NodeHardware(None, {}, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +99,7 @@ class Measurer:
 
     def _update_containers(self, now: float) -> None:
         state, tracker = self._sources.state, self._sources.tracker
-        pods, hardware = tracker.pods, state.hardware or _UNKNOWN
+        pods, hardware = tracker.pods, state.known
         users = tracker.find_users([*hardware.gpus, *state.offered_shares])
         containers = measured_containers(users, pods, reads_logs=self._reads_logs)
         environments: dict[ContainerKey, Environment | None] = {
@@ -145,7 +142,7 @@ class Measurer:
             return
         counters.active = bool(self.containers)
         for reading in counters.take():
-            self._meters.add_counters(reading.gpus, self._sources.state.hardware or _UNKNOWN)
+            self._meters.add_counters(reading.gpus, self._sources.state.known)
 
     def _publish(self, now: float) -> None:
         """Set the metrics. Update ``published`` if enough time has passed since the last update."""

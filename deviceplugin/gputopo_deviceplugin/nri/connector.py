@@ -98,10 +98,9 @@ class NriConnector:
             self._failures = 0
             self._set(found)
             return
-        hardware = self._state.hardware
-        gpus = hardware.gpus if hardware else {}
+        gpus, metrics = self._state.known.gpus, self._metrics
         plugin = CpusetPlugin(
-            gpus, self._read_machine, self._metrics, lambda: self._show_connected(plugin)
+            gpus, self._read_machine, metrics, lambda: self._show_connected(plugin)
         )
         session = asyncio.create_task(run_session(self._socket, plugin))
         try:
@@ -112,25 +111,21 @@ class NriConnector:
 
     async def _watch(self, session: asyncio.Task[None], plugin: CpusetPlugin) -> None:
         """Wait until the session ends, or until the plugin may not be connected any more."""
-        hardware = self._state.hardware
-        topology = hardware.topology if hardware else None
+        topology = self._state.known.topology
         deadline = loop_time() + _HANDSHAKE_SECONDS
         while not session.done():
             await asyncio.wait({session}, timeout=_CHECK_SECONDS)
             if not plugin.synchronized and loop_time() > deadline:
                 raise NriError(f"{self._socket}: no list of containers in {_HANDSHAKE_SECONDS:g} s")
-            hardware = self._state.hardware
-            other = hardware is None or hardware.topology != topology
+            other = self._state.known.topology != topology
             if other or await self._find_obstacle() is not None:
                 return
         await session
 
     async def _find_obstacle(self) -> NodeCondition | None:
         await self._reader.update()
-        hardware = self._state.hardware
-        gpus = hardware.gpus if hardware else {}
         cpus_of = read_cpus_of_nodes(self._system_dir, self._allowed())
-        return obstacle(self._reader.value, gpus, cpus_of)
+        return obstacle(self._reader.value, self._state.known.gpus, cpus_of)
 
     def _read_machine(self) -> MachineCpus:
         cpus_of = read_cpus_of_nodes(self._system_dir, self._allowed())

@@ -2,7 +2,7 @@
 
 from gputopo_deviceplugin.apiserver.events import EventRecorder
 from gputopo_deviceplugin.apiserver.node_watch import NodeWatch
-from gputopo_deviceplugin.gpus.hardware import NodeHardware
+from gputopo_deviceplugin.gpus.hardware import UNKNOWN
 from gputopo_deviceplugin.gpus.state import GpuState
 from gputopo_kube.changes import ChangeSignal
 
@@ -11,7 +11,7 @@ async def record_health_changes(
     state: GpuState, node: NodeWatch, recorder: EventRecorder, changes: ChangeSignal
 ) -> None:
     """Whenever the hardware changes, record which GPUs became healthy or unhealthy."""
-    before = NodeHardware(None, {}, None)
+    before = UNKNOWN
     while True:
         hardware = state.hardware
         if hardware is not None:

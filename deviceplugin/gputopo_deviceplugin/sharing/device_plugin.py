@@ -70,7 +70,7 @@ class ShareDevicePlugin(GpuDevicePlugin):
     def _inject(self, allocation: ContainerAllocation) -> api.ContainerAllocateResponse:
         response = super()._inject(allocation)
         (device,) = allocation.gpus
-        gpu = self._gpus[gpu_of(device)]
+        gpu = self._state.known.gpus[gpu_of(device)]
         most = self._state.shares_per_gpu
         memory = memory_of(allocation.pod, gpu_bytes=gpu.memory_bytes, most_pods=most)
         add_mps(response, self._coordinator.folders(gpu.uuid), memory)
