@@ -6,35 +6,20 @@ remembers: pods that were deleted less than two minutes ago and that no agent li
 are paused for up to two minutes after their kubelet rejected a pod.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import Any, NamedTuple, Self
+from typing import Self
 
 from gputopo_cluster.claims import Claim, claimants
 from gputopo_cluster.ended import EndedPod, after_status, is_confirmed
-from gputopo_cluster.topologies import GpuNode, ReportedUser, UnreadableTopology
+from gputopo_cluster.known_pods import KnownPods
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_cluster.usage import NodeUsage, node_usage
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
-
-
-class BoundPods(NamedTuple):
-    """The pods that are bound to a node.
-
-    Attributes:
-        live: pods that have not ended.
-        ended: pods that have ended and whose containers may still run.
-        stopped: UIDs of pods whose containers have stopped. The agent may still list them.
-    """
-
-    live: Sequence[PodView]
-    ended: Sequence[PodView]
-    stopped: frozenset[str]
-
 
 NodeUsages = Mapping[str, NodeUsage | UnreadableTopology]
 
@@ -51,7 +36,7 @@ class ClusterPicture:
     """
 
     nodes: Mapping[str, GpuNode | UnreadableTopology]
-    pods: Mapping[ObjectKey, PodView]
+    pods: KnownPods
     claims: Sequence[Claim] = ()
     without: frozenset[str] = frozenset()
     _usages: dict[str, NodeUsage | UnreadableTopology] = field(
@@ -63,43 +48,11 @@ class ClusterPicture:
         """The usage of each node with a GPUTopology."""
         return {name: self._usage(name) for name in self.nodes}
 
-    def pods_on(self, node: str) -> Sequence[PodView]:
-        """Return the pods with GPUs that are bound to a node, ordered by UID."""
-        return self._bound.get(node, ())
-
-    def pods_of(self, node: GpuNode) -> BoundPods:
-        """Return the pods of a node by whether their containers may run."""
-        return self._pods_of(node, self.without)
-
-    def _pods_of(self, node: GpuNode, without: frozenset[str]) -> BoundPods:
-        pods = [pod for pod in self.pods_on(node.node) if pod.uid not in without]
-        past = [pod for pod in pods if not pod.live]
-        ended = [*_ended_on(node, past)]
-        confirmed = {each.pod.uid for each in ended if each.confirmed}
-        return BoundPods(
-            [pod for pod in pods if pod.live],
-            [each.pod for each in ended if not each.confirmed],
-            without | confirmed | {pod.uid for pod in past if is_confirmed(pod)},
-        )
-
-    def claims_on(self, node: str) -> Sequence[Claim]:
-        """Return the claims on a node, except those of pods that are bound to it."""
-        return self._claims_on(node, self.without)
-
-    def _claims_on(self, node: str, without: frozenset[str]) -> Sequence[Claim]:
-        gone = {pod.uid for pod in self.pods_on(node)} | without
-        return [each for each in self.claims if each.node == node and each.uid not in gone]
-
-    def users_on(self, node: GpuNode) -> tuple[ReportedUser, ...]:
-        """Return the users of GPUs that the agent reports, except pods of ``without``."""
-        return _users_without(node, self.without)
-
     def users(self, pod: ObjectKey) -> frozenset[str]:
         """Return the UIDs of the pods of this name: of the pod object and of users of GPUs.
 
         An agent may report as user a pod whose object was deleted.
         """
-        known = self.pods.get(pod)
         observed = (
             user.uid
             for node in self.nodes.values()
@@ -107,7 +60,7 @@ class ClusterPicture:
             for user in node.users
             if user.uid and user.pod == str(pod)
         )
-        return frozenset({*observed, *([known.uid] if known else ())})
+        return frozenset({*observed, *(known.uid for known in self.pods if known.key == pod)})
 
     def usage_without(self, node: GpuNode, uid: str) -> NodeUsage:
         """Return the usage of one node as if a pod had ended and left no process.
@@ -121,33 +74,15 @@ class ClusterPicture:
         ended = frozenset(uids)
         touched = {*self._nodes_of(ended)}
         kept = {name: usage for name, usage in self.usages.items() if name not in touched}
-        return self._with(without=self.without | ended, _usages=kept)
+        return replace(self, without=self.without | ended, _usages=kept)
 
     def without_nodes(self, names: AbstractSet[str]) -> Self:
         """Return the picture as if these nodes did not exist."""
         kept = {name: node for name, node in self.nodes.items() if name not in names}
-        return self._with(nodes=kept, _usages={name: self.usages[name] for name in kept})
-
-    def _with(self, **changes: Any) -> Self:  # noqa: ANN401 - of any field but ``pods``
-        found = replace(self, **changes)
-        # These depend on the pods only, and sorting thousands of pods takes most of the time.
-        found.__dict__.update({"_bound": self._bound, "_by_uid": self._by_uid})
-        return found
-
-    @cached_property
-    def _bound(self) -> Mapping[str, Sequence[PodView]]:
-        bound: defaultdict[str, list[PodView]] = defaultdict(list)
-        for pod in sorted(self.pods.values(), key=lambda pod: pod.uid):
-            if pod.node is not None:
-                bound[pod.node].append(pod)
-        return bound
-
-    @cached_property
-    def _by_uid(self) -> Mapping[str, PodView]:
-        return {pod.uid: pod for pod in self.pods.values()}
+        return replace(self, nodes=kept, _usages={name: self.usages[name] for name in kept})
 
     def _nodes_of(self, uids: AbstractSet[str]) -> Iterator[str]:
-        yield from (str(pod.node) for pod in self.pods.values() if pod.uid in uids)
+        yield from (str(pod.node) for uid in uids if (pod := self.pods.get(uid)))
         yield from (claim.node for claim in self.claims if claim.uid in uids)
         for name, node in self.nodes.items():
             if isinstance(node, GpuNode) and any(user.uid in uids for user in node.users):
@@ -160,24 +95,49 @@ class ClusterPicture:
         return node if isinstance(node, UnreadableTopology) else self._derive(node, self.without)
 
     def _derive(self, node: GpuNode, without: frozenset[str]) -> NodeUsage:
-        pods = self._pods_of(node, without)
-        return node_usage(
-            replace(node, users=_users_without(node, without)),
-            pods.live,
-            claimants(self._claims_on(node.node, without), node, self._by_uid.get),
-            ended=pods.ended,
-            stopped=pods.stopped,
-        )
+        ended = _ended_on(node, self.pods.on_node(node.node))
+        return derive_usage(node, self.pods, self.claims, ended, without)
 
 
-def _users_without(node: GpuNode, without: AbstractSet[str]) -> tuple[ReportedUser, ...]:
-    return tuple(user for user in node.users if user.uid not in without)
+def derive_usage(
+    node: GpuNode,
+    pods: KnownPods,
+    claims: Iterable[Claim],
+    ended: Iterable[EndedPod],
+    without: AbstractSet[str] = frozenset(),
+) -> NodeUsage:
+    """Return the usage of a node: the one rule for pictures and for the ledger of the extender.
+
+    Args:
+        node: the node's published GPUs, and the users that its agent observed.
+        pods: the pods of the cluster.
+        claims: claims on this and other nodes. Those of pods that are bound to the node do not
+            count, because the annotation of such a pod names its GPUs.
+        ended: ended pods of the node that are remembered, also those whose object was deleted.
+        without: UIDs of pods of which it is assumed that they have ended and left no process.
+    """
+    on_node = pods.on_node(node.node)
+    bound = {pod.uid for pod in on_node} | without
+    past = [each for each in ended if each.pod.uid not in without]
+    stopped = {pod.uid for pod in on_node if not pod.live and is_confirmed(pod)}
+    stopped |= {each.pod.uid for each in past if each.confirmed} | without
+    if without:
+        node = replace(node, users=tuple(it for it in node.users if it.uid not in without))
+    return node_usage(
+        node,
+        [pod for pod in on_node if pod.live and pod.uid not in without],
+        claimants((claim for claim in claims if claim.uid not in bound), node, pods.get),
+        ended=[each.pod for each in past if not each.confirmed],
+        stopped=stopped,
+    )
 
 
 def _ended_on(node: GpuNode, pods: Iterable[PodView]) -> Iterator[EndedPod]:
-    """Yield the ended pods that the extender still remembers."""
+    """Yield those of the pods that have ended and that the extender still remembers."""
     for pod in pods:
-        ended = EndedPod(pod, pod.version, is_exact=True, confirmed=is_confirmed(pod), until=inf)
-        updated = after_status(ended, node, 0.0, listed=False)
-        if updated is not None:
-            yield updated
+        if not pod.live:
+            confirmed = is_confirmed(pod)
+            ended = EndedPod(pod, pod.version, is_exact=True, confirmed=confirmed, until=inf)
+            updated = after_status(ended, node, 0.0, listed=False)
+            if updated is not None:
+                yield updated

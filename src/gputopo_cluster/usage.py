@@ -15,7 +15,7 @@ from gputopo.api.shares import is_share
 from gputopo.topology.model import GpuMask, GpuUuid, NodeTopology, mask_of
 from gputopo_cluster.numa_rules import NumaRules
 from gputopo_cluster.occupants import Occupant
-from gputopo_cluster.topologies import GpuNode, UnreadableTopology, known_mask
+from gputopo_cluster.topologies import GpuNode, ReportedUser, UnreadableTopology, known_mask
 from gputopo_kube.own_gpus import AnnotationOwnerError, own_gpus
 from gputopo_kube.pods import PodView
 
@@ -138,6 +138,8 @@ class NodeUsage:
         deleted: GPUs of ``used`` that only deleted or ended pods use.
         occupants: the pods that have GPUs of the node or get them by a Binding in flight. Equality
             ignores this field.
+        unlisted: the users of GPUs that the agent reports and that are no occupants, except pods
+            whose containers have stopped. Equality ignores this field.
         numa: how kubelet takes NUMA nodes; None if this limits no choice.
         most_pods_per_gpu: how many pods can share a GPU; 0 if the node offers no shares.
         not_shareable: GPUs that take no further sharing pods now.
@@ -156,6 +158,7 @@ class NodeUsage:
     not_ready: str | None
     deleted: GpuMask = _NO_GPUS
     occupants: tuple[Occupant, ...] = field(default=(), compare=False, repr=False)
+    unlisted: tuple[ReportedUser, ...] = field(default=(), compare=False, repr=False)
     numa: NumaRules | None = None
     most_pods_per_gpu: int = 0
     not_shareable: GpuMask = _NO_GPUS
@@ -256,14 +259,20 @@ def node_usage(
     )
     intended, shared = _intended(masks)
     of_ended = [_pod_gpus(node, pod) for pod in ended]
-    used = intended | _observed(node, stopped | {each.pod.uid for each in of_ended})
+    gone = stopped | {each.pod.uid for each in of_ended}
+    used = intended | _observed(node, gone)
     deleted = mask_of(user.gpu for user in node.users if user.deleted)
     for each in of_ended:
-        deleted = GpuMask(deleted | each.annotated | each.observed)
+        deleted = GpuMask(deleted | each.all)
     counted = [*live, *of_ended]
-    gone = stopped | {each.pod.uid for each in of_ended}
     shares = {user.share for user in node.users if user.share and user.uid not in gone}
     shares.update(*(each.shares for each in counted), *(each.shares for each in in_flight))
+    occupants = (
+        *(each.occupant() for each in live),
+        *in_flight,
+        *(each.occupant(ended=True) for each in of_ended),
+    )
+    known = {each.uid for each in occupants}
     return NodeUsage(
         generation=node.generation,
         topology=node.topology,
@@ -274,10 +283,11 @@ def node_usage(
         shared=shared,
         not_ready=node.not_ready,
         deleted=GpuMask(deleted & ~used),
-        occupants=(
-            *(each.occupant() for each in live),
-            *in_flight,
-            *(each.occupant(ended=True) for each in of_ended),
+        occupants=occupants,
+        unlisted=tuple(
+            user
+            for user in node.users
+            if user.uid not in known and (user.deleted or user.uid not in stopped)
         ),
         numa=_rules(node, bound, stable=not in_flight),
         most_pods_per_gpu=node.most_pods_per_gpu,
@@ -307,12 +317,6 @@ def _intended(
             wrong |= (whole | in_shares) & mask
             whole |= mask
     return GpuMask(whole | in_shares), GpuMask(wrong)
-
-
-def gpus_in_use(node: GpuNode, pod: PodView) -> tuple[GpuMask, int]:
-    """Return the GPUs of a pod, and how many further GPUs it has that are not identified yet."""
-    found = _pod_gpus(node, pod)
-    return found.all, found.unknown
 
 
 def _rules(node: GpuNode, bound: Iterable[PodView], *, stable: bool) -> NumaRules | None:

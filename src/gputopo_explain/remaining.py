@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import inf
 
 from gputopo.topology.model import GpuMask, NodeTopology, indices_of
-from gputopo_cluster.topologies import GpuNode
 from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.machines import Machine
 from gputopo_explain.objects import ClusterObjects, LiveKind
@@ -64,15 +63,14 @@ def remaining_uses(objects: ClusterObjects, assumed_seconds: float | None) -> Re
     nodes: dict[str, NodeTopology] = {}
     uses: list[RemainingUse] = []
     left_out: dict[str, str] = {}
-    for name, node in sorted(snapshot.nodes.items()):
-        usage = snapshot.usages[name]
-        if not isinstance(usage, NodeUsage) or not isinstance(node, GpuNode):
+    for name, usage in sorted(snapshot.usages.items()):
+        if not isinstance(usage, NodeUsage):
             left_out[name] = "its GPUTopology is unreadable"
         elif reason := _why_closed(usage, objects.machines.get(name)):
             left_out[name] = reason
         else:
-            nodes[name] = node.topology
-            held = held_gpus(snapshot, node)
+            nodes[name] = usage.topology
+            held = held_gpus(usage)
             until = {uid: _until(documents.get(uid), ends, assumed_seconds) for uid in held}
             uses.extend(_uses(name, usage, held, until))
     return RemainingUses(nodes, uses, left_out, _waiting(snapshot))
@@ -122,7 +120,7 @@ def _is_ahead(end: PodEnd) -> bool:
 
 
 def _waiting(snapshot: ClusterSnapshot) -> int:
-    return sum(pod.live and pod.node is None for pod in snapshot.pods.values())
+    return sum(pod.live and pod.node is None for pod in snapshot.pods)
 
 
 def gpu_list(gpus: GpuMask) -> str:

@@ -2,13 +2,13 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from gputopo.api.names import RESOURCE
 from gputopo.placement.model import PlacementRequest
 from gputopo_cluster.claims import CLAIMS_LEASE, Claim, ClaimsError, parse_claims
+from gputopo_cluster.known_pods import KnownPods
 from gputopo_cluster.picture import ClusterPicture
-from gputopo_cluster.topologies import UnreadableTopology, parse_gpu_node
+from gputopo_cluster.topologies import parse_gpu_node
 from gputopo_cluster.usage import NodeState, NodeUsage, PodNodeState
 from gputopo_kube.document import Document
 from gputopo_kube.podmodel import PodError
@@ -24,8 +24,6 @@ from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.sharing_state import state_of
 from gputopo_scheduling.surroundings import NOTHING_RUNS, NodeSurroundings
 
-NodeStates = Mapping[str, NodeState | UnreadableTopology]
-
 
 @dataclass(frozen=True)
 class ClusterSnapshot(ClusterPicture):
@@ -38,18 +36,7 @@ class ClusterSnapshot(ClusterPicture):
 
     faults: Sequence[str] = ()
     sharing: SharingKnowledge = field(default_factory=SharingKnowledge)
-    _restricted: dict[Hashable, NodeState] = field(default_factory=dict, compare=False, repr=False)
-
-    @cached_property
-    def states(self) -> NodeStates:
-        """The state of each node with a GPUTopology; equal states are the same object."""
-        shared: dict[Hashable, NodeState] = {}
-        return {
-            name: shared.setdefault(usage.state.key, usage.state)
-            if isinstance(usage, NodeUsage)
-            else usage
-            for name, usage in self.usages.items()
-        }
+    _states: dict[Hashable, NodeState] = field(default_factory=dict, compare=False, repr=False)
 
     def evaluate(
         self,
@@ -73,15 +60,13 @@ class ClusterSnapshot(ClusterPicture):
             states = list(map(SurroundedState.of, states, running))
         return evaluation(names, states, evaluate_states({*states}, request))
 
-    def state_for(self, node: str, pod: PodView | None) -> PodNodeState:
-        """Return the state of a node for one pod; equal states are the same object."""
+    def state_for(self, node: str, pod: PodView | None = None) -> PodNodeState:
+        """Return the state of a node, for one pod if set; equal states are the same object."""
         usage = self.usages.get(node)
-        if pod is None or not isinstance(usage, NodeUsage):
-            return self.states.get(node)
-        state = state_of(usage, pod, self.sharing)
-        if not pod.shares and not state.restrictions and state.obstacle is None:
-            return self.states[node]
-        return self._restricted.setdefault(state.key, state)
+        if not isinstance(usage, NodeUsage):
+            return usage
+        state = usage.state if pod is None else state_of(usage, pod, self.sharing)
+        return self._states.setdefault(state.key, state)
 
     def with_sharing(self, sharing: SharingKnowledge) -> "ClusterSnapshot":
         """Return the snapshot with other knowledge of workloads that share a GPU."""
@@ -107,14 +92,11 @@ def snapshot_of(
         sharing: what is known of workloads that share a GPU; None for nothing.
     """
     faults: list[str] = []
-    found = [each for each in _parsed_pods(pods, resource, faults) if each is not None]
-    by_key = {pod.key: pod for pod in found}
-    waiting = {pod.uid: pod.live and pod.node is None for pod in found}
-    claims = _parsed_claims(leases, faults)
+    known = KnownPods(pod for pod in _parsed_pods(pods, resource, faults) if pod is not None)
     return ClusterSnapshot(
         nodes={node.node: node for node in map(parse_gpu_node, topologies)},
-        pods=by_key,
-        claims=[claim for claim in claims if waiting.get(claim.uid, True)],
+        pods=known,
+        claims=known.open_claims(_parsed_claims(leases, faults)),
         faults=faults,
         sharing=sharing or SharingKnowledge(),
     )

@@ -77,7 +77,7 @@ def bound(view: PodView, decision: Decision) -> PodView:
 
 def end(ledger: Ledger, uid: str) -> None:
     """Let a pod end without a process left, whether it was bound or not."""
-    view = ledger.get_pod(uid)
+    view = ledger.pods.get(uid)
     assert view is not None
     ledger.put_pod(replace(view, phase="Succeeded", stopped=True))
     ledger.drop_pod(uid)

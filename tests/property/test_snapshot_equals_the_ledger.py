@@ -47,11 +47,9 @@ def test_snapshot_has_the_usages_and_states_of_the_ledger(chance: Random) -> Non
     lists = random_lists(chance)
     ledger, found = started(lists), snapshot_of(lists.topologies, lists.pods, lists.leases)
     assert found.usages == ledger.usages()
-    states = ledger.states()
-    assert found.states.keys() == states.keys()
-    for name, state in states.items():
+    for name, state in ledger.states().items():
         if isinstance(state, NodeState):
-            other = found.states[name]
+            other = found.state_for(name)
             assert isinstance(other, NodeState)
             assert other.key == state.key
 
@@ -61,11 +59,11 @@ def test_snapshot_has_the_usages_and_states_of_the_ledger(chance: Random) -> Non
 def test_snapshot_without_pods_is_the_state_that_preemption_expects(chance: Random) -> None:
     lists = random_lists(chance)
     ledger, found = started(lists), snapshot_of(lists.topologies, lists.pods, lists.leases)
-    live = sorted(pod.uid for pod in found.pods.values() if pod.live)
+    live = sorted(pod.uid for pod in found.pods if pod.live)
     ended = frozenset(uid for uid in live if chance.random() < 0.5)
     after = found.without_pods(ended)
-    for name, state in after.states.items():
-        expected = ledger.state_without(name, ended)
+    for name in found.nodes:
+        state, expected = after.state_for(name), ledger.state_without(name, ended)
         if isinstance(state, NodeState):
             assert isinstance(expected, NodeState)
             assert state.key == expected.key
@@ -78,7 +76,7 @@ def test_snapshot_without_pods_is_the_state_that_preemption_expects(chance: Rand
 def test_end_of_pods_never_takes_a_free_gpu(chance: Random) -> None:
     lists = random_lists(chance)
     found = snapshot_of(lists.topologies, lists.pods, lists.leases)
-    uids = sorted(pod.uid for pod in found.pods.values())
+    uids = sorted(pod.uid for pod in found.pods)
     after = found.without_pods(uid for uid in uids if chance.random() < 0.5)
     for name, usage in found.usages.items():
         later = after.usages[name]
@@ -112,7 +110,7 @@ def test_snapshot_has_the_state_of_the_ledger_for_a_pod_that_requests_a_share(
 
 def _check_after_end(chance: Random, ledger: Ledger, found: ClusterSnapshot) -> None:
     view = pod_view(sharing_pod("new"))
-    ended = frozenset(pod.uid for pod in found.pods.values() if chance.random() < 0.5)
+    ended = frozenset(pod.uid for pod in found.pods if chance.random() < 0.5)
     after = found.without_pods(ended)
     for name in found.nodes:
         state, expected = after.state_for(name, view), ledger.state_without(name, ended, view)

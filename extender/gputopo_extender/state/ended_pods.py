@@ -7,11 +7,11 @@ status shows that the agent has seen the end of the pod, and no longer lists the
 GPUs (docs/adr/0009-free-when-processes-are-gone.md). Only the ledger calls this module.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from typing import Final
 
 from gputopo_cluster.claims import Claim, claimed_pod
 from gputopo_cluster.ended import EndedPod, after_status, is_confirmed
@@ -33,20 +33,6 @@ Its end has the version of the second list. The agent may never report a version
 """
 
 _LARGEST_VERSION: Final = 2**63 - 1
-
-
-class EndedPodsOfNode(NamedTuple):
-    """The ended pods of one node, and whether the node is paused after kubelet rejected a pod.
-
-    Attributes:
-        unconfirmed: pods whose containers may still run.
-        confirmed: UIDs of pods whose containers have stopped.
-        paused: why the extender places no pods on the node now; None if the node is not paused.
-    """
-
-    unconfirmed: list[PodView]
-    confirmed: set[str]
-    paused: str | None
 
 
 class EndedPods:
@@ -151,14 +137,13 @@ class EndedPods:
         if remaining := {each.pod.uid: each for each in kept if each is not None}:
             self._on[name] = remaining
 
-    def on_node(self, name: str) -> EndedPodsOfNode:
-        """Return the ended pods of a node, and whether the node is paused."""
-        ended = self._on.get(name, {}).values()
-        return EndedPodsOfNode(
-            [each.pod for each in ended if not each.confirmed],
-            {each.pod.uid for each in ended if each.confirmed},
-            self._rejections.reason(name, self._clock()),
-        )
+    def on_node(self, name: str) -> Collection[EndedPod]:
+        """Return the ended pods of a node."""
+        return self._on.get(name, {}).values()
+
+    def paused(self, name: str) -> str | None:
+        """Return why the extender places no pods on a node now; None if it is not paused."""
+        return self._rejections.reason(name, self._clock())
 
     def _keep(self, ended: EndedPod, node: str) -> None:
         self._outdated.add(node)

@@ -15,12 +15,12 @@ from gputopo.api.v1alpha1 import SizedCapacity
 from gputopo.placement.model import Match
 from gputopo.topology.model import GpuMask
 from gputopo_cluster.claims import Claim
-from gputopo_cluster.ended import is_confirmed
+from gputopo_cluster.known_pods import KnownPods
+from gputopo_cluster.picture import derive_usage
 from gputopo_cluster.topologies import GpuNode, UnreadableTopology
-from gputopo_cluster.usage import NodeState, NodeUsage, PodNodeState, node_usage
+from gputopo_cluster.usage import NodeState, NodeUsage, PodNodeState
 from gputopo_extender.state.ended_pods import EndedPods, with_history
 from gputopo_extender.state.interference import NodeInterference
-from gputopo_extender.state.known_pods import KnownPods
 from gputopo_extender.state.pod_totals import PodTotals
 from gputopo_extender.state.reservations import Reservations
 from gputopo_extender.state.sharing_states import SharingStates
@@ -38,6 +38,7 @@ class Ledger:
     """The state of one extender process. No method awaits, so each call is atomic.
 
     Attributes:
+        pods: the pods that the watch has shown.
         reservations: reservations of this process, and claims of other extenders for pods that the
             watch does not yet show as bound.
         pod_totals: waiting pods, and the bandwidths of placed pods.
@@ -52,7 +53,7 @@ class Ledger:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Create an empty ledger; ``clock`` returns seconds."""
         self._nodes: dict[str, GpuNode | UnreadableTopology] = {}
-        self._pods = KnownPods()
+        self.pods = KnownPods()
         # Nodes whose usage must be derived again.
         self._outdated: set[str] = set()
         self.reservations = Reservations(self._outdated)
@@ -86,7 +87,7 @@ class Ledger:
         """Return the states of nodes for one pod; None for a node without a GPUTopology."""
         reserved = bool(self.reservations.of_pod(pod.uid))
         if pod.shares:
-            known, knowledge = self._pods.get(pod.uid), self.interference.sharing
+            known, knowledge = self.pods.get(pod.uid), self.interference.sharing
             keep = not reserved and (known is None or known.node is None)
             return self._shares.states(self._refreshed(), pod, nodes, knowledge, keep=keep)
         return self._refreshed().states_for(pod, nodes, reserved=reserved)
@@ -111,11 +112,9 @@ class Ledger:
         self, node: str, uids: AbstractSet[str], pod: PodView | None = None
     ) -> PodNodeState:
         """Return the state that the node would have without these pods, for ``pod`` if set."""
-        derived = self._refreshed()
-        known = self._nodes.get(node)
-        if not isinstance(known, GpuNode):
-            return known
-        usage = self._derive(known, without=uids)
+        derived, usage = self._refreshed(), self._usage_without(node, uids)
+        if not isinstance(usage, NodeUsage):
+            return usage
         if pod is None:
             return derived.share(usage.state)
         if pod.shares:
@@ -131,10 +130,8 @@ class Ledger:
 
     def surroundings_without(self, node: str, uids: AbstractSet[str]) -> NodeSurroundings:
         """Return the surroundings that the node would have without these pods."""
-        known = self._nodes.get(node)
-        if not isinstance(known, GpuNode):
-            return NOTHING_RUNS
-        return self.interference.assumed(self._derive(known, without=uids))
+        usage = self._usage_without(node, uids)
+        return self.interference.assumed(usage) if isinstance(usage, NodeUsage) else NOTHING_RUNS
 
     def idle_key(self, key: Hashable) -> AnyNodeState:
         """Return the key for the evaluation of a node as if all pods on it had ended."""
@@ -142,10 +139,6 @@ class Ledger:
         if isinstance(idle, SurroundedState):
             return SurroundedState(self._refreshed().share(idle.state), idle.running)
         return self._refreshed().share(idle) if isinstance(idle, NodeState) else idle
-
-    def pending_with(self, annotation: str) -> list[PodView]:
-        """Return the pods that have an annotation, are not gated and not bound to a node."""
-        return self._pods.pending_with(annotation)
 
     def changes(self) -> int:
         """Return a number that grows when the usage of a node may have changed."""
@@ -156,26 +149,12 @@ class Ledger:
         known = self._nodes.get(node)
         users = known.users if isinstance(known, GpuNode) else ()
         listed = {user.pod for user in users if user.deleted}
-        return sorted(listed | {str(pod.key) for pod in self._ended.on_node(node).unconfirmed})
-
-    def has_live_pod_below(self, priority: int) -> bool:
-        """Return whether a live pod that is bound to a node has a priority below ``priority``."""
-        return any(each.priority < priority for each in self._pods.bound())
-
-    def get_pod(self, uid: str) -> PodView | None:
-        """Return the newest view of a pod, or None if the pod is unknown or was deleted."""
-        return self._pods.get(uid)
-
-    def is_waiting(self, uid: str) -> bool:
-        """Return whether the pod is known, live and not bound to a node."""
-        return self._pods.is_waiting(uid)
+        awaited = {str(it.pod.key) for it in self._ended.on_node(node) if not it.confirmed}
+        return sorted(listed | awaited)
 
     def replace_claims(self, claims: Iterable[Claim]) -> None:
         """Replace the claims of other extenders; skip claims of bound and ended pods."""
-        unshown = (
-            claim for claim in claims if claim.uid not in self._pods or self.is_waiting(claim.uid)
-        )
-        self.reservations.replace_others(unshown)
+        self.reservations.replace_others(self.pods.open_claims(claims))
 
     def replace_topologies(self, nodes: Iterable[GpuNode | UnreadableTopology]) -> None:
         """Replace all topologies by those of a list."""
@@ -218,16 +197,16 @@ class Ledger:
         """
         if version is not None:
             self._begin_at(version)
-        before = self._pods.take_all()
+        before = self.pods.take_all()
         self._outdated.update(self._nodes)
         for pod in pods:
             self._put(pod, before.pop(pod.uid, None))
-        self.pod_totals.keep_only(self._pods)
-        lost = self.reservations.end_missing(self._pods.uids(), epoch=epoch)
+        self.pod_totals.keep_only(self.pods)
+        lost = self.reservations.end_missing(self.pods.uids(), epoch=epoch)
         self._ended.add_lost(lost, version=self.pods_version)
         for gone in before.values():
             self._ended.add(gone, gone, version=self.pods_version, is_exact=False)
-        self._ended.forget_listed(self._pods.uids())
+        self._ended.forget_listed(self.pods.uids())
 
     def put_pod(self, pod: PodView) -> None:
         """Add or replace a pod.
@@ -254,7 +233,7 @@ class Ledger:
         The pod may have been bound and started before its deletion, so it is added as an ended pod.
         """
         claims = self.reservations.of_pod(uid)
-        if uid in self._pods:
+        if uid in self.pods:
             self._ended.add_lost(claims)
         else:
             self._ended.add_unlisted(claims, pods_version=self.pods_version)
@@ -272,7 +251,7 @@ class Ledger:
 
     def _put(self, pod: PodView, before: PodView | None) -> None:
         pod = with_history(pod, before)
-        self._pods.put(pod)
+        self.pods.put(pod)
         self.pod_totals.put(pod, before)
         if pod.node is not None or not pod.live:
             self.reservations.end(pod.uid)
@@ -285,7 +264,7 @@ class Ledger:
             self._ended.add(pod, before, version=pod.version)
 
     def _forget(self, uid: str) -> PodView | None:
-        known = self._pods.drop(uid)
+        known = self.pods.drop(uid)
         if known is not None and known.node is not None:
             self._outdated.add(known.node)
         return known
@@ -298,19 +277,13 @@ class Ledger:
     def _usage_of(self, name: str) -> DerivedUsage:
         node = self._nodes.get(name)
         self._ended.update(name, node if isinstance(node, GpuNode) else None)
-        return self._derive(node) if isinstance(node, GpuNode) else node
+        return self._usage_without(name)
 
-    def _derive(self, node: GpuNode, without: AbstractSet[str] = frozenset()) -> NodeUsage:
-        on_node = self._pods.on_node(node.node) - without
-        pods = [pod for uid in sorted(on_node) if (pod := self._pods.get(uid))]
-        ended = self._ended.on_node(node.node)
-        if node.not_ready is None and ended.paused:
-            node = replace(node, not_ready=ended.paused)
-        stopped = {pod.uid for pod in pods if not pod.live and is_confirmed(pod)}
-        return node_usage(
-            node,
-            [pod for pod in pods if pod.live],
-            self.reservations.on_node(node, on_node | without, self._pods.get),
-            ended=ended.unconfirmed,
-            stopped=stopped | without | ended.confirmed,
-        )
+    def _usage_without(self, name: str, uids: AbstractSet[str] = frozenset()) -> DerivedUsage:
+        node = self._nodes.get(name)
+        if not isinstance(node, GpuNode):
+            return node
+        if node.not_ready is None and (reason := self._ended.paused(name)):
+            node = replace(node, not_ready=reason)
+        claims, ended = self.reservations.claims(), self._ended.on_node(name)
+        return derive_usage(node, self.pods, claims, ended, uids)

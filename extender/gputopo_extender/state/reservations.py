@@ -4,16 +4,13 @@ The ledger treats the GPUs of reservations and claims as used, because Bindings 
 these GPUs to pods. Bind adds reservations. The claim fence reads and replaces claims.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from gputopo_cluster.claims import Claim, claimants
-from gputopo_cluster.occupants import Occupant
-from gputopo_cluster.topologies import GpuNode
+from gputopo_cluster.claims import Claim
 from gputopo_extender.state.decision import Decision
-from gputopo_kube.pods import PodView
 
 
 class BindingProgress(Enum):
@@ -63,6 +60,10 @@ class Reservations:
     def of_others(self, uid: str | None = None) -> tuple[Claim, ...]:
         """Return the claims of other extenders, for one pod or for all."""
         return tuple(claim for claim in self._others if uid in (None, claim.uid))
+
+    def claims(self) -> tuple[Claim, ...]:
+        """Return the claims of all reservations, and the claims of other extenders."""
+        return (*(each.decision.claim for each in self._own.values()), *self._others)
 
     def unbound(self) -> tuple[Claim, ...]:
         """Return the claims to write to the Lease: those whose Binding has not succeeded yet."""
@@ -142,16 +143,3 @@ class Reservations:
         for uid, reservation in self._own.items():
             if reservation.progress is BindingProgress.BOUND:
                 self._own[uid] = replace(reservation, progress=BindingProgress.UNKNOWN)
-
-    def on_node(
-        self,
-        node: GpuNode,
-        without: AbstractSet[str],
-        pods: Callable[[str], PodView | None],
-    ) -> list[Occupant]:
-        """Return the pods with reserved GPUs of the node, except UIDs in ``without``.
-
-        ``pods`` returns the pod with a UID, or None if the pod is unknown.
-        """
-        all_claims = (*(each.decision.claim for each in self._own.values()), *self._others)
-        return claimants((each for each in all_claims if each.uid not in without), node, pods)

@@ -94,7 +94,7 @@ class Binder:
         compared = comparison.of_node(args.node) if comparison else None
         async with self._locks.setdefault(pod.uid, asyncio.Lock()), self._at_once:
             # Meanwhile the watch may have shown that the pod was bound or changed.
-            pod = self._ledger.get_pod(pod.uid) or pod
+            pod = self._ledger.pods.get(pod.uid) or pod
             until = asyncio.get_running_loop().time() + _WRITING_SECONDS
             for _ in range(_MOST_TRIES):
                 result = await self._try(pod, request, args.node, compared, until)
@@ -124,13 +124,13 @@ class Binder:
         return results
 
     async def _find(self, args: ExtenderBindingArgs) -> PodView | BindResult:
-        pod = self._ledger.get_pod(args.pod_uid)
+        pod = self._ledger.pods.get(args.pod_uid)
         if pod is None:
             try:
                 fetched = await self._api.get_pod(args.pod_namespace, args.pod_name)
             except (ApiError, PodError) as error:
                 return _not_read(error)
-            pod = self._ledger.get_pod(args.pod_uid) or fetched
+            pod = self._ledger.pods.get(args.pod_uid) or fetched
         named = (args.pod_uid, args.pod_namespace, args.pod_name)
         if pod is None or (pod.uid, pod.namespace, pod.name) != named:
             return BindResult(
@@ -203,7 +203,7 @@ class Binder:
 
     def _newest(self, pod: PodView) -> PodView:
         """Return the pod as the watch has shown it, or ``pod`` if that is newer."""
-        shown = self._ledger.get_pod(pod.uid)
+        shown = self._ledger.pods.get(pod.uid)
         return shown if shown is not None and shown.version >= pod.version else pod
 
     async def _result_without_decision(self, pod: PodView, node: str) -> BindResult | None:

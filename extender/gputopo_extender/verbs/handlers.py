@@ -179,7 +179,7 @@ class Verbs:
         return preempt_result(chosen)
 
     def _priorities(self, victims: Victims) -> tuple[int | None, ...]:
-        known = map(self._ledger.get_pod, victims.pods)
+        known = map(self._ledger.pods.get, victims.pods)
         return tuple(None if pod is None else pod.priority for pod in known)
 
     async def _filtered(

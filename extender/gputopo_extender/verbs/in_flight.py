@@ -81,4 +81,5 @@ class InFlightPods:
 
     def _is_reserved(self, uid: str) -> bool:
         """Whether the ledger shows a pod as reserved, bound, ended or deleted."""
-        return not self._ledger.is_waiting(uid) or self._ledger.reservations.get(uid) is not None
+        reserved = self._ledger.reservations.get(uid) is not None
+        return reserved or not self._ledger.pods.is_waiting(uid)

@@ -143,7 +143,7 @@ class Metrics:
         """Record the wait, the share and the effective bandwidth of a pod that was bound."""
         if result.decision is None:
             return
-        pod, match = self._ledger.get_pod(result.decision.claim.uid), result.decision.match
+        pod, match = self._ledger.pods.get(result.decision.claim.uid), result.decision.match
         if pod is not None and pod.created is not None:
             self._waits.observe(max(0.0, self._clock() - pod.created))
         if result.decision.shared is not None:

@@ -108,7 +108,7 @@ class FilterRetries:
         if pod.uid not in self._errors_since:
             self._remember(self._errors_since, pod.uid, now)
         is_late = now - self._errors_since[pod.uid] >= ERRORS_SECONDS
-        return is_late and pod.preempts and self._ledger.has_live_pod_below(pod.priority)
+        return is_late and pod.preempts and self._ledger.pods.has_live_below(pod.priority)
 
     def _reason(self, pod: PodView, found: Evaluation) -> str | None:
         if found.has_fit():
@@ -134,7 +134,7 @@ class FilterRetries:
     def _remember(self, times: dict[str, float], uid: str, now: float) -> None:
         """Set ``times[uid]`` to ``now``. If ``times`` is full, first drop bound and ended pods."""
         if len(times) >= _MOST_REMEMBERED:
-            gone = [each for each in times if not self._ledger.is_waiting(each)]
+            gone = [each for each in times if not self._ledger.pods.is_waiting(each)]
             for known in gone or [next(iter(times))]:
                 del times[known]
         times[uid] = now

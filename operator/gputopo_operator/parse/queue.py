@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
+from gputopo_cluster.known_pods import KnownPods
 from gputopo_cluster.picture import ClusterPicture
 from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_kube.document import Document, ObjectKey
@@ -108,4 +109,4 @@ def cluster_of(
     nodes: Mapping[str, GpuNode | UnreadableTopology], pods: Iterable[GpuPod]
 ) -> ClusterPicture:
     """Return the picture of these nodes and pods."""
-    return ClusterPicture(nodes, {pod.view.key: pod.view for pod in pods})
+    return ClusterPicture(nodes, KnownPods(pod.view for pod in pods))

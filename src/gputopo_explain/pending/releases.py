@@ -17,9 +17,8 @@ from operator import or_
 from typing import NamedTuple
 
 from gputopo.topology.model import GpuMask, indices_of, mask_of
-from gputopo_cluster.claims import claimants
 from gputopo_cluster.topologies import GpuNode
-from gputopo_cluster.usage import NodeUsage, gpus_in_use
+from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.machines import Machine, shortages
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
@@ -104,22 +103,11 @@ class HeldGpus(NamedTuple):
     deleted: bool = False
 
 
-def held_gpus(snapshot: ClusterSnapshot, node: GpuNode) -> Mapping[str, HeldGpus]:
+def held_gpus(usage: NodeUsage) -> Mapping[str, HeldGpus]:
     """Return the GPUs of each pod on a node by UID; the UID is empty if the agent knows no pod."""
-    pods = snapshot.pods_of(node)
-    held = {
-        pod.uid: HeldGpus(*gpus_in_use(node, pod), str(pod.key))
-        for pod in (*pods.live, *pods.ended)
-    }
-    for each in claimants(snapshot.claims_on(node.node), node, lambda _: None):
-        held[each.uid] = HeldGpus(each.gpus, 0, str(each.key))
-    users = [
-        user
-        for user in snapshot.users_on(node)
-        if (user.uid or "") not in held and (user.deleted or user.uid not in pods.stopped)
-    ]
-    for user in users:
-        own = mask_of(each.gpu for each in users if each.uid == user.uid)
+    held = {each.uid: HeldGpus(each.gpus, each.unknown, str(each.key)) for each in usage.occupants}
+    for user in usage.unlisted:
+        own = mask_of(each.gpu for each in usage.unlisted if each.uid == user.uid)
         held[user.uid or ""] = HeldGpus(own, 0, user.pod, user.deleted)
     return held
 
@@ -150,7 +138,7 @@ class NodeUsers:
         self._snapshot = snapshot
         self._machines = machines
         self._documents = documents
-        self._views = {pod.uid: pod for pod in snapshot.pods.values()}
+        self._views = snapshot.pods
 
     def find_set(
         self,
@@ -174,19 +162,19 @@ class NodeUsers:
             return None
         chosen = self._one_of_a_shared_gpu(known, usage, may_end)
         if chosen is None:
-            chosen = self._of_whole_gpus(known, usage, size, may_end)
+            chosen = self._of_whole_gpus(usage, size, may_end)
         if chosen is None or node not in self._machines:
             return chosen
         return self._with_amounts(self._machines[node], needed, chosen, may_end)
 
     def _of_whole_gpus(
-        self, node: GpuNode, usage: NodeUsage, size: int, may_end: Callable[[NodeUser], bool]
+        self, usage: NodeUsage, size: int, may_end: Callable[[NodeUser], bool]
     ) -> Chosen | None:
         """Return the best set of users after whose end the node has ``size`` idle GPUs."""
         barred: dict[str, int] = {}
         for each, gpus in barred_by(usage.topology, usage.occupants, self._pod):
             barred[each.uid] = gpus
-        users = [each for each in self._users(node, usage, barred) if all(map(may_end, each))]
+        users = [each for each in self._users(usage, barred) if all(map(may_end, each))]
         usable = usage.free & ~reduce(or_, barred.values(), 0)
         missing = size + usage.unknown - usable.bit_count()
         return smallest_set(users, missing)
@@ -217,9 +205,7 @@ class NodeUsers:
         state = sharing_state(usage, self._pending, self._snapshot.sharing)
         return state.usable(state.free).bit_count() > state.unknown
 
-    def _users(
-        self, node: GpuNode, usage: NodeUsage, barred: Mapping[str, int]
-    ) -> Iterator[Chosen]:
+    def _users(self, usage: NodeUsage, barred: Mapping[str, int]) -> Iterator[Chosen]:
         """Yield the users of GPUs that would become free, also those without a pod object.
 
         Each item has one pod, or all pods that share a GPU. ``barred`` are the GPUs that a user
@@ -227,7 +213,7 @@ class NodeUsers:
         """
         held = {
             uid: each._replace(gpus=GpuMask(each.gpus & usage.used | barred.get(uid, 0)))
-            for uid, each in held_gpus(self._snapshot, node).items()
+            for uid, each in held_gpus(usage).items()
         }
         for uid, each in held.items():
             others = 0

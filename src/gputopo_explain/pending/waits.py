@@ -88,7 +88,7 @@ def earlier_pods(pod: PodView, snapshot: ClusterSnapshot) -> list[ObjectKey]:
     own = wait_order(pod)
     others = [
         each
-        for each in snapshot.pods.values()
+        for each in snapshot.pods
         if each.live
         and each.node is None
         and parse_postponed(each.annotations, each.uid) is not None

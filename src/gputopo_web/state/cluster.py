@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from gputopo.api.names import RESOURCES_ANNOTATION
 from gputopo.runtime.times import utc_now
+from gputopo_cluster.known_pods import KnownPods
 from gputopo_cluster.picture import ClusterPicture
 from gputopo_cluster.topologies import PublishedNode, parse_published_node
 from gputopo_explain.objects import LiveKind
@@ -127,7 +128,7 @@ class ClusterState:
         if self._snapshot is None:
             self._snapshot = ClusterSnapshot(
                 nodes={key.name: node.gpus for key, node in self.nodes.items.items()},
-                pods={key: pod.placed.view for key, pod in self.pods.items.items()},
+                pods=KnownPods(pod.placed.view for pod in self.pods.items.values()),
             )
         return self._snapshot
 
@@ -185,7 +186,7 @@ class ClusterState:
         observed = (self.pods.items[key] for key in named & self.pods.items.keys())
         pods = {pod.key: pod.placed for pod in (*self.pods_on(name), *observed)}
         uses = list_uses([node], pods.values(), is_read=self._has_all_pods)
-        views = {pod.key: pod.placed.view for pod in self.pods_on(name)}
+        views = KnownPods(pod.placed.view for pod in self.pods_on(name))
         free = ClusterPicture({name: node.gpus}, views).usages[name].offered
         return node_card(node, (use for use in uses if use.node == name), free)
 

@@ -9,7 +9,7 @@ from gputopo.topology.model import GpuIndex, GpuUuid
 from gputopo_cluster.claims import Claim, claimants, claimed_pod
 from gputopo_cluster.occupants import Occupant
 from gputopo_cluster.topologies import GpuNode, ReportedUser, known_mask, parse_gpu_node
-from gputopo_cluster.usage import NodeUsage, gpus_in_use, node_usage
+from gputopo_cluster.usage import NodeUsage, node_usage
 from gputopo_kube.gpu_containers import GpuContainer
 from support.builders.objects import Document, pod
 from support.builders.requests import pod_view
@@ -116,7 +116,8 @@ def test_pod_of_another_scheduler_has_the_shares_that_the_agent_reports() -> Non
     assert usage(other).unknown == 1
     found = usage(other, shares={share(3, 1): "uid-a"})
     assert (found.unknown, found.used, found.shares) == (0, gpus(3), frozenset({share(3, 1)}))
-    assert gpus_in_use(node(shares={share(3, 1): "uid-a"}), pod_view(other)) == (gpus(3), 0)
+    (occupant,) = found.occupants
+    assert (occupant.gpus, occupant.unknown) == (gpus(3), 0)
 
 
 def test_invalid_annotation_blocks_the_node_until_the_share_is_observed() -> None:

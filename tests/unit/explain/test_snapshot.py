@@ -103,7 +103,7 @@ def test_nodes_can_be_left_out() -> None:
 def test_equal_nodes_share_one_state_and_unknown_nodes_have_no_topology() -> None:
     other = named("dgx1-v100", node="n2")
     found = snapshot_of([topology_object("n1", DGX), topology_object("n2", other)], [])
-    assert found.states["n1"] is found.states["n2"]
+    assert found.state_for("n1") is found.state_for("n2")
     evaluated = found.evaluate(request_of(2), ["n1", "absent"])
     assert evaluated.fitting() == ["n1"]
     assert evaluated.unresolvable() == {"absent": "no GPUTopology"}

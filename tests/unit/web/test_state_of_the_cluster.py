@@ -98,7 +98,7 @@ def test_the_snapshot_is_computed_once_between_changes() -> None:
     assert set(snapshot.usages) == {"n1", "n2"}
     set_pod(state, pod("new", "n1", uuids("n1", 7)))
     assert state.snapshot() is not snapshot
-    assert len(state.snapshot().pods_on("n1")) == 2
+    assert len(state.snapshot().pods.on_node("n1")) == 2
 
 
 def test_each_change_is_reported_at_once() -> None:

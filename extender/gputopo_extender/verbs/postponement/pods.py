@@ -122,7 +122,7 @@ class PostponedPods:
     def renew(self, request_of: Callable[[PodView], PlacementRequest | Misfit]) -> None:
         """Make the requests of all pods again, because facts about workloads have changed."""
         for known in [*self._pods.values()]:
-            pod = self._ledger.get_pod(known.uid)
+            pod = self._ledger.pods.get(known.uid)
             request = request_of(pod) if pod is not None else known.request
             if isinstance(request, PlacementRequest):
                 self._pods[known.uid] = replace(known, request=request)
@@ -189,5 +189,5 @@ class PostponedPods:
         return replace(decision, annotations={**decision.annotations, POSTPONED_ANNOTATION: text})
 
     def _is_pending(self, uid: str) -> bool:
-        pod = self._ledger.get_pod(uid)
-        return pod is not None and self._ledger.is_waiting(uid) and not pod.gated
+        pod = self._ledger.pods.get(uid)
+        return pod is not None and self._ledger.pods.is_waiting(uid) and not pod.gated

@@ -109,7 +109,7 @@ class OfferRounds:
         names = [*nodes]
         evaluated: dict[Hashable, _Evaluated] = {}
         for pod in self.pods.in_order():
-            if pod.group in evaluated or (view := self._ledger.get_pod(pod.uid)) is None:
+            if pod.group in evaluated or (view := self._ledger.pods.get(pod.uid)) is None:
                 continue  # evaluated with an equal pod, or deleted a moment ago
             keys = self._requests.states(view, pod.request, names)
             results = await self._cache.evaluate({*keys}, pod.request)

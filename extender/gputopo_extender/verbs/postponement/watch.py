@@ -69,7 +69,7 @@ class PostponementWatch:
         """Ask kube-scheduler once to try the pods again that may be placed now."""
         pods, writer = self._pods, self._writer
         for gone in pods.prune():
-            if gone.waits and self._ledger.get_pod(gone.uid) is None:
+            if gone.waits and self._ledger.pods.get(gone.uid) is None:
                 self._metrics.deleted()
         for pod in (*await self._rounds.run_once(), *pods.due(self._clock())):
             writer.retry(pod.uid)
@@ -86,10 +86,10 @@ class PostponementWatch:
         if abs(now - self._looked_at) < _LOOK_FOR_UNKNOWN_SECONDS:
             return []
         self._looked_at = now
-        with_least = {pod.uid for pod in self._ledger.pending_with(MIN_UTILITY_ANNOTATION)}
+        with_least = {pod.uid for pod in self._ledger.pods.pending_with(MIN_UTILITY_ANNOTATION)}
         if self._at_start is None and self._ledger.pods_version:
             self._at_start = frozenset(with_least)
-        marked = {pod.uid for pod in self._ledger.pending_with(POSTPONED_ANNOTATION)}
+        marked = {pod.uid for pod in self._ledger.pods.pending_with(POSTPONED_ANNOTATION)}
         marked |= with_least & (self._at_start or set())
         marked = {uid for uid in marked if self._pods.get(uid) is None}
         self._unknown = {uid: self._unknown.get(uid, now) for uid in marked}

@@ -117,7 +117,7 @@ class PostponementWriter:
     async def _carry_out(self, kind: WriteKind, uid: str) -> None:
         """Carry out a write. If it may succeed later, keep it; other writes do not wait for it."""
         waiting = self._waiting[kind].pop(uid)
-        pod = self._ledger.get_pod(uid)
+        pod = self._ledger.pods.get(uid)
         if pod is None:
             return
         try:
