@@ -14,6 +14,7 @@ from gputopo.runtime.messages import first_error
 from gputopo_kube.podstatus import (
     ContainerResources,
     ContainerStatus,
+    PodCondition,
     PodPart,
     PodStatus,
     UnappliedResize,
@@ -136,7 +137,7 @@ def known_parts(document: Mapping[str, Any]) -> PodObject:
 
 
 def valid_parts(document: Mapping[str, Any]) -> PodObject:
-    """Return the identity, node, phase and amounts of an object that is not a valid pod.
+    """Return the identity, node, phase, conditions and amounts of an object that is no valid pod.
 
     A pod of a newer Kubernetes may have a field in an unknown format. It still uses its CPUs and
     memory. Containers that cannot be parsed are left out. Missing names are ``unknown``.
@@ -156,7 +157,8 @@ def valid_parts(document: Mapping[str, Any]) -> PodObject:
             | {"overhead": _mapping(spec.get("overhead"))}
             | {"resources": next(iter(_valid(ContainerResources, [spec.get("resources")])), None)},
             "status": {name: _valid(ContainerStatus, status.get(name)) for name in of_statuses}
-            | {"phase": str(status.get("phase") or "")},
+            | {"phase": str(status.get("phase") or "")}
+            | {"conditions": _valid(PodCondition, status.get("conditions"))},
         }
     )
 

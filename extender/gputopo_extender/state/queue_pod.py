@@ -4,8 +4,8 @@ All amounts are thousandths of the unit of the resource. ``pods`` counts pods.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import orjson
 
@@ -15,7 +15,7 @@ from gputopo_kube.node_match import node_rules, pod_rules
 from gputopo_kube.podmodel import known_parts
 from gputopo_kube.podrequests import counted_requests, thousandths
 from gputopo_kube.pods import PodView, version_number
-from gputopo_kube.podstatus import ENDED_PHASES
+from gputopo_kube.podstatus import ENDED_PHASES, PodCondition
 
 NOMINATOR: Final = "gputopo-nominator"
 """Field manager of the nominator's writes. It shows which nominations are from the nominator."""
@@ -100,28 +100,32 @@ def parse_queue_pod(document: Document, view: PodView | None, scheduler: str) ->
         version=version_number(metadata.get("resourceVersion")),
         priority=spec.get("priority") or 0,
         node=node or None,
-        amounts={} if status.get("phase") in ENDED_PHASES else _amounts(document),
     )
-    return pod if node or not pod.amounts else _waiting(pod, document, view, scheduler)
+    if status.get("phase") in ENDED_PHASES:
+        return pod
+    parsed = known_parts(document)
+    pod = replace(pod, amounts={**counted_requests(parsed), _PODS: _ONE})
+    return pod if node else _waiting(pod, document, parsed.status.unschedulable, view, scheduler)
 
 
-def _waiting(pod: QueuePod, document: Document, view: PodView | None, scheduler: str) -> QueuePod:
+def _waiting(
+    pod: QueuePod,
+    document: Document,
+    unscheduled: PodCondition | None,
+    view: PodView | None,
+    scheduler: str,
+) -> QueuePod:
     metadata, spec, status = document["metadata"], document["spec"], document.get("status") or {}
     rules = pod_rules(spec)
-    reason = _reason_not_scheduled(status)
     nominated = status.get("nominatedNodeName") or None
     kind = orjson.dumps([rules, pod.amounts], option=orjson.OPT_SORT_KEYS)
-    return QueuePod(
-        uid=pod.uid,
-        key=pod.key,
-        version=pod.version,
-        priority=pod.priority,
-        amounts=pod.amounts,
+    return replace(
+        pod,
         queued=spec.get("schedulerName") == scheduler
         and not metadata.get("deletionTimestamp")
         and not spec.get("schedulingGates"),
         # The API server sets this reason once, and keeps it when the gates are removed.
-        tried=reason not in {None, "SchedulingGated"},
+        tried=unscheduled is not None and unscheduled.reason != "SchedulingGated",
         nominated=nominated,
         ours=nominated is not None and _is_ours(metadata.get("managedFields") or ()),
         simple=view is not None and _is_simple(spec, view),
@@ -129,18 +133,6 @@ def _waiting(pod: QueuePod, document: Document, view: PodView | None, scheduler:
         kind=kind,
         view=view,
     )
-
-
-def _amounts(document: Document) -> Mapping[str, int]:
-    return {**counted_requests(known_parts(document)), _PODS: _ONE}
-
-
-def _reason_not_scheduled(status: Mapping[str, Any]) -> str | None:
-    """Return the reason of the condition ``PodScheduled=False``; None without this condition."""
-    for each in status.get("conditions") or ():
-        if (each.get("type"), each.get("status")) == ("PodScheduled", "False"):
-            return str(each.get("reason") or "")
-    return None
 
 
 def _is_ours(managed: Iterable[Document]) -> bool:

@@ -97,7 +97,8 @@ def test_ended_pod_counts_nothing_and_an_invalid_one_what_can_be_read() -> None:
     document = queued("a", 0, cpu="2", affinity="none")
     del document["spec"]["affinity"]
     document["spec"]["initContainers"] = [{"image": "without a name"}]
-    assert queue_pod(document).amounts["cpu"] == 2000
+    document["status"]["conditions"] = [{"type": "PodScheduled", "status": "False"}]
+    assert (queue_pod(document).amounts["cpu"], queue_pod(document).tried) == (2000, True)
 
 
 def queue_of(*nodes: Document) -> ClusterQueue:
