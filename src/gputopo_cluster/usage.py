@@ -1,7 +1,7 @@
 """Computes the usage of one node from its topology, its pods and the reservations on it.
 
-The ledger calls this module for each node that has changed. filter and bind use the result. A GPU
-is used if a pod's annotation names the GPU, if the agent has observed a pod on it, or if the GPU is
+Pictures of the cluster and the ledger of the extender call this module for each node. A GPU is
+used if a pod's annotation names the GPU, if the agent has observed a pod on it, or if the GPU is
 reserved (docs/adr/0004-union-of-intended-and-observed.md).
 """
 

@@ -103,14 +103,13 @@ class NodeInterference:
         """Use the settings of the installation."""
         self._sharing_policy, self._sharing = policy, None
 
-    def on_node(self, node: str, usage: NodeUsage) -> NodeSurroundings:
-        """Return the surroundings of a node; they are computed only if ``usage`` is a new one."""
-        return self.on_nodes([node], {node: usage})[0]
-
     def on_nodes(
         self, nodes: Iterable[str], usages: Mapping[str, NodeUsage | UnreadableTopology]
     ) -> list[NodeSurroundings]:
-        """Return the surroundings of nodes; a node without a usage has none."""
+        """Return the surroundings of nodes; a node without a usage has none.
+
+        They are computed only if the usage of the node is a new one.
+        """
         facts, kept = self.facts, self._by_node
         found = []
         for node in nodes:

@@ -123,10 +123,7 @@ class Ledger:
 
     def surroundings(self, node: str) -> NodeSurroundings:
         """Return the workloads that run on a node; equal surroundings are the same object."""
-        usage = self.usage(node)
-        if not isinstance(usage, NodeUsage):
-            return NOTHING_RUNS
-        return self.interference.on_node(node, usage)
+        return self.interference.on_nodes([node], self.usages())[0]
 
     def surroundings_without(self, node: str, uids: AbstractSet[str]) -> NodeSurroundings:
         """Return the surroundings that the node would have without these pods."""

@@ -1,9 +1,10 @@
 """The reflectors that keep the pods, topologies and GPUProfiles of the ledger up to date."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from gputopo.runtime.log import fields
 from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_gpu_node
@@ -31,6 +32,8 @@ SeenPod: TypeAlias = tuple[PodOrNone, QueuePodOrNone]
 """The view of a pod that requests GPUs, and the pod as kube-scheduler counts it."""
 
 NodeOrError: TypeAlias = GpuNode | UnreadableTopology
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +95,11 @@ def node_reflector(
     api: AsyncApi, queue: ClusterQueue, timing: ListWatchTiming
 ) -> Reflector[QueueNode]:
     """Return the reflector of all nodes, for the nominator."""
-
-    def apply(event: WatchEvent[QueueNode]) -> None:
-        queue.drop_node(event.item.name) if event.deleted else queue.put_node(event.item)
-
     return Reflector(
         "nodes",
         api.objects(NodeDocument, parse_queue_node),
         on_list=lambda listing: queue.replace_nodes(listing.items),
-        on_event=apply,
+        on_event=_put_or_drop(queue.put_node, lambda node: queue.drop_node(node.name)),
         timing=timing,
     )
 
@@ -121,18 +120,11 @@ def topology_reflector(
     api: AsyncApi, ledger: Ledger, timing: ListWatchTiming
 ) -> Reflector[NodeOrError]:
     """Return the reflector of all GPUTopology objects."""
-
-    def apply(event: WatchEvent[NodeOrError]) -> None:
-        if event.deleted:
-            ledger.drop_topology(str(event.metadata["name"]))
-        else:
-            ledger.put_topology(event.item)
-
     return Reflector(
         "gputopologies",
         api.objects(TopologyDocument, parse_gpu_node),
         on_list=lambda listing: ledger.replace_topologies(listing.items),
-        on_event=apply,
+        on_event=_put_or_drop(ledger.put_topology, lambda node: ledger.drop_topology(node.node)),
         timing=timing,
     )
 
@@ -144,18 +136,19 @@ def profile_reflector(
 
     The extender works without them: an older ClusterRole does not permit to list them.
     """
-
-    def apply(event: WatchEvent[KnownWorkload]) -> None:
-        if event.deleted:
-            ledger.interference.drop(event.item.kind.name)
-        else:
-            ledger.interference.put(event.item)
-
+    known = ledger.interference
     return Reflector(
         "gpuprofiles",
         api.objects(ProfileDocument, parse_workload, namespace=ALL_NAMESPACES),
-        on_list=lambda listing: ledger.interference.replace(listing.items),
-        on_event=apply,
+        on_list=lambda listing: known.replace(listing.items),
+        on_event=_put_or_drop(known.put, lambda workload: known.drop(workload.kind.name)),
         timing=timing,
         unsupported=(HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND),
     )
+
+
+def _put_or_drop(
+    put: Callable[[_Item], None], drop: Callable[[_Item], None]
+) -> Callable[[WatchEvent[_Item]], None]:
+    """Return what passes the object of each change to one of these functions."""
+    return lambda event: drop(event.item) if event.deleted else put(event.item)

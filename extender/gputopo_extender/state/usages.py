@@ -32,20 +32,17 @@ class UsageCache:
         usages: the usage of each node with a topology.
         states: the state of each node with a topology; equal states are the same object.
         refreshes: how often :meth:`refresh` has derived usages again.
-        restrictions: the states for pods that may not use all free GPUs of a node.
     """
 
     def __init__(self, outdated: set[str], derive: Callable[[str], DerivedUsage]) -> None:
         """``derive`` computes the usage of a node; ``outdated`` has the nodes to derive again."""
         self._outdated = outdated
         self._derive = derive
-        self._usages: dict[str, NodeUsage | UnreadableTopology] = {}
-        self._states: dict[str, NodeState | UnreadableTopology] = {}
-        self.restrictions = PodRestrictions(self.share)
+        self.usages: dict[str, NodeUsage | UnreadableTopology] = {}
+        self.states: dict[str, NodeState | UnreadableTopology] = {}
+        self._restrictions = PodRestrictions(self.share)
         self._with_numa: set[str] = set()
         self._shared: WeakValueDictionary[Hashable, NodeState] = WeakValueDictionary()
-        self.usages: Mapping[str, NodeUsage | UnreadableTopology] = self._usages
-        self.states: Mapping[str, NodeState | UnreadableTopology] = self._states
         self.refreshes = 0
 
     def refresh(self) -> None:
@@ -74,8 +71,8 @@ class UsageCache:
         ``reserved`` is whether the pod itself has GPUs reserved. The GPUs in ``taken`` count as
         used.
         """
-        own = self.restrictions.states(AvoidingPod.of(pod), nodes, keep=not reserved)
-        common = self._states
+        own = self._restrictions.states(AvoidingPod.of(pod), nodes, keep=not reserved)
+        common = self.states
         if own:
             states = [own[node] if node in own else common.get(node) for node in nodes]
         else:
@@ -98,14 +95,14 @@ class UsageCache:
         return self.share(replace(state, free=GpuMask(state.free & ~taken)))
 
     def _update(self, name: str, usage: DerivedUsage) -> None:
-        self.restrictions.update(name, usage if isinstance(usage, NodeUsage) else None)
+        self._restrictions.update(name, usage if isinstance(usage, NodeUsage) else None)
         if isinstance(usage, NodeUsage) and usage.numa is not None:
             self._with_numa.add(name)
         else:
             self._with_numa.discard(name)
         if usage is None:
-            self._usages.pop(name, None)
-            self._states.pop(name, None)
+            self.usages.pop(name, None)
+            self.states.pop(name, None)
             return
-        self._usages[name] = usage
-        self._states[name] = self.share(usage.state) if isinstance(usage, NodeUsage) else usage
+        self.usages[name] = usage
+        self.states[name] = self.share(usage.state) if isinstance(usage, NodeUsage) else usage
