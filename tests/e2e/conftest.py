@@ -3,7 +3,7 @@
 With ``GPUTOPO_E2E_KUBECONFIG`` and ``GPUTOPO_E2E_IMAGE`` set, the tests use that
 cluster, with gputopo and fake GPUs installed. Otherwise they start the local one,
 install the chart, and remove it at the end unless it was running before. Tests
-that reach into a node use the fixture ``local_nodes``.
+that reach into a node use the fixture ``nodes``.
 """
 
 import os
@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 import workloads
-from faults import LocalNodes
 from faulttest import run as faults_run
 from faulttest.bench import Bench
 from faulttest.scenario import Options, Outcome, Scenario, table
 from gputopo.api.names import RESOURCE
+from localcluster.access import NodeAccess
 from localcluster.cluster import Cluster
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
@@ -40,7 +40,7 @@ def installed() -> Iterator[install.Installed]:
         assert binary, "kubectl is not on the PATH"
         image = os.environ.get("GPUTOPO_E2E_IMAGE")
         assert image, "GPUTOPO_E2E_IMAGE must name an image for the tests' pods, as busybox"
-        given = install.Installed(Kubectl(Path(binary), Path(kubeconfig)), image, local=False)
+        given = install.Installed(Kubectl(Path(binary), Path(kubeconfig)), image)
         _assert_idle(given.kubectl)
         yield given
         return
@@ -73,13 +73,10 @@ def kubectl(installed: install.Installed) -> Kubectl:
     return installed.kubectl
 
 
-@pytest.fixture
-def local_nodes(installed: install.Installed) -> Iterator[LocalNodes]:
-    """Access to the nodes' files and processes; faults are repaired after each test."""
-    assert installed.local, "this test reaches into the nodes of the local cluster"
-    nodes = LocalNodes()
-    yield nodes
-    nodes.repair()
+@pytest.fixture(scope="session")
+def nodes(installed: install.Installed) -> NodeAccess:
+    """The nodes as machines."""
+    return installed.nodes
 
 
 @pytest.fixture
@@ -87,7 +84,6 @@ def carry_out(
     installed: install.Installed, tmp_path: Path, request: pytest.FixtureRequest
 ) -> CarryOut:
     """Run a scenario of ``tools/faults`` and print its findings."""
-    assert installed.local, "this test breaks parts of the local cluster"
 
     def run(scenario: Callable[[Bench, Options], None], options: Options) -> Outcome:
         cluster, log = Cluster(current_paths(), Progress()), tmp_path / "faults.log"

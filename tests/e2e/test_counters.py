@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from faults import LocalNodes
 from gputopo.api.known_facts import parse_facts
 from gputopo.api.measuring import MeasuringRequest
 from gputopo.api.names import PATTERN_ANNOTATION, SENSITIVITY_ANNOTATION
@@ -17,6 +16,7 @@ from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT
 from learning import LEARN_SECONDS, Learning, learning_in
 from learntest import laws
 from learntest.manifests import Run
+from localcluster.access import NodeAccess
 from localcluster.settings import DRIVER
 from sandbox import Sandbox
 from showcase.install import Installed
@@ -47,10 +47,10 @@ def run(number: int, node: str, topology_conf: str) -> Run:
 
 
 def test_second_run_is_placed_by_the_facts_of_the_first(
-    learning: Learning, local_nodes: LocalNodes, dgx1: str
+    learning: Learning, nodes: NodeAccess, dgx1: str
 ) -> None:
     box = learning.box
-    topology_conf = local_nodes.run(dgx1, "cat", str(DRIVER / "lib/topology.conf"))
+    topology_conf = nodes.run(dgx1, "cat", str(DRIVER / "lib/topology.conf"))
     first, second = (run(number, dgx1, topology_conf) for number in (1, 2))
     learning.start(first)
     placement = learning.placement_of(first.name)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,8 @@ import workloads
 from gputopo.api.annotations import parse_gpus
 from gputopo.api.names import RESOURCE
 from gputopo_deviceplugin.gpus.cpulist import format_cpu_list
-from localcluster import containers
+from localcluster import access
+from localcluster.access import NodeAccess, PodProcess
 from sandbox import Sandbox
 from showcase import install
 from showcase.kubectl import Kubectl, KubectlError, Object, wait_for
@@ -45,7 +45,6 @@ def limiting(
     installed: install.Installed, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Kubectl]:
     """Switch the plugin on; the values of all other tests are restored."""
-    assert installed.local, "these tests install the chart again, and look at processes"
     values = tmp_path_factory.mktemp("chart") / "values.yaml"
     values.write_text("devicePlugin: {nri: {enabled: true}}\n")
     try:
@@ -76,10 +75,12 @@ class Cpus:
     """The CPUs of the nodes, as the kernel lists them.
 
     Attributes:
+        nodes: whose processes are looked at.
         near: CPUs near each GPU, by UUID.
         all_of_machine: what a process without a limit may use.
     """
 
+    nodes: NodeAccess
     near: Mapping[str, frozenset[int]]
     all_of_machine: frozenset[int]
 
@@ -87,9 +88,19 @@ class Cpus:
         """Return the CPUs of a container with these GPUs."""
         return frozenset().union(*(self.near[uuid] for uuid in uuids))
 
+    def processes(self, manifest: Object) -> list[PodProcess]:
+        """Return the processes of the pod's only container, the first one first."""
+        found = container_id(manifest)
+        own = [each for each in self.nodes.processes() if each.container_id == found]
+        return sorted(own, key=lambda each: each.pid)
+
+    def allowed(self, manifest: Object) -> set[frozenset[int]]:
+        """Return the CPUs that the processes of the pod's only container may use."""
+        return {each.cpus() for each in self.processes(manifest)} - {frozenset()}
+
 
 @pytest.fixture(scope="module")
-def cpus(limiting: Kubectl) -> Cpus:
+def cpus(limiting: Kubectl, nodes: NodeAccess) -> Cpus:
     machine = sorted(os.sched_getaffinity(0))
     half = (len(machine) + 1) // 2
     of_node = {0: frozenset(machine[:half]), 1: frozenset(machine[half:])}
@@ -98,7 +109,7 @@ def cpus(limiting: Kubectl) -> Cpus:
         for topology in limiting.list("gputopologies")
         for gpu in topology["spec"]["gpus"]
     }
-    return Cpus(near, frozenset(machine))
+    return Cpus(nodes, near, frozenset(machine))
 
 
 def pod(name: str, gpus: int, image: str, *, cpu: str = "0", node: str | None = None) -> Object:
@@ -115,28 +126,13 @@ def container_id(manifest: Object) -> str:
     return str(status.get("containerID", "")).removeprefix("containerd://")
 
 
-def allowed(manifest: Object) -> set[frozenset[int]]:
-    """Return the CPUs that the processes of the pod's only container may use."""
-    found = container_id(manifest)
-    pids = [each.pid for each in containers.processes() if each.container_id == found]
-    return {affinity(pid) for pid in pids} - {frozenset()}
-
-
-def affinity(pid: int) -> frozenset[int]:
-    """Return the CPUs of a process; none if it has ended."""
-    try:
-        return frozenset(os.sched_getaffinity(pid))
-    except ProcessLookupError:
-        return frozenset()
-
-
 def differing(sandbox: Sandbox, cpus: Cpus) -> list[str]:
     """Return the running pods whose processes have other CPUs than those of their GPUs."""
     found = []
     for each in sandbox.pods():
         if workloads.phase(each) != "Running":
             continue
-        wanted, seen = cpus.expected(workloads.uuids(each)), allowed(each)
+        wanted, seen = cpus.expected(workloads.uuids(each)), cpus.allowed(each)
         if seen != {wanted}:
             found.append(f"{each['metadata']['name']}: {seen}, not {sorted(wanted)}")
     return found
@@ -182,42 +178,32 @@ def cause(kubectl: Kubectl) -> Iterator[str]:
             yield from (f"{node} log {before}: {line}" for line in lines[-100:])
 
 
-def main_process(manifest: Object) -> int:
-    """Return the first process of the pod's only container."""
-    found = container_id(manifest)
-    return min(each.pid for each in containers.processes() if each.container_id == found)
-
-
-def agents(node: str) -> list[int]:
-    return [
-        each.pid
-        for each in containers.processes()
-        if each.node == node and AGENT in containers.read(each.pid, "cmdline")
-    ]
-
-
 @contextmanager
-def hanging(node: str) -> Iterator[None]:
+def hanging(nodes: NodeAccess, node: str) -> Iterator[None]:
     """Stop the agent of a node, so that it does not respond to the container runtime."""
-    stopped = wait_for(f"an agent on {node}", lambda: agents(node), timeout_s=ALIGNED_SECONDS)
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
+
+    def agents() -> list[PodProcess]:
+        return access.of_program(nodes, AGENT, node)
+
+    stopped = wait_for(f"an agent on {node}", agents, timeout_s=ALIGNED_SECONDS)
+    access.send(stopped, signal.SIGSTOP)
     try:
         yield
     finally:
-        for pid in set(stopped) & set(agents(node)):
-            os.kill(pid, signal.SIGCONT)
+        before = {each.pid for each in stopped}
+        access.send([each for each in agents() if each.pid in before], signal.SIGCONT)
 
 
-def restart_containers(sandbox: Sandbox) -> None:
+def restart_containers(sandbox: Sandbox, cpus: Cpus) -> None:
     """End the containers of all pods at once, and wait until each has its next container."""
     before = {each["metadata"]["name"]: each for each in sandbox.pods()}
     for each in before.values():
-        os.kill(main_process(each), signal.SIGKILL)
+        cpus.processes(each)[0].send(signal.SIGKILL)
 
     def restarted() -> bool:
         return all(
-            container_id(each) != container_id(before[each["metadata"]["name"]]) and allowed(each)
+            container_id(each) != container_id(before[each["metadata"]["name"]])
+            and cpus.allowed(each)
             for each in sandbox.pods()
         )
 
@@ -268,8 +254,8 @@ def test_the_containers_of_a_pod_have_the_cpus_of_their_own_gpus(
         for status in found["status"]["containerStatuses"]
     }
     seen = {
-        each.container_id: affinity(each.pid)
-        for each in containers.processes()
+        each.container_id: each.cpus()
+        for each in cpus.nodes.processes()
         if each.container_id in by_id
     }
     assert seen == by_id
@@ -286,11 +272,11 @@ def test_containers_started_around_kills_of_the_agents_get_their_cpus(
     for _ in range(ROUNDS):
         wait_for(
             "every node has an agent",
-            lambda: len(containers.nodes_of(AGENT)) == install.NODES,
+            lambda: len(access.nodes_of(cpus.nodes, AGENT)) == install.NODES,
             timeout_s=ALIGNED_SECONDS,
         )
-        assert containers.kill(AGENT) >= install.NODES
-        restart_containers(sandbox)
+        assert access.kill(cpus.nodes, AGENT) >= install.NODES
+        restart_containers(sandbox, cpus)
         wait_aligned(sandbox, cpus, 4)
 
 
@@ -301,16 +287,16 @@ def test_a_container_started_while_the_agent_hangs_is_limited_afterwards(
     sandbox.create(pod("main", 1, sandbox.image, node=dgx1))
     wait_aligned(sandbox, cpus, 1)
     for _ in range(5):
-        with hanging(dgx1):
+        with hanging(cpus.nodes, dgx1):
             began = time.monotonic()
-            restart_containers(sandbox)
+            restart_containers(sandbox, cpus)
             [found] = sandbox.pods()
-            seen = allowed(found)
+            seen = cpus.allowed(found)
             in_time = time.monotonic() - began < HANG_SECONDS
             if in_time:
                 assert seen == {cpus.all_of_machine}, "it started without the agent"
                 if end == "is killed":
-                    assert containers.kill(AGENT, dgx1) == 1
+                    assert access.kill(cpus.nodes, AGENT, dgx1) == 1
         wait_aligned(sandbox, cpus, 1)
         if in_time:
             return
@@ -337,7 +323,7 @@ def test_a_container_that_requests_more_than_its_numa_node_has_is_released(
 
     for cpu, wanted in ((f"{len(near)}100m", cpus.all_of_machine), ("100m", near)):
         resize(cpu)
-        wait_for(f"the container has {sorted(wanted)}", lambda: allowed(found) == {wanted})  # noqa: B023 - called in this turn
+        wait_for(f"the container has {sorted(wanted)}", lambda: cpus.allowed(found) == {wanted})  # noqa: B023 - called in this turn
 
 
 def test_after_a_restart_of_the_container_runtime_containers_get_their_cpus(
@@ -345,14 +331,8 @@ def test_after_a_restart_of_the_container_runtime_containers_get_their_cpus(
 ) -> None:
     sandbox.create(pod("before", 2, sandbox.image, node=dgx1))
     wait_aligned(sandbox, cpus, 1)
-    config = f"/nodes/{dgx1}/config/containerd.toml"
-    runtimes = [
-        int(entry.name)
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and config in containers.read(int(entry.name), "cmdline")
-    ]
-    assert len(runtimes) == 1
-    os.kill(runtimes[0], signal.SIGKILL)
+    assert cpus.nodes.run(dgx1, "pgrep", "-xc", "containerd").strip() == "1"
+    cpus.nodes.run(dgx1, "pkill", "-KILL", "-x", "containerd")
     sandbox.create(pod("after", 2, sandbox.image, node=dgx1))
     wait_aligned(sandbox, cpus, 2)
     wait_for(

@@ -7,11 +7,8 @@ import pytest
 
 from ensembletest import members
 from ensembletest.observe import Observer, phases, rates_table
-from faults import LocalNodes
-from localcluster import containers
-from localcluster.cluster import Cluster
-from localcluster.progress import Progress
-from localcluster.settings import current_paths
+from localcluster import access
+from localcluster.access import NodeAccess
 from longruns import LONG
 from sandbox import Sandbox
 from showcase.install import Installed
@@ -37,14 +34,14 @@ def measured(status: Object) -> bool:
 
 
 def test_members_train_at_one_pace_while_parts_fail(
-    installed: Installed, sandbox: Sandbox, local_nodes: LocalNodes
+    installed: Installed, sandbox: Sandbox, nodes: NodeAccess
 ) -> None:
     spec = {"maxGPUs": MOST_GPUS, "itemsPerEpoch": 1}
     sandbox.create(members.manifest("search", MODELS, installed.trainer_image, **spec))
     search = Observer(sandbox.kubectl, sandbox.namespace, "search")
     search.wait("a member runs", lambda status: "Running" in phases(status).values(), 60)
     for _ in range(3):
-        _kill_operator(local_nodes)
+        _kill_operator(nodes)
     status = search.wait("the rates are measured", measured, 100)
     print("\n".join(rates_table(status, true_rate)))
     print(sandbox.kubectl.run("get", "gens", "-n", sandbox.namespace, "-o", "wide"))
@@ -52,7 +49,7 @@ def test_members_train_at_one_pace_while_parts_fail(
         if each["phase"] == "Running":
             truth = true_rate(each["name"], each["gpus"])
             assert each["measuredMicroItemsPerSecond"] / 1e6 == pytest.approx(truth, rel=0.2)
-    _lose_a_node(search)
+    _lose_a_node(nodes, search)
     done = search.wait("the ensemble has succeeded", lambda it: it["phase"] == "Succeeded", 300)
     assert search.twice == set()
     assert search.most_gpus <= MOST_GPUS
@@ -62,20 +59,19 @@ def test_members_train_at_one_pace_while_parts_fail(
     print(f"makespan with three kills and a lost node: {search.makespan():.0f} s")
 
 
-def _kill_operator(local_nodes: LocalNodes) -> None:
+def _kill_operator(nodes: NodeAccess) -> None:
     """Kill the operator while it works; kubelet waits before it restarts a program often killed."""
-    wait_for("the operator runs", lambda: containers.nodes_of(OPERATOR), timeout_s=90)
+    wait_for("the operator runs", lambda: access.nodes_of(nodes, OPERATOR), timeout_s=90)
     time.sleep(3)
-    assert local_nodes.kill(OPERATOR) > 0
+    assert access.kill(nodes, OPERATOR) > 0
 
 
-def _lose_a_node(search: Observer) -> None:
+def _lose_a_node(nodes: NodeAccess, search: Observer) -> None:
     """Stop the kubelet of a member's node, until Kubernetes has deleted its pods."""
     running = [each for each in search.look()["members"] if each["phase"] == "Running"]
     lost = running[-1]
     others = {each["name"] for each in running if each["node"] != lost["node"]}
-    cluster = Cluster(current_paths(), Progress())
-    cluster.set_kubelet(lost["node"], on=False)
+    nodes.set_kubelet(lost["node"], on=False)
     try:
         wait_for(
             f"{lost['name']} waits for its pod on {lost['node']} to end",
@@ -85,4 +81,4 @@ def _lose_a_node(search: Observer) -> None:
         found = phases(search.look())
         assert {found[name] for name in others} <= {"Running", "Succeeded"}
     finally:
-        cluster.set_kubelet(lost["node"], on=True)
+        nodes.set_kubelet(lost["node"], on=True)

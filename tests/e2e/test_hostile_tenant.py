@@ -19,7 +19,6 @@ import pytest
 import yaml
 
 import workloads
-from faults import LocalNodes
 from gputopo.api.measuring import MeasuringRequest
 from gputopo.api.names import (
     ENSEMBLE_LABEL,
@@ -34,7 +33,7 @@ from hostiletest.tenant import Replies, Tenant, tenant_in
 from learning import Learning, learning_in
 from learntest import laws
 from learntest.manifests import Run
-from localcluster import containers
+from localcluster.access import NodeAccess, PodProcess
 from localcluster.settings import current_paths
 from longruns import LONG
 from resizetest import amounts
@@ -92,8 +91,7 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def admin(installed: Installed) -> Iterator[Client]:
-    assert installed.local, "this test reaches into the nodes of the local cluster"
+def admin() -> Iterator[Client]:
     with Client(current_paths()) as client:
         yield client
 
@@ -241,7 +239,7 @@ def _restarts(stage: Stage) -> dict[str, int]:
     [kind if kind in SHORT else pytest.param(kind, marks=LONG) for kind in manifests.HELD_FILES],
 )
 def test_file_that_a_container_replaces_stops_sharing_on_no_other_gpu(
-    stage: Stage, nvswitch: str, local_nodes: LocalNodes, kind: str
+    stage: Stage, nvswitch: str, nodes: NodeAccess, kind: str
 ) -> None:
     box, hostile, image = stage.box, stage.hostile, stage.installed.trainer_image
     before = _restarts(stage)
@@ -268,7 +266,7 @@ def test_file_that_a_container_replaces_stops_sharing_on_no_other_gpu(
         hostile.client.delete(f"{hostile.pods}/{kind}", gracePeriodSeconds="0")
     wait_for(
         "MPS has ended on the GPU",
-        lambda: local_nodes.run(nvswitch, "ls", "/run/gputopo-mps/gpus").strip() == "",
+        lambda: nodes.run(nvswitch, "ls", "/run/gputopo-mps/gpus").strip() == "",
         timeout_s=60,
     )
     again = _seconds_to_run(box, _sharing(f"again-{kind}", stage, nvswitch))
@@ -277,29 +275,23 @@ def test_file_that_a_container_replaces_stops_sharing_on_no_other_gpu(
     assert _restarts(stage) == before
 
 
-def _cgroups(uid: str) -> dict[int, str]:
-    """Return the cgroups of the processes of a pod."""
-    found = [each.pid for each in containers.processes() if each.pod_uid == uid]
-    return {pid: containers.read(pid, "cgroup") for pid in found}
-
-
 @pytest.mark.usefixtures("held")
 def test_process_that_pretends_to_be_the_daemon_stays_in_the_cgroup_of_its_pod(
-    stage: Stage, nvswitch: str
+    stage: Stage, nvswitch: str, nodes: NodeAccess
 ) -> None:
     hostile, image = stage.hostile, stage.installed.trainer_image
     hostile.client.create(hostile.pods, manifests.sharing_pod("forge", image, nvswitch, "forge"))
     wait_for("the attacker's pod runs", partial(_runs, hostile, "forge"))
     uid = hostile.pod("forge")["metadata"]["uid"]
-    pids: set[int] = set()
+    seen: dict[int, PodProcess] = {}
     moved: dict[str, str] = {}
 
     def finished() -> str:
-        pids.update(_cgroups(uid))
-        for pid in pids:
-            text = containers.read(pid, "cgroup")
-            if text and "kubepods" not in text and "nvidia" in containers.read(pid, "cmdline"):
-                moved[containers.read(pid, "cmdline").replace("\0", " ")[:60]] = text
+        seen.update({each.pid: each for each in nodes.processes() if each.pod_uid == uid})
+        for process in seen.values():
+            text, command = process.read("cgroup"), process.read("cmdline")
+            if text and "kubepods" not in text and "nvidia" in command:
+                moved[command.replace("\0", " ")[:60]] = text
         log = hostile.log("forge")
         return log if moved or '"lasting"' in log or log.count('"written"') >= 4 else ""
 

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import workloads
-from faults import LocalNodes
+from localcluster import access
+from localcluster.access import NodeAccess
 from sandbox import Sandbox
 from showcase.kubectl import Object, wait_for
 
@@ -40,7 +41,7 @@ def test_24_pods_at_once_fill_three_nodes_of_eight(
 
 
 def test_extender_killed_while_24_pods_are_placed_loses_nothing(
-    sandbox: Sandbox, local_nodes: LocalNodes
+    sandbox: Sandbox, nodes: NodeAccess
 ) -> None:
     over = threading.Event()
     with ThreadPoolExecutor(max_workers=1) as background:
@@ -48,7 +49,7 @@ def test_extender_killed_while_24_pods_are_placed_loses_nothing(
         try:
             wait_for("the first pod is bound", lambda: _bound(sandbox), interval_s=0)
             bound = _bound(sandbox)
-            killed = local_nodes.kill("gputopo-extender")
+            killed = access.kill(nodes, "gputopo-extender")
             began = time.monotonic()
         finally:
             over.set()

@@ -19,7 +19,8 @@ from gputopo.api.profile import Sample
 from learning import LEARN_SECONDS, Learning, column, flooding, learning_in
 from learntest import laws, manifests, profiles
 from learntest.manifests import Run
-from localcluster import containers
+from localcluster import access
+from localcluster.access import NodeAccess
 from localcluster.settings import current_paths
 from longruns import LONG
 from showcase.install import Installed
@@ -160,12 +161,12 @@ def test_the_rate_of_a_running_job_is_in_its_status_and_in_kubectl_get(learning:
 
 @LONG
 def test_a_killed_agent_continues_the_measurements_of_its_node(
-    learning: Learning, dgx1: str
+    learning: Learning, dgx1: str, nodes: NodeAccess
 ) -> None:
     own = learning.uids["resnet50"]
     learning.samples("resnet50", lambda samples: _pods(samples) == own)
     killed_at = datetime.now(UTC)
-    assert containers.kill("gputopo-deviceplugin", dgx1) == 1
+    assert access.kill(nodes, "gputopo-deviceplugin", dgx1) == 1
 
     def later(samples: list[Sample]) -> list[Sample]:
         return [each for each in samples if datetime.fromisoformat(each.time) > killed_at]

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from localcluster.cluster import Cluster
-from localcluster.progress import Progress
 from localcluster.settings import current_paths
 from numatest import judge
 from numatest.__main__ import VALUES
@@ -24,13 +22,11 @@ SETTINGS = Settings(
 @pytest.fixture(scope="module")
 def trial(installed: install.Installed) -> Iterator[PolicyTrial]:
     """Random pods with the policy restricted; all other tests get their own values back."""
-    assert installed.local, "this test changes the kubelets of the local cluster"
-    paths = current_paths()
+    nodes = installed.nodes
     try:
         install.install_chart(*installed.values, VALUES)
-        with Client(paths) as client:
-            cluster = Cluster(paths, Progress())
-            [done] = Trials(client, cluster, installed.workload_image, SETTINGS).run(["restricted"])
+        with Client(current_paths()) as client:
+            [done] = Trials(client, nodes, installed.workload_image, SETTINGS).run(["restricted"])
         print("\n".join(judge.table([done])))
         yield done
     finally:

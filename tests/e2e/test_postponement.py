@@ -5,9 +5,10 @@ import time
 import pytest
 
 import workloads
-from faults import LocalNodes
 from gputopo.api.waiting import PostponedAnnotation, parse_postponed
 from gputopo.runtime.times import unix_seconds
+from localcluster import access
+from localcluster.access import NodeAccess
 from longruns import LONG
 from sandbox import Sandbox
 from showcase.kubectl import Object, wait_for
@@ -111,14 +112,14 @@ def test_job_gets_whole_quad_soon_after_the_pods_on_it_end(sandbox: Sandbox, dgx
 
 @LONG
 def test_kills_of_extender_and_kube_scheduler_do_not_move_the_end_of_a_wait(
-    sandbox: Sandbox, dgx1: str, local_nodes: LocalNodes
+    sandbox: Sandbox, dgx1: str, nodes: NodeAccess
 ) -> None:
     fill(sandbox, dgx1)
     job(sandbox, "ring", dgx1, max_wait_seconds=60)
     began = wait_postponed(sandbox, "ring")
-    assert local_nodes.kill("gputopo-extender") > 0
+    assert access.kill(nodes, "gputopo-extender") > 0
     time.sleep(5.0)
-    assert local_nodes.kill("kube-scheduler") > 0
+    assert access.kill(nodes, "kube-scheduler") > 0
     assert record_of(sandbox, "ring") == began
     ended = wait_bound(sandbox, "ring", timeout_s=120)
     assert ended.end is not None

@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 
 import workloads
-from faults import LocalNodes
 from gputopo.api.annotations import parse_placement
 from gputopo.api.measuring import MeasuringRequest
 from gputopo.api.names import RESOURCE, SHARING_MEMORY_ANNOTATION
@@ -16,6 +15,7 @@ from gputopo.api.shares import gpu_of, share_id, share_resource
 from learning import LEARN_SECONDS, Learning, learning_in
 from learntest import laws
 from learntest.manifests import Run
+from localcluster.access import NodeAccess
 from longruns import LONG
 from sandbox import Sandbox
 from sharetest.pods import CLIENT
@@ -72,7 +72,7 @@ def events(box: Sandbox, pod: str, reason: str) -> list[str]:
 
 
 def test_pods_share_the_last_gpu_and_exclude_pods_with_whole_gpus(
-    sandbox: Sandbox, installed: Installed, pcie: str, local_nodes: LocalNodes
+    sandbox: Sandbox, installed: Installed, pcie: str, nodes: NodeAccess
 ) -> None:
     fill(sandbox, pcie, 7)
     names = [f"share-{number}" for number in range(MOST_PODS)]
@@ -105,7 +105,7 @@ def test_pods_share_the_last_gpu_and_exclude_pods_with_whole_gpus(
     sandbox.wait_running(1, only="late")
     assert sandbox.gpus_of("late") == (gpu,)
     sandbox.assert_sources_agree()
-    folders = local_nodes.run(pcie, "ls", "/run/gputopo-mps/gpus")
+    folders = nodes.run(pcie, "ls", "/run/gputopo-mps/gpus")
     assert folders.strip() == "", "MPS has ended on the GPU"
 
 

@@ -2,17 +2,19 @@
 
 import pytest
 
-from faults import LocalNodes
+from faulttest import nvml
 from gputopo import catalogue
 from gputopo.api.names import RESOURCE
 from gputopo.api.topology import from_spec
 from gputopo.api.v1alpha1 import GPUTopologySpec
+from localcluster.access import NodeAccess
 from sandbox import Sandbox
 from showcase.kubectl import Kubectl, Object, wait_for
 
 pytestmark = pytest.mark.e2e
 
-GPU_IS_LOST = 15
+GPU_IS_LOST = "fault 5 15"
+"""NVML returns error 15 for the GPU with index 5."""
 
 
 def test_published_topologies_equal_the_catalogue(
@@ -34,15 +36,14 @@ def _allocatable(kubectl: Kubectl, node: str) -> int:
 
 
 def test_gpu_that_nvml_loses_is_unhealthy_and_the_rest_work(
-    sandbox: Sandbox, pcie: str, local_nodes: LocalNodes
+    sandbox: Sandbox, pcie: str, nodes: NodeAccess
 ) -> None:
     kubectl = sandbox.kubectl
     lost = kubectl.get("gputopology", pcie)["spec"]["gpus"][5]["uuid"]
-    local_nodes.break_gpu(pcie, 5, GPU_IS_LOST)
-    wait_for("the lost GPU is unhealthy", lambda: not _gpu(kubectl, pcie, lost)["healthy"])
-    wait_for("kubelet counts 7 GPUs", lambda: _allocatable(kubectl, pcie) == 7)
-    placement = sandbox.run_job("rest", 7, node=pcie)
-    assert lost not in placement["intended"]
-    local_nodes.repair()
+    with nvml.changed(nodes, pcie, GPU_IS_LOST):
+        wait_for("the lost GPU is unhealthy", lambda: not _gpu(kubectl, pcie, lost)["healthy"])
+        wait_for("kubelet counts 7 GPUs", lambda: _allocatable(kubectl, pcie) == 7)
+        placement = sandbox.run_job("rest", 7, node=pcie)
+        assert lost not in placement["intended"]
     wait_for("the GPU is healthy again", lambda: _gpu(kubectl, pcie, lost)["healthy"])
     wait_for("kubelet counts 8 GPUs", lambda: _allocatable(kubectl, pcie) == 8)

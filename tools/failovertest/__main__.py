@@ -49,10 +49,12 @@ def _carry_out(options: argparse.Namespace) -> Report:
     done = []
     with Client(paths) as client:
         pod_watcher = PodWatcher(client, journal)
-        inspector = Inspector(paths, client, pod_watcher, journal)
-        sampler = Sampler(pod_watcher, journal, _SAMPLE_SECONDS)
+        inspector = Inspector(installed.nodes, client, pod_watcher, journal)
+        sampler = Sampler(installed.nodes, pod_watcher, journal, _SAMPLE_SECONDS)
         real = len(inspector.nodes) * objects.GPUS_PER_NODE
-        rounds = Rounds(client, pod_watcher, journal, rng, installed.workload_image)
+        rounds = Rounds(
+            installed.nodes, client, pod_watcher, journal, rng, installed.workload_image
+        )
         with fleet.fleet(client, Cluster(paths, progress), paths, kwok, names):
             pod_watcher.start()
             inspector.start()

@@ -1,11 +1,10 @@
 """Find the leading scheduler Pod, and kill or freeze its processes."""
 
-import os
 import signal
-from contextlib import suppress
 from dataclasses import dataclass
 
-from localcluster import containers
+from localcluster import access
+from localcluster.access import NodeAccess
 from showcase.install import NAMESPACE
 from soaktest.client import Client, Object, RejectedError, UnavailableError
 
@@ -45,16 +44,15 @@ def leading(client: Client) -> str:
     return identity.partition("_")[0]
 
 
-def send(replica: Replica, number: signal.Signals) -> int:
+def send(nodes: NodeAccess, replica: Replica, number: signal.Signals) -> int:
     """Signal every process of both containers; return how many there were."""
-    count = 0
-    for process in containers.processes():
-        words = containers.read(process.pid, "cmdline")
-        if process.pod_uid == replica.uid and any(name in words for name in _PROGRAMS):
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, number)
-                count += 1
-    return count
+    found = {
+        process.pid: process
+        for program in _PROGRAMS
+        for process in access.of_program(nodes, program, replica.node)
+        if process.pod_uid == replica.uid
+    }
+    return access.send(found.values(), number)
 
 
 def log_since(client: Client, replica: Replica, time: str) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Literal
 from failovertest import leader
 from failovertest.leader import Replica
 from gputopo.api.names import SCHEDULER_NAME
+from localcluster.access import NodeAccess
 from scaletest import fleet, objects
 from showcase.kubectl import wait_for
 from soaktest import manifests
@@ -56,14 +57,15 @@ class Rounds:
 
     def __init__(
         self,
+        nodes: NodeAccess,
         client: Client,
         pod_watcher: PodWatcher,
         journal: Journal,
         rng: random.Random,
         image: str,
     ) -> None:
-        self._client, self._pod_watcher, self._journal = client, pod_watcher, journal
-        self._rng, self._image = rng, image
+        self._nodes, self._client, self._pod_watcher = nodes, client, pod_watcher
+        self._journal, self._rng, self._image = journal, rng, image
 
     def carry_out(self, how: How, real: int, simulated: int, number: int) -> Round:
         """Create one-GPU pods for the real and for the simulated nodes."""
@@ -85,6 +87,9 @@ class Rounds:
         fleet.remove_pods(self._client)
         self._wait("the pods are gone", lambda: not self._mine())
         return done
+
+    def _send(self, chosen: Replica, number: signal.Signals, what: str) -> None:
+        self._journal.write(f"{leader.send(self._nodes, chosen, number)} processes {what}")
 
     def _wait_ready(self) -> Replica:
         """Wait until the leader and a standby are ready, and return the leader."""
@@ -111,9 +116,9 @@ class Rounds:
     def _break(self, how: How, chosen: Replica, pods: int) -> tuple[int, list[str]]:
         """Kill or freeze the leader; a frozen one continues after another has placed some pods."""
         if how == "killed":
-            self._journal.write(f"{leader.send(chosen, signal.SIGKILL)} processes killed")
+            self._send(chosen, signal.SIGKILL, "killed")
             return 0, []
-        self._journal.write(f"{leader.send(chosen, signal.SIGSTOP)} processes frozen")
+        self._send(chosen, signal.SIGSTOP, "frozen")
         try:
             self._wait(
                 "another leads", lambda: leader.leading(self._client) not in {"", chosen.name}
@@ -123,7 +128,7 @@ class Rounds:
             other = self._wait_bound(min(pods, bound + (pods - bound) // 3))
         finally:
             since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            self._journal.write(f"{leader.send(chosen, signal.SIGCONT)} processes go on")
+            self._send(chosen, signal.SIGCONT, "continued")
         self._wait_bound(pods)
         time.sleep(1)
         return other - bound, leader.log_since(self._client, chosen, since)

@@ -3,7 +3,7 @@
 import httpx2
 
 from faulttest.bench import Bench
-from localcluster import containers
+from localcluster import access
 from showcase.install import NAMESPACE
 from showcase.kubectl import wait_for
 from soaktest.client import Object, RejectedError, UnavailableError
@@ -51,9 +51,9 @@ def address(bench: Bench, node: str) -> str:
     return str(wait_ready(bench, node)["status"]["podIP"])
 
 
-def kill(node: str) -> int:
+def kill(bench: Bench, node: str) -> int:
     """SIGKILL the agent; return how many processes there were."""
-    return containers.kill(PROGRAM, node)
+    return access.kill(bench.machines, PROGRAM, node)
 
 
 def delete(bench: Bench, node: str) -> str:

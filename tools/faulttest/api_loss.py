@@ -25,14 +25,14 @@ def carry_out(bench: Bench, options: Options) -> None:
     bench.create(pods.deployment("web", _BEFORE, bench.image, node), _DEPLOYMENTS)
     bench.reach("six pods run", lambda: len(_running(bench)) == _BEFORE)
     before = {pod.uid for pod in _running(bench)}
-    with dropped(bench.cluster, node, address):
+    with dropped(bench.machines, node, address):
         began = time.monotonic()
         more = {"spec": {"replicas": _WANTED}}
         bench.patient(lambda: bench.client.patch(f"{_DEPLOYMENTS}/web", more))
         _wait_allocatable(bench, node)
         time.sleep(max(0.0, began + _KUBELET_SHARE * seconds - time.monotonic()))
-        bench.cluster.set_kubelet(node, on=False)
-        bench.cluster.set_kubelet(node, on=True)
+        bench.machines.set_kubelet(node, on=False)
+        bench.machines.set_kubelet(node, on=True)
         bench.report("kubelet is up again")
         time.sleep(max(0.0, began + seconds - time.monotonic()))
         _judge(bench, before)

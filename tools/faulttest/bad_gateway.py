@@ -78,7 +78,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     before = agents.restarts(bench, node)
     with (
         _proxy(bench.paths) as proxy,
-        redirected(bench.cluster, node, address, proxy.server_address[1]),
+        redirected(bench.machines, node, address, proxy.server_address[1]),
     ):
         time.sleep(options.seconds or _SECONDS)
         bench.seen["responses with 502"] = proxy.responses

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from faulttest.pods import PODS
 from gputopo.api.names import RESOURCE
+from localcluster.access import NodeAccess
 from localcluster.cluster import Cluster
 from localcluster.settings import Paths
 from showcase.install import Installed
@@ -51,6 +52,11 @@ class Bench:
     journal: Journal
     nodes: list[str]
     seen: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def machines(self) -> NodeAccess:
+        """The nodes as machines."""
+        return self.installed.nodes
 
     @property
     def image(self) -> str:

@@ -8,7 +8,7 @@ from faulttest.scenario import Options
 from gputopo.api.names import RESOURCE
 from gputopo_deviceplugin.kubelet.registration import is_socket_of
 
-_PLUGINS = "kubelet/device-plugins"
+_PLUGINS = "/var/lib/kubelet/device-plugins"
 _CHECKPOINT = f"{_PLUGINS}/kubelet_internal_checkpoint"
 _OLD = {"four": 4, "two": 2}
 _REGISTERED_SECONDS = 5.0  # a pod that comes in the first moments of a kubelet fails anyway
@@ -22,12 +22,12 @@ def carry_out(bench: Bench, options: Options) -> None:
     uids = {
         name: bench.start(pods.pod(name, gpus, bench.image, node)) for name, gpus in _OLD.items()
     }
-    bench.cluster.set_kubelet(node, on=False)
+    bench.machines.set_kubelet(node, on=False)
     try:
-        (bench.paths.node(node) / _CHECKPOINT).unlink()
+        bench.machines.file(node, _CHECKPOINT).unlink()
         before = _sockets(bench, node)
     finally:
-        bench.cluster.set_kubelet(node, on=True)
+        bench.machines.set_kubelet(node, on=True)
     bench.report("the checkpoint is deleted and kubelet is up again")
     # The conditions of the node and of the agent may still be those before the restart.
     bench.reach(
@@ -55,7 +55,7 @@ def carry_out(bench: Bench, options: Options) -> None:
 
 def _sockets(bench: Bench, node: str) -> set[str]:
     """Return the names of the agent's sockets for whole GPUs; each registration has its own."""
-    files = [each.name for each in (bench.paths.node(node) / _PLUGINS).iterdir()]
+    files = [each.name for each in bench.machines.file(node, _PLUGINS).iterdir()]
     return {each for each in files if is_socket_of(RESOURCE.replace("/", "-"), each)}
 
 

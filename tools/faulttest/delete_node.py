@@ -47,7 +47,7 @@ def one_round(bench: Bench, number: int, node: str, options: Options) -> Waited:
     """Delete the node while a pod uses all its GPUs, and create the next pod for it."""
     name = f"old-{number}"
     old = bench.start(pods.stubborn(name, _GPUS, bench.image, node))
-    with stuck(old):
+    with stuck(bench.machines, old):
         bench.patient(lambda: bench.client.delete(f"{_NODES}/{node}"))
         wait_for(
             "the pod garbage collector removes the pod of the missing node",
@@ -55,8 +55,8 @@ def one_round(bench: Bench, number: int, node: str, options: Options) -> Waited:
             timeout_s=_COLLECTED_SECONDS,
         )
         deleted = time.monotonic()
-        bench.cluster.set_kubelet(node, on=False)
-        bench.cluster.set_kubelet(node, on=True)
+        bench.machines.set_kubelet(node, on=False)
+        bench.machines.set_kubelet(node, on=True)
         wait_for(
             f"node {node} is registered again",
             lambda: _registered(bench, node, deleted),

@@ -7,7 +7,7 @@ from pathlib import Path
 from faulttest import pods
 from faulttest.bench import Bench
 from faulttest.scenario import Options
-from localcluster import containers
+from localcluster import access
 from localcluster.errors import ClusterError
 
 _AGE_SECONDS = 600.0
@@ -35,7 +35,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     bench.start(pods.pod("also-unknown", 3, bench.image, third))
     _churn(bench, third, options.seconds or _AGE_SECONDS)
     version = _version(bench)
-    extenders = _extenders()
+    extenders = _extenders(bench)
     _restore(bench, copy)
     bench.seen["resource version before and after"] = f"{version}, {_version(bench)}"
     bench.report(f"restored: version {version} is {_version(bench)}")
@@ -46,7 +46,7 @@ def carry_out(bench: Bench, options: Options) -> None:
         for pod in bench.pod_watcher.pods()
         if pod.namespace == pods.NAMESPACE
     }
-    bench.seen["the extenders ran on"] = extenders == _extenders()
+    bench.seen["the extenders ran on"] = extenders == _extenders(bench)
     bench.remove_pods()
     began = time.monotonic()
     full = [bench.create(pods.pod(f"all-of-{n}", _GPUS, bench.image, n)) for n in bench.nodes]
@@ -98,9 +98,9 @@ def _restore(bench: Bench, copy: Path) -> None:
         bench.cluster.set_part(part, on=False)
     _start_control_plane(bench)
     for node in bench.nodes:
-        bench.cluster.set_kubelet(node, on=False)
-        bench.cluster.set_kubelet(node, on=True)
-    killed = containers.kill("kube-scheduler")
+        bench.machines.set_kubelet(node, on=False)
+        bench.machines.set_kubelet(node, on=True)
+    killed = access.kill(bench.machines, "kube-scheduler")
     bench.report(f"kubelets and {killed} kube-schedulers restarted; gputopo's own programs run on")
 
 
@@ -146,10 +146,9 @@ def _version(bench: Bench) -> int:
     return int(listed["metadata"]["resourceVersion"])
 
 
-def _extenders() -> set[tuple[int, str]]:
+def _extenders(bench: Bench) -> set[tuple[int, str]]:
     """Return the processes of the extender, by number and container."""
     return {
         (process.pid, process.container_id)
-        for process in containers.processes()
-        if "gputopo-extender" in containers.read(process.pid, "cmdline")
+        for process in access.of_program(bench.machines, "gputopo-extender")
     }

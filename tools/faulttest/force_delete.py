@@ -9,6 +9,7 @@ from typing import Literal
 from faulttest import agents, pods
 from faulttest.bench import Bench
 from faulttest.scenario import Options
+from localcluster.access import NodeAccess
 from localcluster.stuck import stuck
 
 Variant = Literal["kubelet ends it", "stuck", "agent killed", "agent pod deleted"]
@@ -63,7 +64,7 @@ def one_round(bench: Bench, number: int, node: str, variant: Variant, options: O
     name = f"old-{number}"
     old = bench.start(pods.stubborn(name, _GPUS, bench.image, node))
     second = pods.pod(f"new-{number}", _GPUS, bench.image, node)
-    with _held(old, variant):
+    with _held(bench.machines, old, variant):
         bench.delete(name, force=True)
         deleted = time.monotonic()
         new = bench.create(second)
@@ -98,11 +99,11 @@ def judge(
 
 
 @contextmanager
-def _held(pod_uid: str, variant: Variant) -> Iterator[None]:
+def _held(nodes: NodeAccess, pod_uid: str, variant: Variant) -> Iterator[None]:
     if variant == "kubelet ends it":
         yield
         return
-    with stuck(pod_uid):
+    with stuck(nodes, pod_uid):
         yield
 
 
@@ -110,7 +111,7 @@ def _disturb(bench: Bench, node: str, variant: Variant) -> None:
     """End the agent while the process runs, and wait until the next agent is ready."""
     if variant == "agent killed":
         time.sleep(0.3)
-        agents.kill(node)
+        agents.kill(bench, node)
         time.sleep(1)
         agents.wait_ready(bench, node)
         time.sleep(2)

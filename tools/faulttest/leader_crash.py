@@ -1,16 +1,14 @@
 """The leading scheduler's extender is killed repeatedly while the standby is healthy."""
 
-import os
 import signal
 import time
 from collections import Counter
-from contextlib import suppress
 
 from failovertest import leader
 from faulttest import pods
 from faulttest.bench import Bench
 from faulttest.scenario import Options
-from localcluster import containers
+from localcluster import access
 from soaktest.client import RejectedError, UnavailableError
 
 _SECONDS = 300.0
@@ -34,7 +32,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     while time.monotonic() - began < (options.seconds or _SECONDS):
         now = time.monotonic()
         if now >= killed:
-            kills, killed = kills + _kill(uid), killed + _KILL_EVERY_SECONDS
+            kills, killed = kills + _kill(bench, uid), killed + _KILL_EVERY_SECONDS
         if now >= created:
             name = f"one-{len(made)}"
             made[bench.create(pods.pod(name, 1, bench.image))] = now
@@ -60,15 +58,9 @@ def carry_out(bench: Bench, options: Options) -> None:
     bench.judge_failed(made)
 
 
-def _kill(pod_uid: str) -> int:
-    killed = 0
-    for process in containers.processes():
-        words = containers.read(process.pid, "cmdline")
-        if process.pod_uid == pod_uid and _EXTENDER in words:
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-                killed += 1
-    return killed
+def _kill(bench: Bench, pod_uid: str) -> int:
+    extenders = access.of_program(bench.machines, _EXTENDER)
+    return access.send([one for one in extenders if one.pod_uid == pod_uid], signal.SIGKILL)
 
 
 def _leading(bench: Bench) -> str:

@@ -12,7 +12,7 @@ from faulttest.bench import Bench
 from faulttest.scenario import Options
 from gputopo_deviceplugin.kubelet.podresources import api_pb2, api_pb2_grpc
 
-_SOCKET = "kubelet/pod-resources/kubelet.sock"
+_SOCKET = "/var/lib/kubelet/pod-resources/kubelet.sock"
 _PER_SECOND = 500
 _PODS = 8
 _ROUNDS = 3
@@ -68,7 +68,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     seconds = 0.0
     for number in range(rounds):
         began = time.monotonic()
-        with Flood(str(bench.paths.node(bench.nodes[0]) / _SOCKET), _PER_SECOND) as flood:
+        with Flood(str(bench.machines.file(bench.nodes[0], _SOCKET)), _PER_SECOND) as flood:
             uids = _admit(bench, number)
         seconds += time.monotonic() - began
         lists, rejected = lists + flood.lists, rejected + flood.rejected

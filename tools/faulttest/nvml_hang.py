@@ -17,7 +17,7 @@ def carry_out(bench: Bench, options: Options) -> None:
     node = bench.nodes[0]
     uid = bench.start(pods.pod("running", 2, bench.image, node))
     address = agents.address(bench, node)
-    with changed(bench, node, "hang"):
+    with changed(bench.machines, node, "hang"):
         began = time.monotonic()
         unhealthy = bench.reach(
             "all GPUs are published as unhealthy", lambda: bench.healthy(node) == 0, _LIMIT_SECONDS

@@ -1,18 +1,14 @@
 """A node reboots with one GPU less and other minor numbers while pods run on it."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
-from fakenvml.render import render
 from faulttest import pods
 from faulttest.bench import Bench
 from faulttest.scenario import Options
 from gputopo.catalogue import named
 from gputopo.topology.model import GpuIndex, NodeTopology
-from localcluster.fakegpus import device_lines
+from localcluster.fakegpus import playing
 from showcase.kubectl import KubectlError
 from showcase.truth import read_containers
 from soaktest import truth
@@ -29,10 +25,9 @@ def carry_out(bench: Bench, _: Options) -> None:
     server = bench.cluster.record().servers[node]
     whole = named(server, node=node)
     before = [bench.start(pods.pod(f"before-{n}", 4, bench.image, node)) for n in range(2)]
-    folder = bench.paths.node(node) / "gpus"
-    bench.cluster.node_off(node)
-    with _with_gpus(folder, without(whole, _MISSING)):
-        bench.cluster.node_on(node)
+    bench.machines.set_power(node, on=False)
+    with playing(bench.paths, node, without(whole, _MISSING)):
+        bench.machines.set_power(node, on=True)
         _wait_published(bench, node, len(whole.gpus) - 1)
         time.sleep(_RESTART_SECONDS)
         bench.seen["pods of before, with one GPU less"] = _texts(bench, before)
@@ -40,8 +35,8 @@ def carry_out(bench: Bench, _: Options) -> None:
         bench.remove_pods()
         _fill(bench, node, len(whole.gpus) - 1)
         bench.remove_pods()
-        bench.cluster.node_off(node)
-    bench.cluster.node_on(node)
+        bench.machines.set_power(node, on=False)
+    bench.machines.set_power(node, on=True)
     _wait_published(bench, node, len(whole.gpus))
     _fill(bench, node, len(whole.gpus))
 
@@ -63,23 +58,6 @@ def without(topology: NodeTopology, index: int) -> NodeTopology:
         ),
         links=tuple(replace(link, a=moved(link.a), b=moved(link.b)) for link in links),
     )
-
-
-@contextmanager
-def _with_gpus(folder: Path, topology: NodeTopology) -> Iterator[None]:
-    """Use these GPUs for the node's driver at its next starts."""
-    texts = {
-        folder / "lib" / "topology.conf": render(topology),
-        folder / "devices": "\n".join(device_lines(topology)) + "\n",
-    }
-    before = {file: file.read_text() for file in texts}
-    try:
-        for file, text in texts.items():
-            file.write_text(text)
-        yield
-    finally:
-        for file, text in before.items():
-            file.write_text(text)
 
 
 def _wait_published(bench: Bench, node: str, gpus: int) -> None:
@@ -117,7 +95,7 @@ def _fill(bench: Bench, node: str, gpus: int) -> None:
 def _compare(bench: Bench, node: str) -> None:
     """Find containers whose device nodes are not those of the GPUs in their environment."""
     uuids = {gpu["minor"]: gpu["uuid"] for gpu in bench.topology(node)["spec"]["gpus"]}
-    for one in truth.running():
+    for one in truth.running(bench.machines):
         devices = {uuids.get(minor, f"minor {minor}") for minor in one.minors}
         if one.node == node and devices != set(one.visible):
             name = bench.pod_watcher.seen[one.pod_uid].name

@@ -65,7 +65,7 @@ def _bench(installed: Installed, cluster: Cluster, log: Path) -> Iterator[Bench]
     with failures_of_threads(journal), Client(paths) as client:
         namespace.create(client, NAMESPACE)
         pod_watcher = PodWatcher(client, journal)
-        sampler = Sampler(pod_watcher, journal, _SAMPLE_SECONDS)
+        sampler = Sampler(installed.nodes, pod_watcher, journal, _SAMPLE_SECONDS)
         topologies = client.get("/apis/gputopo.io/v1alpha1/gputopologies")["items"]
         nodes = sorted(item["metadata"]["name"] for item in topologies)
         pod_watcher.start()

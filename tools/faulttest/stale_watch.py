@@ -17,7 +17,7 @@ from typing import Literal
 from faulttest import pods
 from faulttest.bench import Bench
 from faulttest.scenario import Options
-from localcluster import slow
+from localcluster import access, slow
 from soaktest.client import Object, RejectedError, UnavailableError
 
 Fault = Literal["frozen", "limited"]
@@ -76,7 +76,7 @@ def _round(bench: Bench, number: int, nodes: tuple[str, str]) -> Waited:
     one = bench.start(_prioritized(first, _HIGH))
     second = _second(bench, f"second-{number}", nodes, pinned=waits)
     with (
-        slow.limited(_EXTENDER, _SHARE) if fault == "limited" else nullcontext(),
+        slow.limited(bench.machines, _EXTENDER, _SHARE) if fault == "limited" else nullcontext(),
         _Disturbance(bench, one, fault),
     ):
         two, began = _hand_over(bench, one, second, waits=waits)
@@ -111,14 +111,14 @@ class _Disturbance:
         self._thread.join()
 
     def _run(self) -> None:
-        pids = slow.of_program(_EXTENDER)
+        extenders = access.of_program(self._bench.machines, _EXTENDER)
         life = self._bench.sampler.of_pod(self._pod_uid)[-1]
         while time.monotonic() - life.last < _ENDED_SECONDS:
             time.sleep(0.01)
         if self._fault == "limited":
             self._patch_bystanders()
             return
-        with slow.frozen(pids):
+        with slow.frozen(extenders):
             self._patch_bystanders()
             self._wait_reported()
             time.sleep(_FROZEN_SECONDS)

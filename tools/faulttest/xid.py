@@ -17,19 +17,19 @@ _REBOOT_SECONDS = 180.0
 def carry_out(bench: Bench, options: Options) -> None:
     """Report the XID, restart the agent, watch the GPU for six minutes, and reboot the node."""
     node = bench.nodes[0]
-    with changed(bench, node, f"xid {_INDEX} {_XID}"):
+    with changed(bench.machines, node, f"xid {_INDEX} {_XID}"):
         bench.seen["seconds until the GPU is unhealthy"] = bench.reach(
             "the GPU is unhealthy", lambda: not _is_healthy(bench, node), _NOTICED_SECONDS
         )
-        agents.kill(node)
+        agents.kill(bench, node)
         time.sleep(1)
         agents.wait_ready(bench, node)
         bench.seen["seconds until it was healthy again"] = _watch(
             bench, node, options.seconds or _LOOK_SECONDS
         )
         bench.seen["its message"] = _message(bench, node)
-        bench.cluster.node_off(node)
-    bench.cluster.node_on(node)
+        bench.machines.set_power(node, on=False)
+    bench.machines.set_power(node, on=True)
     bench.seen["seconds until it is healthy after a reboot"] = bench.reach(
         "the GPU is healthy after a reboot", lambda: _is_healthy(bench, node), _REBOOT_SECONDS
     )

@@ -12,7 +12,7 @@ from hostiletest import attacks, manifests
 from hostiletest.attacks import Race
 from hostiletest.neighbours import tolerating
 from hostiletest.tenant import Replies, Tenant, tenant_in
-from localcluster import containers
+from localcluster.access import NodeAccess, PodProcess
 from localcluster.settings import Paths
 from soaktest.client import Client, Object, RejectedError, UnavailableError
 from soaktest.journal import Journal
@@ -36,7 +36,7 @@ class Adversary:
         journal: Journal,
         rng: random.Random,
         images: tuple[str, str],
-        nodes: list[str],
+        where: tuple[NodeAccess, list[str]],
     ) -> None:
         """Attack on all nodes; the last one is that of the measured and the sized neighbour.
 
@@ -45,10 +45,10 @@ class Adversary:
             journal: gets the counts and findings.
             rng: determines the order of the attacks.
             images: one with ``sleep``, and one with Python.
-            nodes: names of the nodes.
+            where: access to the nodes, and the names of those to attack on.
         """
         (self._tenant, self._without_pods), (self._image, self._python) = tenants, images
-        self._journal, self._rng, self._nodes = journal, rng, nodes
+        self._journal, self._rng, (self._machines, self._nodes) = journal, rng, where
         self._ended = threading.Event()
         self._threads = [
             threading.Thread(target=run, name=run.__name__, daemon=True)
@@ -56,7 +56,7 @@ class Adversary:
         ]
         self._expires: dict[str, float] = {}
         self._number = 0
-        self._known: dict[int, str] = {}
+        self._known: dict[int, PodProcess] = {}
         self.replies: dict[str, Replies] = {}
 
     def start(self) -> None:
@@ -172,20 +172,20 @@ class Adversary:
     def _look(self) -> None:
         """Report each process of a container that is in another cgroup than at first."""
         while not self._ended.wait(_LOOK_SECONDS):
-            for process in containers.processes():
-                if process.pid not in self._known and "forge" in _command(process.pid):
-                    self._known[process.pid] = process.pod_uid
+            for process in self._machines.processes():
+                if process.pid not in self._known and "forge" in _command(process):
+                    self._known[process.pid] = process
                     self._journal.count("attacks: processes that were watched")
-            for pid, uid in list(self._known.items()):
-                text, command = containers.read(pid, "cgroup"), _command(pid)
+            for pid, process in list(self._known.items()):
+                text, command = process.read("cgroup"), _command(process)
                 if not text or "forge" not in command:
                     del self._known[pid]
                 elif "kubepods" not in text:
-                    self._journal.finding(ESCAPED, f"{command[:60]} of pod {uid}")
+                    self._journal.finding(ESCAPED, f"{command[:60]} of pod {process.pod_uid}")
 
 
-def _command(pid: int) -> str:
-    return containers.read(pid, "cmdline").replace("\0", " ")
+def _command(process: PodProcess) -> str:
+    return process.read("cmdline").replace("\0", " ")
 
 
 @contextmanager
@@ -195,7 +195,7 @@ def beside(
     journal: Journal,
     rng: random.Random,
     images: tuple[str, str],
-    nodes: list[str],
+    where: tuple[NodeAccess, list[str]],
 ) -> Iterator[None]:
     """Attack while the context is open; remove everything at its end."""
     with ExitStack() as stack:
@@ -203,7 +203,7 @@ def beside(
             stack.enter_context(tenant_in(admin, paths, _NAMESPACE)),
             stack.enter_context(tenant_in(admin, paths, _WITHOUT_PODS, most_pods=0)),
         )
-        adversary = Adversary(tenants, journal, rng, images, nodes)
+        adversary = Adversary(tenants, journal, rng, images, where)
         adversary.start()
         stack.callback(adversary.stop)
         yield

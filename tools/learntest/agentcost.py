@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from learntest.bench import Bench
-from localcluster import containers
+from localcluster import access
+from localcluster.access import PodProcess
 
 _PROGRAM = "gputopo-deviceplugin"
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -37,15 +38,11 @@ class Usage:
         return 1000 * (self.cpu_seconds - before.cpu_seconds) / (self.at - before.at)
 
 
-def usage(node: str) -> Usage:
+def usage(bench: Bench, node: str) -> Usage:
     """Return what the agent of a node has used."""
-    pids = [
-        one.pid
-        for one in containers.processes()
-        if one.node == node and _PROGRAM in containers.read(one.pid, "cmdline")
-    ]
+    found = access.of_program(bench.machines, _PROGRAM, node)
     return Usage(
-        time.monotonic(), sum(map(_cpu_seconds, pids)), sum(map(_resident_kib, pids)) / 1024
+        time.monotonic(), sum(map(_cpu_seconds, found)), sum(map(_resident_kib, found)) / 1024
     )
 
 
@@ -62,12 +59,12 @@ def writes_in(metrics: str) -> Counter[str]:
     return found
 
 
-def _cpu_seconds(pid: int) -> float:
+def _cpu_seconds(process: PodProcess) -> float:
     # The name of the program may contain spaces; utime and stime are fields 14 and 15.
-    rest = containers.read(pid, "stat").rpartition(")")[2].split()
+    rest = process.read("stat").rpartition(")")[2].split()
     return (int(rest[11]) + int(rest[12])) / _TICKS
 
 
-def _resident_kib(pid: int) -> int:
-    found = re.search(r"^VmRSS:\s+(\d+) kB$", containers.read(pid, "status"), re.MULTILINE)
+def _resident_kib(process: PodProcess) -> int:
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", process.read("status"), re.MULTILINE)
     return int(found[1]) if found else 0

@@ -12,6 +12,7 @@ from gputopo.api.names import JOB_LABEL
 from gputopo.api.profile import GPUProfileStatus
 from learntest import manifests, profiles
 from learntest.manifests import Run
+from localcluster.access import NodeAccess
 from localcluster.cluster import Cluster
 from localcluster.settings import current_paths
 from showcase.install import Installed
@@ -43,6 +44,11 @@ class Bench:
     namespace: str
     topologies: Mapping[str, Object]
     seen: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def machines(self) -> NodeAccess:
+        """The nodes as machines."""
+        return self.installed.nodes
 
     @property
     def jobs(self) -> str:

@@ -53,9 +53,12 @@ def _runs(bench: Bench, *, silent: bool) -> list[Run]:
 
 def _watch(bench: Bench, name: str, seconds: float) -> None:
     nodes = sorted(bench.topologies)
-    before, written = {node: agentcost.usage(node) for node in nodes}, agentcost.writes(bench)
+    before, written = (
+        {node: agentcost.usage(bench, node) for node in nodes},
+        agentcost.writes(bench),
+    )
     time.sleep(seconds)
-    after, minutes = {node: agentcost.usage(node) for node in nodes}, seconds / 60
+    after, minutes = {node: agentcost.usage(bench, node) for node in nodes}, seconds / 60
     for node in nodes:
         milli_cpu = after[node].milli_cpu_since(before[node])
         memory = f"{after[node].memory_mib:.1f} MiB"

@@ -134,19 +134,19 @@ def _images(options: argparse.Namespace) -> None:
 
 
 def _node_off(options: argparse.Namespace) -> None:
-    _cluster().node_off(options.node)
+    _cluster().nodes.set_power(options.node, on=False)
 
 
 def _node_on(options: argparse.Namespace) -> None:
-    _cluster().node_on(options.node)
+    _cluster().nodes.set_power(options.node, on=True)
 
 
 def _kubelet_stop(options: argparse.Namespace) -> None:
-    _cluster().set_kubelet(options.node, on=False)
+    _cluster().nodes.set_kubelet(options.node, on=False)
 
 
 def _kubelet_start(options: argparse.Namespace) -> None:
-    _cluster().set_kubelet(options.node, on=True)
+    _cluster().nodes.set_kubelet(options.node, on=True)
 
 
 def _kubelet_config(options: argparse.Namespace) -> None:
@@ -156,7 +156,7 @@ def _kubelet_config(options: argparse.Namespace) -> None:
         raise ClusterError(f"changes: {options.changes!r}: not JSON: {error}") from None
     if not isinstance(changes, dict):
         raise ClusterError(f"changes: {options.changes!r}: must be a JSON object")
-    _cluster().configure_kubelet(options.node, changes)
+    _cluster().nodes.configure_kubelet(options.node, changes)
 
 
 def _part_stop(options: argparse.Namespace) -> None:
@@ -168,7 +168,7 @@ def _part_start(options: argparse.Namespace) -> None:
 
 
 def _in(options: argparse.Namespace) -> None:
-    command = _cluster().inside(options.node, options.words or ["bash"])
+    command = _cluster().nodes.inside(options.node, options.words or ["bash"])
     os.execvp(command[0], command)  # noqa: S606 - the command takes this process's place
 
 

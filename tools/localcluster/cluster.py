@@ -1,9 +1,8 @@
 """Start, inspect and remove the whole cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from localcluster import (
     binaries,
@@ -25,10 +24,11 @@ from localcluster import (
 from localcluster.api import ApiClient, wait_until
 from localcluster.errors import ClusterError
 from localcluster.images import Image
+from localcluster.localnodes import LocalNodes
 from localcluster.processes import ProcessFiles
 from localcluster.progress import Progress
 from localcluster.releases import Release
-from localcluster.settings import CLONE, Node, Paths
+from localcluster.settings import CLONE, Paths
 from localcluster.state import Record
 from localcluster.status import Status
 
@@ -36,12 +36,17 @@ _READY_SECONDS = 120.0
 
 
 class Cluster:
-    """The one cluster of a state folder."""
+    """The one cluster of a state folder.
+
+    Attributes:
+        nodes: its nodes as machines.
+    """
 
     def __init__(self, paths: Paths, progress: Progress) -> None:
         self._paths = paths
         self._progress = progress
         self._files = ProcessFiles(paths.state / "processes")
+        self.nodes = LocalNodes(paths)
 
     def up(self, servers: dict[str, str], kubernetes: str | None = None) -> None:
         """Start the cluster, or complete a start that was interrupted.
@@ -55,7 +60,7 @@ class Cluster:
             ClusterError: the machine is not fit, another cluster runs, or a part did not start.
         """
         preflight.require_root()
-        with files.locked(self._lock):
+        with files.locked(self._paths.lock):
             state.claim(self._paths)
             preflight.check(self._paths)
             record = state.read(self._paths)
@@ -85,7 +90,7 @@ class Cluster:
         preflight.require_root()
         if not self._paths.state.exists():
             return
-        with files.locked(self._lock), self._progress.stage("Remove the cluster"):
+        with files.locked(self._paths.lock), self._progress.stage("Remove the cluster"):
             state.claim(self._paths)
             record = state.read(self._paths)
             if record is not None:
@@ -99,11 +104,7 @@ class Cluster:
 
     def record(self) -> Record:
         """The running cluster's record. A ClusterError when there is none, or without root."""
-        preflight.require_root()
-        record = state.read(self._paths)
-        if record is None:
-            raise ClusterError("no cluster is up; start one with `tools/cluster up`")
-        return record
+        return state.running(self._paths)
 
     def images(self, tree: Path = CLONE) -> list[Image]:
         """Build the images; load new ones into the nodes, if the cluster is up.
@@ -119,30 +120,9 @@ class Cluster:
             programs = binaries.ensure(release, self._paths, self._progress)
         built = images.ensure(self._paths, programs, self._progress, tree)
         if record is not None:
-            with files.locked(self._lock):
+            with files.locked(self._paths.lock):
                 self._load_missing(record, built)
         return built
-
-    def node_off(self, name: str) -> None:
-        """Switch a node off without a shutdown."""
-        with files.locked(self._lock):
-            node.switch_off(self._node(name), self._files)
-
-    def node_on(self, name: str) -> None:
-        """Switch a node on again, with the same disks."""
-        with files.locked(self._lock):
-            self._switch_on(self._node(name), self.record())
-
-    def set_kubelet(self, name: str, *, on: bool) -> None:
-        """Stop or start a node's kubelet; its containers continue."""
-        node.set_kubelet(self._node(name), self._paths, self._files, on=on)
-
-    def configure_kubelet(self, name: str, changes: Mapping[str, Any]) -> None:
-        """Restart a node's kubelet with other values of fields of its KubeletConfiguration.
-
-        Without changes, it gets its own configuration back. Its containers continue.
-        """
-        node.configure_kubelet(self._node(name), self._paths, self._files, changes)
 
     def set_part(self, part: str, *, on: bool) -> None:
         """Kill one process of the control plane, or start it again and wait until it serves.
@@ -153,26 +133,11 @@ class Cluster:
         record = self.record()
         if part not in controlplane.PARTS:
             raise ClusterError(f"part {part!r}: not one of {', '.join(controlplane.PARTS)}")
-        with files.locked(self._lock):
+        with files.locked(self._paths.lock):
             if on:
                 controlplane.start(self._paths, Path(record.binaries), self._files)
             else:
                 self._files.end(part, patience_seconds=0)
-
-    def inside(self, name: str, command: Sequence[str]) -> list[str]:
-        """The command line that runs a command in a node."""
-        return [str(word) for word in node.inside(self._node(name), self._files, command)]
-
-    @property
-    def _lock(self) -> Path:
-        # Not the folder itself, which `down` removes while it holds the lock.
-        return self._paths.state.parent
-
-    def _node(self, name: str) -> Node:
-        for target in self.record().nodes:
-            if target.name == name:
-                return target
-        raise ClusterError(f"node {name!r}: not one of {', '.join(sorted(self.record().servers))}")
 
     def _remove(self, record: Record) -> None:
         for target in record.nodes:
@@ -222,16 +187,12 @@ class Cluster:
                     pool.submit(
                         controlplane.start, self._paths, Path(record.binaries), self._files
                     ),
-                    *(pool.submit(self._switch_on, target, record) for target in record.nodes),
+                    *(pool.submit(self.nodes.start, target, record) for target in record.nodes),
                 ]
             for started in starting:
                 started.result()
             self._wait_until_usable(record)
         self._load_missing(record, built)
-
-    def _switch_on(self, target: Node, record: Record) -> None:
-        others = [other for other in record.nodes if other != target]
-        node.switch_on(target, others, self._paths, Path(record.binaries), self._files)
 
     def _load_missing(self, record: Record, built: Sequence[Image]) -> None:
         running = [target for target in record.nodes if self._files.recall(target.name)]

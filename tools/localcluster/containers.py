@@ -3,69 +3,81 @@
 import os
 import re
 import signal
+import stat
+import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from localcluster.access import parse_pod_cgroup
+
 _PROC = Path("/proc")
-_CGROUP = re.compile(
-    r"/gputopo-(n\d)/\S*?pod([0-9a-f_-]{36})\S*?/(?:cri-containerd-)?([0-9a-f]{64})"
-)
+_GPU_DEVICE = re.compile(r"nvidia\d+")
+_NODE_CGROUP = re.compile(r"/gputopo-(n\d)(/\S*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process of a container.
-
-    Attributes:
-        node: where it runs.
-        pod_uid: of the pod that it belongs to.
-        container_id: containerd's.
-    """
+    """One process of a container; see :class:`localcluster.access.PodProcess`."""
 
     pid: int
     node: str
     pod_uid: str
     container_id: str
 
+    def read(self, name: str) -> str:
+        """A file of its folder in /proc; empty when it has ended."""
+        return _read(self.pid, name)
+
+    def send(self, number: signal.Signals) -> bool:
+        """Send a signal; return whether the process existed."""
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def cpus(self) -> frozenset[int]:
+        """The CPUs that it may use; none when it has ended."""
+        try:
+            return frozenset(os.sched_getaffinity(self.pid))
+        except ProcessLookupError:
+            return frozenset()
+
+    def device_minors(self, major: int) -> frozenset[int] | None:
+        """Minor numbers of its ``/dev/nvidia*`` devices of a major; None when it has ended."""
+        try:
+            files = [*Path(_PROC, str(self.pid), "root/dev").iterdir()]
+            gpus = [each for each in files if _GPU_DEVICE.fullmatch(each.name)]
+            found = [each.stat() for each in gpus]
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return None
+        devices = [each.st_rdev for each in found if stat.S_ISCHR(each.st_mode)]
+        return frozenset(os.minor(each) for each in devices if os.major(each) == major)
+
+    def run_in_network(self, *command: str) -> None:
+        """Run a program of this machine in its network; a failure is no error."""
+        enter = ("nsenter", "-t", str(self.pid), "-n")
+        subprocess.run([*enter, *command], capture_output=True, check=False)
+
 
 def processes() -> Iterator[Process]:
     """Every process in a container of a node, without those that end meanwhile."""
     for entry in _PROC.iterdir():
-        if entry.name.isdigit() and (found := parse_cgroup(read(int(entry.name), "cgroup"))):
+        if entry.name.isdigit() and (found := parse_cgroup(_read(int(entry.name), "cgroup"))):
             yield Process(int(entry.name), *found)
 
 
 def parse_cgroup(text: str) -> tuple[str, str, str] | None:
     """Node, pod UID and container ID of /proc/PID/cgroup; None outside of the nodes' pods."""
-    found = _CGROUP.search(text)
-    return (found[1], found[2].replace("_", "-"), found[3]) if found else None
+    for node, path in _NODE_CGROUP.findall(text):
+        if found := parse_pod_cgroup(path):
+            return (node, *found)
+    return None
 
 
-def read(pid: int, name: str) -> str:
-    """A file of /proc/PID; empty when the process has ended."""
+def _read(pid: int, name: str) -> str:
     try:
         return (_PROC / str(pid) / name).read_bytes().decode(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return ""
-
-
-def nodes_of(program: str) -> set[str]:
-    """Return the nodes with containers' processes whose command line names the program."""
-    return {one.node for one in processes() if program in read(one.pid, "cmdline")}
-
-
-def kill(program: str, node: str | None = None) -> int:
-    """SIGKILL the containers' processes whose command line names the program; return how many."""
-    victims = [
-        process
-        for process in processes()
-        if node in {None, process.node} and program in read(process.pid, "cmdline")
-    ]
-    killed = 0
-    for process in victims:
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
-            killed += 1
-    return killed

@@ -1,7 +1,8 @@
 """Simulate a node's GPUs: the simulated NVML and MPS, its data, device files, a CDI spec."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from gputopo.catalogue import named, names
 from gputopo.topology.model import NodeTopology
 from localcluster import settings
 from localcluster.errors import ClusterError
+from localcluster.settings import Paths
 
 NO_GPUS = "none"
 
@@ -53,6 +55,10 @@ def device_lines(topology: NodeTopology) -> list[str]:
     return [f"{name} {major} {minor}" for name, major, minor in (*gpus, *_CONTROL_DEVICES)]
 
 
+def _devices(topology: NodeTopology) -> str:
+    return "\n".join(device_lines(topology)) + "\n"
+
+
 def cdi_spec(topology: NodeTopology) -> dict[str, Any]:
     """Return the CDI spec that `nvidia-ctk cdi generate --device-name-strategy=uuid` would write.
 
@@ -86,5 +92,23 @@ def install(servers: Mapping[str, str], node: str, folder: Path) -> None:
     library = build_library(folder / "lib")
     library.with_name("topology.conf").write_text(render(topology))
     install_programs(folder / "bin", topology=_TOPOLOGY_IN_CONTAINER)
-    (folder / "devices").write_text("\n".join(device_lines(topology)) + "\n")
+    (folder / "devices").write_text(_devices(topology))
     (folder / "cdi.json").write_text(json.dumps(cdi_spec(topology), indent=1))
+
+
+@contextmanager
+def playing(paths: Paths, node: str, topology: NodeTopology) -> Iterator[None]:
+    """Use these GPUs for the driver of a node that is off, at its next starts in the block."""
+    folder = paths.node(node) / "gpus"
+    texts = {
+        folder / "lib" / "topology.conf": render(topology),
+        folder / "devices": _devices(topology),
+    }
+    before = {file: file.read_text() for file in texts}
+    try:
+        for file, text in texts.items():
+            file.write_text(text)
+        yield
+    finally:
+        for file, text in before.items():
+            file.write_text(text)

@@ -4,15 +4,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from localcluster import settings
-from localcluster.cluster import Cluster
-from localcluster.commands import run
+from localcluster.access import NodeAccess
 from localcluster.errors import ClusterError
 
 _RULE_COMMENT = ("-m", "comment", "--comment", "gputopo-fault")
 
 
 @contextmanager
-def dropped(cluster: Cluster, node: str, pod_address: str) -> Iterator[None]:
+def dropped(nodes: NodeAccess, node: str, pod_address: str) -> Iterator[None]:
     """Drop the packets between one pod and the API server for the duration of a block.
 
     kubelet keeps its own connections: it is not behind the node's FORWARD chain. Other programs of
@@ -23,12 +22,12 @@ def dropped(cluster: Cluster, node: str, pod_address: str) -> Iterator[None]:
     sent = ("-s", pod_address, "-d", server, "-p", "tcp", "--dport", port)
     received = ("-s", server, "-d", pod_address, "-p", "tcp", "--sport", port)
     rules = [("FORWARD", *sent, "-j", "DROP"), ("FORWARD", *received, "-j", "DROP")]
-    with _rules(cluster, node, "filter", rules):
+    with _rules(nodes, node, "filter", rules):
         yield
 
 
 @contextmanager
-def redirected(cluster: Cluster, node: str, pod_address: str, port: int) -> Iterator[None]:
+def redirected(nodes: NodeAccess, node: str, pod_address: str, port: int) -> Iterator[None]:
     """Send one pod's new connections for the API server to a port of the control plane's address.
 
     Existing connections are reset.
@@ -48,26 +47,26 @@ def redirected(cluster: Cluster, node: str, pod_address: str, port: int) -> Iter
         )
     ]
     with (
-        _rules(cluster, node, "nat", redirect),
-        _rules(cluster, node, "filter", reset),
+        _rules(nodes, node, "nat", redirect),
+        _rules(nodes, node, "filter", reset),
     ):
         yield
 
 
 @contextmanager
 def _rules(
-    cluster: Cluster, node: str, table: str, rules: Sequence[Sequence[str]]
+    nodes: NodeAccess, node: str, table: str, rules: Sequence[Sequence[str]]
 ) -> Iterator[None]:
     iptables = ("iptables", "-w", "10", "-t", table)
     added: list[Sequence[str]] = []
     try:
         for rule in rules:
             chain, *match = rule
-            run(cluster.inside(node, [*iptables, "-I", chain, "1", *match, *_RULE_COMMENT]))
+            nodes.run(node, *iptables, "-I", chain, "1", *match, *_RULE_COMMENT)
             added.append(rule)
         yield
     finally:
         for chain, *match in added:
             # They go with the node's namespace where the node was switched off meanwhile.
             with suppress(ClusterError):
-                run(cluster.inside(node, [*iptables, "-D", chain, *match, *_RULE_COMMENT]))
+                nodes.run(node, *iptables, "-D", chain, *match, *_RULE_COMMENT)

@@ -35,6 +35,11 @@ class Paths:
     state: Path
 
     @property
+    def lock(self) -> Path:
+        """The folder to lock: not the state folder, which is removed under the lock."""
+        return self.state.parent
+
+    @property
     def pki(self) -> Path:
         """Keys, certificates and kubeconfigs."""
         return self.state / "pki"

@@ -1,29 +1,20 @@
 """Limit or stop the processor time of containers."""
 
-import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from localcluster import containers
+from localcluster import access
+from localcluster.access import NodeAccess, PodProcess
 from localcluster.errors import ClusterError
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _PERIOD_US = 100_000
 
 
-def of_program(program: str) -> list[int]:
-    """Return the containers' processes whose command line names the program."""
-    return [
-        process.pid
-        for process in containers.processes()
-        if program in containers.read(process.pid, "cmdline")
-    ]
-
-
 @contextmanager
-def limited(program: str, share: float) -> Iterator[None]:
+def limited(nodes: NodeAccess, program: str, share: float) -> Iterator[None]:
     """Give the containers of a program this share of one processor for a block.
 
     A container that is restarted meanwhile gets a new cgroup without the limit.
@@ -31,7 +22,7 @@ def limited(program: str, share: float) -> Iterator[None]:
     Raises:
         ClusterError: no container runs the program.
     """
-    groups = sorted({_cpu_cgroup(pid) for pid in of_program(program)})
+    groups = sorted({_cpu_cgroup(process) for process in access.of_program(nodes, program)})
     if not groups:
         raise ClusterError(f"{program}: no container runs it")
     try:
@@ -45,28 +36,22 @@ def limited(program: str, share: float) -> Iterator[None]:
 
 
 @contextmanager
-def frozen(pids: Sequence[int]) -> Iterator[None]:
+def frozen(processes: Sequence[PodProcess]) -> Iterator[None]:
     """Stop processes by SIGSTOP for the duration of a block."""
-    _send(pids, signal.SIGSTOP)
+    access.send(processes, signal.SIGSTOP)
     try:
         yield
     finally:
-        _send(pids, signal.SIGCONT)
+        access.send(processes, signal.SIGCONT)
 
 
-def _send(pids: Sequence[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
-def _cpu_cgroup(pid: int) -> Path:
-    for line in containers.read(pid, "cgroup").splitlines():
+def _cpu_cgroup(process: PodProcess) -> Path:
+    for line in process.read("cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if "cpu" in controllers.split(",") or not controllers:
             hierarchy = _CGROUPS / controllers if controllers else _CGROUPS
             return hierarchy / path.lstrip("/")
-    raise ClusterError(f"process {pid}: has no cgroup with processor time")
+    raise ClusterError(f"process {process.pid}: has no cgroup with processor time")
 
 
 def _write(group: Path, quota_us: int | None) -> None:

@@ -5,7 +5,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from localcluster import files
+from localcluster import files, preflight
 from localcluster.errors import ClusterError
 from localcluster.settings import CLONE, Node, Paths, node_of_name
 
@@ -57,6 +57,15 @@ def write(paths: Paths, record: Record) -> None:
     unfinished = paths.state / _UNFINISHED
     unfinished.write_text(json.dumps(asdict(record), indent=1))
     unfinished.replace(paths.state / _FILE)
+
+
+def running(paths: Paths) -> Record:
+    """The running cluster's record. A ClusterError when there is none, or without root."""
+    preflight.require_root()
+    record = read(paths)
+    if record is None:
+        raise ClusterError("no cluster is up; start one with `tools/cluster up`")
+    return record
 
 
 def claim(paths: Paths) -> None:

@@ -5,14 +5,14 @@ thawed. It is moved within the freezer hierarchy alone, so that it stays in its 
 in all others, and the container runtime cannot thaw it.
 """
 
-import os
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from localcluster import containers
+from localcluster import access
+from localcluster.access import NodeAccess, PodProcess
 from localcluster.errors import ClusterError
 
 _FREEZER = Path("/sys/fs/cgroup/freezer")
@@ -20,31 +20,31 @@ _FREEZE_SECONDS = 5.0
 _END_SECONDS = 10.0
 
 
-def gpu_processes(pod_uid: str) -> list[int]:
+def gpu_processes(nodes: NodeAccess, pod_uid: str) -> list[PodProcess]:
     """Return the processes of a pod's containers, without the one that only keeps its sandbox."""
     return [
-        process.pid
-        for process in containers.processes()
-        if process.pod_uid == pod_uid and containers.read(process.pid, "comm").strip() != "pause"
+        process
+        for process in nodes.processes()
+        if process.pod_uid == pod_uid and process.read("comm").strip() != "pause"
     ]
 
 
 @contextmanager
-def stuck(pod_uid: str) -> Iterator[None]:
+def stuck(nodes: NodeAccess, pod_uid: str) -> Iterator[None]:
     """Make the pod's processes unkillable for the time of the block, then kill them.
 
     Raises:
         ClusterError: this machine has no freezer of cgroup version 1, or they did not freeze.
     """
-    group = freeze(pod_uid)
+    group = freeze(nodes, pod_uid)
     try:
         yield
     finally:
-        kill(pod_uid)
+        kill(nodes, pod_uid)
         thaw(group)
 
 
-def freeze(pod_uid: str) -> Path:
+def freeze(nodes: NodeAccess, pod_uid: str) -> Path:
     """Freeze the pod's processes and return the cgroup that holds them.
 
     Raises:
@@ -54,9 +54,9 @@ def freeze(pod_uid: str) -> Path:
         raise ClusterError(f"{_FREEZER}: not found; stuck processes need cgroup version 1")
     group = _FREEZER / f"gputopo-stuck-{pod_uid}"
     group.mkdir(exist_ok=True)
-    for pid in gpu_processes(pod_uid):
+    for process in gpu_processes(nodes, pod_uid):
         with suppress(ProcessLookupError):
-            (group / "cgroup.procs").write_text(str(pid))
+            (group / "cgroup.procs").write_text(str(process.pid))
     (group / "freezer.state").write_text("FROZEN")
     deadline = time.monotonic() + _FREEZE_SECONDS
     while (group / "freezer.state").read_text().strip() != "FROZEN":
@@ -87,13 +87,9 @@ def thaw(group: Path) -> None:
             return
 
 
-def kill(pod_uid: str) -> int:
+def kill(nodes: NodeAccess, pod_uid: str) -> int:
     """SIGKILL the pod's processes from outside; return how many there were."""
-    pids = gpu_processes(pod_uid)
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    return len(pids)
+    return access.send(gpu_processes(nodes, pod_uid), signal.SIGKILL)
 
 
 def remove_leftovers() -> None:

@@ -10,8 +10,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from localcluster.cluster import Cluster
-from localcluster.progress import Progress
 from localcluster.settings import CLONE, current_paths
 from monitortest import checks
 from monitortest.catalogue import CAUSES
@@ -122,9 +120,8 @@ def _site(installed: install.Installed, options: argparse.Namespace) -> Iterator
         }
         # Links of different bandwidth, so that pods can lose bandwidth.
         slow = options.slow_node or max(nodes, key=lambda name: max(nodes[name]) / min(nodes[name]))
-        cluster = Cluster(current_paths(), Progress())
         try:
-            yield Site(installed, cluster, client, options.node or min(nodes), slow)
+            yield Site(installed, client, options.node or min(nodes), slow)
         finally:
             namespace.remove(client, NAMESPACE)
 

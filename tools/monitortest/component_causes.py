@@ -1,7 +1,6 @@
 """Causes of the alerts about scheduling and the operator; each ends with its block."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -9,7 +8,8 @@ from typing import Final
 
 from faulttest import pods
 from gputopo.api.names import GPUS_ANNOTATION, SENSITIVITY_ANNOTATION
-from localcluster import containers
+from localcluster import access
+from localcluster.access import PodProcess
 from monitortest.site import JOBS, NAMESPACE, PODS, SYSTEM_PODS, Site, repeating, without_rule
 from resizetest import faultpods
 from resizetest.faultpods import Worker
@@ -67,11 +67,14 @@ def extender_without_rights(site: Site) -> Iterator[None]:
         for pod in site.get(SYSTEM_PODS, labelSelector=_SCHEDULER_PODS)["items"]
         if not identity.startswith(pod["metadata"]["name"])
     )
-    before = set(_extenders())
+    before = _extenders(site).keys()
     with without_rule(site, "gputopo-extender", "gputopologies"):
         site.client.delete(f"{SYSTEM_PODS}/{standby}")
-        started = wait_for("the extender of a new standby runs", lambda: _extenders() - before)
-        with repeating(_REQUEST_SECONDS, lambda _: _request_filter(min(started))):
+        started = wait_for(
+            "the extender of a new standby runs",
+            lambda: [one for pid, one in _extenders(site).items() if pid not in before],
+        )
+        with repeating(_REQUEST_SECONDS, lambda _: _request_filter(started[0])):
             yield
 
 
@@ -156,19 +159,15 @@ def resizes_rejected(site: Site) -> Iterator[None]:
         site.client.delete(own)
 
 
-def _extenders() -> set[int]:
-    """Return the processes of the extenders."""
-    return {
-        process.pid
-        for process in containers.processes()
-        if _EXTENDER in containers.read(process.pid, "cmdline")
-    }
+def _extenders(site: Site) -> dict[int, PodProcess]:
+    """Return the processes of the extenders by number."""
+    return {each.pid: each for each in access.of_program(site.machines, _EXTENDER)}
 
 
-def _request_filter(extender: int) -> None:
+def _request_filter(extender: PodProcess) -> None:
     """Call filter in the network namespace of an extender, which is on loopback only."""
     wget = ("busybox", "wget", "-q", "-O", "/dev/null", "--post-data={}", _FILTER)
-    subprocess.run(["nsenter", "-t", str(extender), "-n", *wget], capture_output=True, check=False)
+    extender.run_in_network(*wget)
 
 
 @contextmanager

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from faulttest import pods
+from faulttest import nvml, pods
 from gputopo.api.names import GPUS_ANNOTATION
-from localcluster import containers
+from localcluster import access
 from localcluster.packets import dropped
 from localcluster.stuck import stuck
 from monitortest.site import PODS, TOPOLOGIES, Site, without_rule
@@ -16,7 +16,6 @@ from showcase.kubectl import wait_for
 from soaktest.client import Object, RejectedError
 
 _AGENT: Final = "gputopo-deviceplugin"
-_DRIVER_FILE: Final = "/run/nvidia/driver/lib/topology.conf"
 _LOST_GPU: Final = "fault 3 15"
 _OTHER_RESOURCE: Final = "nvidia.com/gpu.shared"
 _BINDINGS: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
@@ -27,12 +26,12 @@ _NO_NODE: Final = "gputopo-monitoring"
 @contextmanager
 def agent_missing(site: Site) -> Iterator[None]:
     """Kill the agent while kubelet, which would restart it, is stopped."""
-    site.cluster.set_kubelet(site.node, on=False)
+    site.machines.set_kubelet(site.node, on=False)
     try:
-        containers.kill(_AGENT, site.node)
+        access.kill(site.machines, _AGENT, site.node)
         yield
     finally:
-        site.cluster.set_kubelet(site.node, on=True)
+        site.machines.set_kubelet(site.node, on=True)
 
 
 @contextmanager
@@ -46,7 +45,7 @@ def agent_not_ready(site: Site) -> Iterator[None]:
 @contextmanager
 def agent_disconnected(site: Site) -> Iterator[None]:
     """Drop all packets between the agent and the API server."""
-    with dropped(site.cluster, site.node, site.agent()["status"]["podIP"]):
+    with dropped(site.machines, site.node, site.agent()["status"]["podIP"]):
         yield
 
 
@@ -74,11 +73,8 @@ def node_unusable(site: Site) -> Iterator[None]:
 @contextmanager
 def gpu_unhealthy(site: Site) -> Iterator[None]:
     """Let NVML lose one GPU."""
-    site.inside("sh", "-c", f"echo {_LOST_GPU} >> {_DRIVER_FILE}")
-    try:
+    with nvml.changed(site.machines, site.node, _LOST_GPU):
         yield
-    finally:
-        site.inside("sed", "-i", f"/^{_LOST_GPU}$/d", _DRIVER_FILE)
 
 
 @contextmanager
@@ -93,7 +89,7 @@ def gpu_shared(site: Site) -> Iterator[None]:
 def gpus_of_deleted_pods(site: Site) -> Iterator[None]:
     """Delete a pod by force while its process cannot be killed."""
     pod = site.start(pods.stubborn("stuck", 2, site.image, site.node))
-    with stuck(pod["metadata"]["uid"]):
+    with stuck(site.machines, pod["metadata"]["uid"]):
         site.client.delete(f"{PODS}/stuck", gracePeriodSeconds="0")
         yield
 

@@ -6,8 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from localcluster.cluster import Cluster
-from localcluster.commands import run
+from localcluster.access import NodeAccess
 from showcase.install import NAMESPACE as SYSTEM
 from showcase.install import Installed
 from showcase.kubectl import wait_for
@@ -55,10 +54,14 @@ class Site:
     """
 
     installed: Installed
-    cluster: Cluster
     client: Client
     node: str
     slow: str
+
+    @property
+    def machines(self) -> NodeAccess:
+        """The nodes as machines."""
+        return self.installed.nodes
 
     @property
     def image(self) -> str:
@@ -125,7 +128,7 @@ class Site:
 
     def inside(self, *command: str) -> None:
         """Run a command inside ``node``."""
-        run(self.cluster.inside(self.node, list(command)))
+        self.machines.run(self.node, *command)
 
     def scale(self, deployment: str, replicas: int) -> None:
         """Set the number of pods of a Deployment of gputopo."""

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from localcluster.cluster import Cluster
-from localcluster.progress import Progress
 from localcluster.settings import current_paths
 from numatest import judge
 from numatest.pods import POLICIES
@@ -28,10 +26,10 @@ def main(arguments: Sequence[str]) -> int:
     with trial():
         if not options.installed:
             install.on_local_cluster(lambda text: print(f"==> {text}", file=sys.stderr), VALUES)
-        image = install.on_running_cluster().workload_image
-        paths = current_paths()
-        with Client(paths) as client:
-            done = Trials(client, Cluster(paths, Progress()), image, settings).run(options.policies)
+        installed = install.on_running_cluster()
+        nodes, image = installed.nodes, installed.workload_image
+        with Client(current_paths()) as client:
+            done = Trials(client, nodes, image, settings).run(options.policies)
     if options.output == "json":
         print(json.dumps(judge.document(done), indent=1))
     else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from localcluster.cluster import Cluster
+from localcluster.access import NodeAccess
 from numatest import judge
 from numatest.judge import Judged, PolicyTrial
 from numatest.pods import NAMESPACE, PODS, RandomPod, draw, kubelet_changes, manifest
@@ -54,9 +54,9 @@ class Settings:
 class Trials:
     """Runs pods on a cluster whose agents report NUMA nodes to kubelet with any policy."""
 
-    def __init__(self, client: Client, cluster: Cluster, image: str, settings: Settings) -> None:
+    def __init__(self, client: Client, nodes: NodeAccess, image: str, settings: Settings) -> None:
         self._client = client
-        self._cluster = cluster
+        self._nodes = nodes
         self._image = image
         self._settings = settings
 
@@ -68,12 +68,12 @@ class Trials:
         finally:
             self._client.delete(f"/api/v1/namespaces/{NAMESPACE}")
             for node in self._settings.nodes:
-                self._cluster.configure_kubelet(node, {})
+                self._nodes.configure_kubelet(node, {})
 
     def _trial(self, policy: str) -> PolicyTrial:
         settings = self._settings
         for node in settings.nodes:
-            self._cluster.configure_kubelet(node, kubelet_changes(policy, settings.scope))
+            self._nodes.configure_kubelet(node, kubelet_changes(policy, settings.scope))
         wait_for(f"NUMA nodes with {policy}", lambda: self._published(policy), timeout_s=90)
         time.sleep(_PAUSE_SECONDS)
         rng = random.Random(settings.seed)  # noqa: S311 - repeatable on purpose

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcluster import containers
+from localcluster import access
+from localcluster.access import NodeAccess
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _STAT = Path("/proc/stat")
@@ -38,12 +39,12 @@ class CpuTime:
         return (self.throttled - before.throttled) / periods if periods else 0.0
 
 
-def of_pods(node: str) -> dict[str, CpuTime]:
+def of_pods(nodes: NodeAccess, node: str) -> dict[str, CpuTime]:
     """Return what the training process of each pod of a node has received, by UID of the pod."""
     found: dict[str, CpuTime] = {}
-    for one in containers.processes():
-        if one.node == node and one.pod_uid not in found and _trains(one.pid):
-            found[one.pod_uid] = read(containers.read(one.pid, "cgroup"))
+    for one in access.of_program(nodes, _PROGRAM, node):
+        if one.pod_uid not in found:
+            found[one.pod_uid] = read(one.read("cgroup"))
     return found
 
 
@@ -89,10 +90,6 @@ def machine() -> str:
 def _ticks(stat: str) -> list[int]:
     """Return user, nice, system, idle, iowait, irq, softirq and steal of all CPUs."""
     return [int(each) for each in stat.splitlines()[0].split()[1:9]]
-
-
-def _trains(pid: int) -> bool:
-    return _PROGRAM in containers.read(pid, "cmdline")
 
 
 def _numbers(file: Path) -> Mapping[str, int]:

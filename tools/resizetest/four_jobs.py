@@ -9,7 +9,6 @@ from learntest import laws
 from learntest.bench import Bench
 from learntest.experiment import Options
 from learntest.manifests import Run
-from localcluster.settings import node_of_name
 from resizetest import jobs, learning, manifests, picture, steady, weight
 from resizetest.kills import Kills
 from resizetest.manifests import Sizing
@@ -73,7 +72,7 @@ class _Story:
 def carry_out(bench: Bench, options: Options) -> None:
     """Learn the curves, then carry out the steps while all amounts of the node are recorded."""
     node = options.node or bench.node_with({"NVLink1", "NVLink2"}.issubset)
-    with weight.preferred(node_of_name(node).cgroup):
+    with weight.preferred(bench.machines.cgroup(node)):
         measured = [_measured(kind, node) for kind in _GPUS]
         known = learning.learnt(bench, [measured], options.profiles)
         with recording(bench.client, bench.journal, node) as recorder:

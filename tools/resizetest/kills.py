@@ -4,7 +4,7 @@ import random
 import threading
 
 from learntest.bench import Bench
-from localcluster import containers
+from localcluster import access
 from showcase.kubectl import wait_for
 
 _PROGRAM = "gputopo-operator"
@@ -36,7 +36,9 @@ class Kills:
     def _kill(self) -> None:
         """Kill the operator; wait for it if it is down after an earlier kill."""
         wait_for(
-            "the operator is killed", lambda: containers.kill(_PROGRAM), timeout_s=_DOWN_SECONDS
+            "the operator is killed",
+            lambda: access.kill(self._bench.machines, _PROGRAM),
+            timeout_s=_DOWN_SECONDS,
         )
         self.done += 1
         self._bench.journal.write(f"operator killed, {self.done}")

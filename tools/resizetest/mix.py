@@ -12,7 +12,6 @@ from learntest import profiles
 from learntest.bench import Bench
 from learntest.experiment import Options
 from learntest.manifests import Run
-from localcluster.settings import node_of_name
 from resizetest import amounts, jobs, learning, manifests, phase, prediction, weight
 from resizetest.gain import Comparison
 from resizetest.mixes import (
@@ -55,7 +54,7 @@ def carry_out(mix: Mix, bench: Bench, options: Options) -> None:
     windows = (options.seconds or _WINDOW_SECONDS,) * _WINDOWS
     place = _Place(node, bench.journal.log.with_suffix(".profiles.json"), windows)
     with (
-        weight.preferred(node_of_name(node).cgroup),
+        weight.preferred(bench.machines.cgroup(node)),
         recording(bench.client, bench.journal, node) as recorder,
     ):
         _fill(bench, node)

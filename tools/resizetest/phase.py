@@ -136,12 +136,15 @@ def _limits(bench: Bench, names: Sequence[str]) -> list[int]:
 
 def _measure(bench: Bench, node: str, names: Sequence[str], windows: Sequence[float]) -> Phase:
     pods = [_pod(bench, name) for name in names]
-    machine, cpu = cputime.machine(), cputime.of_pods(node)
+    machine, cpu = cputime.machine(), cputime.of_pods(bench.machines, node)
     counts = [[_count(bench, pod) for pod in pods]]
     for window in windows:
         time.sleep(window)
         counts.append([_count(bench, pod) for pod in pods])
-    after, idle = cputime.of_pods(node), cputime.idle_of_machine(machine, cputime.machine())
+    after, idle = (
+        cputime.of_pods(bench.machines, node),
+        cputime.idle_of_machine(machine, cputime.machine()),
+    )
     found = [
         _result(name, pod, own, cpu[pod["metadata"]["uid"]], after[pod["metadata"]["uid"]])
         for name, pod, own in zip(names, pods, zip(*counts, strict=True), strict=True)

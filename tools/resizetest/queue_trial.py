@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, replace
 
 from learntest.bench import Bench
-from localcluster import containers
+from localcluster import access
 from resizetest import queue_definition
 from resizetest.queue_api import QueueApi
 from resizetest.queue_definition import JobRun, QueuedJob
@@ -123,7 +123,7 @@ def _run_empty(bench: Bench, api: QueueApi, watch: QueueWatch, kills: int) -> No
     while len(phases := api.phases()) > len(JOBS) or {*phases.values()} != {"Succeeded"}:
         if killed < kills and len(watch.starts) > killed * _STARTS_PER_KILL:
             killed += 1
-            containers.kill("gputopo-operator")
+            access.kill(bench.machines, "gputopo-operator")
             bench.report(f"operator killed after {len(watch.starts)} starts")
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {_LONGEST_SECONDS:g} s: all jobs succeed: {phases}")

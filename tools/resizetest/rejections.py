@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from localcluster.settings import current_paths
 from resizetest import faultpods, sight
 from resizetest.faultpods import Worker
 from resizetest.sight import Expected
@@ -14,6 +13,7 @@ from soaktest.client import Object, RejectedError, UnavailableError
 
 _FLOOR, _LIMIT = 50, 200
 _STATIC_MILLI_CPU = 1000
+_STATIC_PODS = "/var/lib/kubelet/static-pods"
 _DEFERRED_SECONDS, _AGAIN_SECONDS = 150.0, 420.0
 
 
@@ -59,14 +59,14 @@ def other_client(stage: Stage) -> None:
 def deferred(stage: Stage) -> None:
     """Kubelet has less than the API server shows: a static pod without a mirror pod."""
     bench, name = stage.bench, "deferred"
-    folder = current_paths().node(stage.node) / "config" / "static"
+    folder = bench.machines.file(stage.node, _STATIC_PODS)
     folder.mkdir(exist_ok=True)
     image = bench.installed.workload_image
     file = folder / "unseen.json"
     manifest = faultpods.static_pod("unseen", _STATIC_MILLI_CPU, image)
     file.write_text(json.dumps(manifest))
     try:
-        with stage.kubelet({"staticPodPath": str(folder)}):
+        with stage.kubelet({"staticPodPath": _STATIC_PODS}):
             _deferred(stage, name)
             file.unlink()
             stage.check(

@@ -102,7 +102,7 @@ class Stage:
 
     def _configure(self, changes: Mapping[str, Any], gpus: int) -> None:
         self.bench.report(f"kubelet of {self.node}: {dict(changes) or 'its own configuration'}")
-        self.bench.cluster.configure_kubelet(self.node, changes)
+        self.bench.machines.configure_kubelet(self.node, changes)
         wait_for(f"{self.node} is ready", lambda: self._is_ready(gpus), timeout_s=_READY_SECONDS)
 
     def _is_ready(self, gpus: int) -> bool:

@@ -1,4 +1,4 @@
-"""The CPU weight of a node of the local cluster, whose nodes share the CPUs of one machine."""
+"""The CPU weight of a node of a cluster whose nodes share the CPUs of one machine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

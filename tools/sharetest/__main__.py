@@ -5,8 +5,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from localcluster.cluster import Cluster
-from localcluster.progress import Progress
 from localcluster.settings import current_paths
 from sharetest import judge
 from sharetest.judge import PodVerdict
@@ -27,10 +25,9 @@ def main(arguments: Sequence[str]) -> int:
     with trial():
         if not options.installed:
             install.on_local_cluster(lambda text: print(f"==> {text}", file=sys.stderr), VALUES)
-        image = install.on_running_cluster().trainer_image
-        paths = current_paths()
-        with Client(paths) as client:
-            found = Trial(client, Cluster(paths, Progress()), image, settings)
+        installed = install.on_running_cluster()
+        with Client(current_paths()) as client:
+            found = Trial(client, installed.nodes, installed.trainer_image, settings)
             done = found.run()
     print("\n".join(judge.table(done, found.findings, found.kills, found.seconds)))
     bad = [each for each in done if each.verdict is not PodVerdict.RAN]

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from localcluster import containers
-from localcluster.cluster import Cluster
+from localcluster import access
+from localcluster.access import NodeAccess
 from sharetest import judge
 from sharetest.judge import Findings, Judged, PodVerdict
 from sharetest.pods import NAMESPACE, PODS, RandomPod, draw, manifest
@@ -53,9 +53,9 @@ class Settings:
 class Trial:
     """Runs random pods on a cluster that shares GPUs."""
 
-    def __init__(self, client: Client, cluster: Cluster, image: str, settings: Settings) -> None:
+    def __init__(self, client: Client, nodes: NodeAccess, image: str, settings: Settings) -> None:
         self._client = client
-        self._cluster = cluster
+        self._nodes = nodes
         self._image = image
         self._settings = settings
         self._rng = random.Random(settings.seed)  # noqa: S311 - repeatable on purpose
@@ -95,11 +95,11 @@ class Trial:
     def _kill(self, part: str) -> None:
         if part == "kubelet":
             node = self._rng.choice(("n1", "n2", "n3"))
-            self._cluster.set_kubelet(node, on=False)
+            self._nodes.set_kubelet(node, on=False)
             time.sleep(_DOWN_SECONDS)
-            self._cluster.set_kubelet(node, on=True)
+            self._nodes.set_kubelet(node, on=True)
         else:
-            containers.kill(part)
+            access.kill(self._nodes, part)
         self.kills[part] += 1
 
     def _look(self, in_flight: dict[str, tuple[RandomPod, float]], done: list[Judged]) -> None:

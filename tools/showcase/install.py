@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localcluster import images
+from localcluster.access import NodeAccess
 from localcluster.errors import ClusterError
+from localcluster.localnodes import LocalNodes
 from localcluster.settings import CLONE, current_paths
 from showcase.kubectl import Kubectl, KubectlError, wait_for
 
@@ -30,14 +32,26 @@ class Installed:
         workload_image: has ``sh``, ``sleep``, ``env`` and ``stat``; every node has it.
         trainer_image: a training job that reports steps (tools/images/trainer).
         values: files with values that override the local cluster's.
-        local: whether the nodes run on this machine.
+        access: to the nodes as machines; None of a cluster that gives none.
     """
 
     kubectl: Kubectl
     workload_image: str
-    local: bool
     trainer_image: str = ""
     values: tuple[Path, ...] = ()
+    access: NodeAccess | None = None
+
+    @property
+    def local(self) -> bool:
+        """Whether this is the local cluster, on which the chart can be installed again."""
+        return self.access is not None
+
+    @property
+    def nodes(self) -> NodeAccess:
+        """The nodes as machines. Raises a ClusterError if the cluster gives no access to them."""
+        if self.access is None:
+            raise ClusterError("this cluster gives no access to its nodes; use the local cluster")
+        return self.access
 
 
 def cluster_is_running() -> bool:
@@ -92,9 +106,9 @@ def install_chart(*more_values: Path) -> Installed:
     installed = Installed(
         kubectl,
         built["workload"],
-        local=True,
-        trainer_image=built["trainer"],
-        values=more_values,
+        built["trainer"],
+        more_values,
+        LocalNodes(current_paths()),
     )
     wait_for("every node publishes its GPUs", lambda: _all_published(kubectl), timeout_s=60)
     return installed
@@ -148,7 +162,8 @@ def on_running_cluster() -> Installed:
     if not cluster_is_running():
         raise ClusterError("the local cluster does not run; start it with tools/demo")
     planned = {each.name: each.reference for each in images.plan(current_paths().binaries)}
-    return Installed(_kubectl(), planned["workload"], local=True, trainer_image=planned["trainer"])
+    access = LocalNodes(current_paths())
+    return Installed(_kubectl(), planned["workload"], planned["trainer"], access=access)
 
 
 def _kubectl() -> Kubectl:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from localcluster.cluster import Cluster
+from localcluster.access import NodeAccess
 from soaktest import load, manifests
 from soaktest.client import (
     Client,
@@ -33,14 +33,14 @@ class Bursts:
 
     def __init__(
         self,
-        cluster: Cluster,
+        nodes: NodeAccess,
         client: Client,
         pod_watcher: PodWatcher,
         journal: Journal,
         rng: random.Random,
         image: str,
     ) -> None:
-        self._cluster, self._client, self._pod_watcher = cluster, client, pod_watcher
+        self._nodes, self._client, self._pod_watcher = nodes, client, pod_watcher
         self._journal, self._rng, self._image = journal, rng, image
 
     def run(self, pods: int, gpus_each: int, nodes: list[str]) -> None:
@@ -61,7 +61,7 @@ class Bursts:
         node = self._rng.choice(nodes) if restart else None
         if node:
             # Those bound to it meanwhile are all handled at its start, the oldest pod first.
-            self._cluster.set_kubelet(node, on=False)
+            self._nodes.set_kubelet(node, on=False)
             self._journal.count("kubelet restarts")
         try:
             for name in self._rng.sample(names, len(names)):
@@ -70,7 +70,7 @@ class Bursts:
                 self._wait_bound(names)
         finally:
             if node:
-                self._cluster.set_kubelet(node, on=True)
+                self._nodes.set_kubelet(node, on=True)
         self._wait_running(names)
         self._journal.count("pods created", len(names))
         time.sleep(2.5)  # two looks of the inspector

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from localcluster import containers
+from localcluster import access
 from localcluster.cluster import Cluster
 from localcluster.errors import ClusterError
 from localcluster.packets import dropped
@@ -73,6 +73,7 @@ class Killer:
         self, cluster: Cluster, client: Client, journal: Journal, rng: random.Random
     ) -> None:
         self._cluster, self._client, self._journal, self._rng = cluster, client, journal, rng
+        self._nodes = cluster.nodes
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -120,11 +121,11 @@ class Killer:
 
     def _kill_program(self, program: str, node: str) -> str:
         """Kill its process on this node, or on another one if it does not run here."""
-        at = containers.nodes_of(program)
+        at = access.nodes_of(self._nodes, program)
         if not at:
             raise ClusterError("it is down already")
         chosen = node if node in at else min(at)
-        killed = containers.kill(program, chosen)
+        killed = access.kill(self._nodes, program, chosen)
         return f"{killed} process of {chosen}, of those on {' '.join(sorted(at))}"
 
     def _off_and_on(self, fault: Fault, switch: Callable[[bool], None]) -> str:
@@ -135,11 +136,9 @@ class Killer:
 
     def _switch(self, fault: Fault) -> Callable[[bool], None]:
         if fault.what == "kubelet":
-            return lambda on: self._cluster.set_kubelet(fault.node, on=on)
+            return lambda on: self._nodes.set_kubelet(fault.node, on=on)
         if fault.what == "node":
-            return lambda on: (
-                self._cluster.node_on(fault.node) if on else self._cluster.node_off(fault.node)
-            )
+            return lambda on: self._nodes.set_power(fault.node, on=on)
         return lambda on: self._cluster.set_part(fault.what, on=on)
 
     def _delete_node(self, fault: Fault) -> str:
@@ -153,8 +152,8 @@ class Killer:
             if fault.down_seconds > _COLLECTED_ABOVE_SECONDS:
                 waited = f"after {self._wait_collected(fault.node):.0f} s"
         finally:  # a request without an answer may have been carried out
-            self._cluster.set_kubelet(fault.node, on=False)
-            self._cluster.set_kubelet(fault.node, on=True)
+            self._nodes.set_kubelet(fault.node, on=False)
+            self._nodes.set_kubelet(fault.node, on=True)
         return f"Node deleted, kubelet restarted {waited}"
 
     def _wait_collected(self, node: str) -> float:
@@ -178,7 +177,7 @@ class Killer:
         if not address:
             raise ClusterError("there is no agent's pod with an address")
         seconds = _SHORTEST_LOSS_SECONDS + _LOSS_PER_SECOND_DOWN * fault.down_seconds
-        with dropped(self._cluster, fault.node, address):
+        with dropped(self._nodes, fault.node, address):
             self._ended.wait(seconds)
         return f"no packets between {address} and the API server for {seconds:.0f} s"
 

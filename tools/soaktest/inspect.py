@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 
-from localcluster.settings import Paths
+from localcluster.access import NodeAccess
 from soaktest import truth
 from soaktest.client import Client
 from soaktest.journal import Journal
@@ -23,9 +23,9 @@ class Inspector:
     """
 
     def __init__(
-        self, paths: Paths, client: Client, pod_watcher: PodWatcher, journal: Journal
+        self, machines: NodeAccess, client: Client, pod_watcher: PodWatcher, journal: Journal
     ) -> None:
-        self._paths, self._pod_watcher, self._journal = paths, pod_watcher, journal
+        self._machines, self._pod_watcher, self._journal = machines, pod_watcher, journal
         self._uuid_of_minor = {
             item["metadata"]["name"]: {gpu["minor"]: gpu["uuid"] for gpu in item["spec"]["gpus"]}
             for item in client.get("/apis/gputopo.io/v1alpha1/gputopologies")["items"]
@@ -52,7 +52,7 @@ class Inspector:
 
     def _run(self) -> None:
         while not self._ended.wait(_EVERY_SECONDS):
-            self._compare_records(truth.running())
+            self._compare_records(truth.running(self._machines))
             self._journal.count("checks of the nodes")
 
     def _compare_records(self, found: Iterable[Running]) -> None:
@@ -94,7 +94,7 @@ class Inspector:
     def _checkpoint(self, node: str) -> Mapping[str, frozenset[str]]:
         for _ in range(5):
             try:
-                return truth.checkpoint(self._paths, node)
+                return truth.checkpoint(self._machines, node)
             except (FileNotFoundError, ValueError):  # being replaced, or not yet there
                 time.sleep(0.05)
         return {}

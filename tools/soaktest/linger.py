@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localcluster import stuck
+from localcluster.access import NodeAccess
 from localcluster.errors import ClusterError
 from soaktest.journal import Journal
 
@@ -20,17 +21,17 @@ class _Held:
 class Lingering:
     """Protects processes from kubelet's SIGKILL, and ends them later."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, nodes: NodeAccess, journal: Journal) -> None:
+        self._nodes, self._journal = nodes, journal
         self._held: list[_Held] = []
 
     def begin(self, pod_uid: str, name: str, seconds: float) -> None:
         """Protect the pod's processes for some seconds."""
-        pids = stuck.gpu_processes(pod_uid)
+        pids = [one.pid for one in stuck.gpu_processes(self._nodes, pod_uid)]
         if not pids:
             return
         try:
-            group = stuck.freeze(pod_uid)
+            group = stuck.freeze(self._nodes, pod_uid)
         except (ClusterError, OSError) as error:
             self._journal.note(f"{name} does not linger: {error}")
             return
@@ -49,6 +50,6 @@ class Lingering:
     def _end(self, ended: list[_Held]) -> None:
         for held in ended:
             self._held.remove(held)
-            stuck.kill(held.pod_uid)
+            stuck.kill(self._nodes, held.pod_uid)
             stuck.thaw(held.group)
             self._journal.note(f"{held.name}: processes ended from outside")

@@ -12,6 +12,7 @@ from gputopo.api.names import (
 from gputopo.patterns.model import PatternKind
 from gputopo.placement.model import PolicyName
 from gputopo.sensitivity.resolve import Sensitivity
+from localcluster.access import NodeAccess
 from soaktest import manifests
 from soaktest.client import Client, Object, RejectedError, UnavailableError
 from soaktest.journal import Journal
@@ -75,6 +76,7 @@ class Load:
 
     def __init__(
         self,
+        nodes: NodeAccess,
         client: Client,
         pod_watcher: PodWatcher,
         journal: Journal,
@@ -90,7 +92,7 @@ class Load:
         self._refill_below = _WANTED_GPUS_BEFORE_WAVE if waves else wanted_gpus
         self._items: list[Item] = []
         self._doomed: list[tuple[str, dict[str, str]]] = []
-        self._lingering = Lingering(journal)
+        self._lingering = Lingering(nodes, journal)
         self._made = 0
         self._jobs_seen = 0.0
 

@@ -61,13 +61,13 @@ class Options:
 
 def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Report:
     """Load the cluster, cause faults, wait for recovery, and return the findings."""
-    paths, journal = current_paths(), Journal(options.log)
+    journal = Journal(options.log)
     stuck.remove_leftovers()
-    with failures_of_threads(journal), Client(paths) as client:
+    with failures_of_threads(journal), Client(current_paths()) as client:
         namespace.create(client, NAMESPACE)
         pod_watcher = PodWatcher(client, journal)
-        inspector = Inspector(paths, client, pod_watcher, journal)
-        sampler = Sampler(pod_watcher, journal, _SAMPLE_SECONDS)
+        inspector = Inspector(installed.nodes, client, pod_watcher, journal)
+        sampler = Sampler(installed.nodes, pod_watcher, journal, _SAMPLE_SECONDS)
         pod_watcher.start()
         inspector.start()
         sampler.start()
@@ -75,7 +75,7 @@ def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Repor
             if options.bursts is not None:
                 rng = random.Random(options.seed)  # noqa: S311 - repeatable on purpose
                 bursts = Bursts(
-                    cluster, client, pod_watcher, journal, rng, installed.workload_image
+                    installed.nodes, client, pod_watcher, journal, rng, installed.workload_image
                 )
                 bursts.run(options.bursts, options.burst_gpus, inspector.nodes)
             else:
@@ -120,6 +120,7 @@ def _churn(
     load_rng, kill_rng = random.Random(options.seed), random.Random(options.seed + 1)  # noqa: S311
     image = installed.workload_image
     load = Load(
+        installed.nodes,
         client,
         pod_watcher,
         journal,
@@ -158,8 +159,10 @@ def _beside(
             stack.enter_context(neighbours_beside(neighbours))
         if options.adversary:
             rng = random.Random(options.seed + 2)  # noqa: S311 - repeatable on purpose
-            paths = current_paths()
-            stack.enter_context(adversary.beside(client, paths, journal, rng, images, nodes))
+            where = (installed.nodes, nodes)
+            stack.enter_context(
+                adversary.beside(client, current_paths(), journal, rng, images, where)
+            )
         yield
 
 

@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 
+from localcluster.access import NodeAccess
 from soaktest import truth
 from soaktest.journal import Journal
 from soaktest.pod_watcher import PodWatcher
@@ -37,7 +38,14 @@ class Sampler:
         longest_gap: seconds between two samples.
     """
 
-    def __init__(self, pod_watcher: PodWatcher, journal: Journal, every_seconds: float) -> None:
+    def __init__(
+        self,
+        machines: NodeAccess,
+        pod_watcher: PodWatcher,
+        journal: Journal,
+        every_seconds: float,
+    ) -> None:
+        self._machines = machines
         self._pod_watcher, self._journal, self._every_seconds = pod_watcher, journal, every_seconds
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sample", daemon=True)
@@ -65,7 +73,7 @@ class Sampler:
             now = time.monotonic()
             self.longest_gap = max(self.longest_gap, now - sampled)
             sampled, due = now, max(due + self._every_seconds, now)
-            found = truth.running()
+            found = truth.running(self._machines)
             self._remember(found)
             self._overlaps(found)
             self._journal.count("samples of all containers")

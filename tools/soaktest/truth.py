@@ -5,19 +5,15 @@ so it is complete while parts of the cluster are down.
 """
 
 import json
-import os
-import stat
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gputopo.api.names import RESOURCE
-from localcluster import containers
-from localcluster.settings import Paths
+from localcluster.access import NodeAccess, PodProcess, parse_pod_cgroup
 
 _NVIDIA_MAJOR = 195
-_CHECKPOINT = "kubelet/device-plugins/kubelet_internal_checkpoint"
+_CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +25,24 @@ class Running:
         minors: of the device nodes it has.
     """
 
-    pid: int
-    node: str
-    pod_uid: str
-    container_id: str
+    process: PodProcess
     visible: tuple[str, ...]
     minors: frozenset[int]
+
+    @property
+    def node(self) -> str:
+        """Its node."""
+        return self.process.node
+
+    @property
+    def pod_uid(self) -> str:
+        """Its pod."""
+        return self.process.pod_uid
+
+    @property
+    def container_id(self) -> str:
+        """Its container."""
+        return self.process.container_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +65,10 @@ class Comparison:
         return self.visible == self.annotated
 
 
-def running() -> list[Running]:
+def running(nodes: NodeAccess) -> list[Running]:
     """Return every container that has GPUs in its environment, once each."""
     found: dict[str, Running] = {}
-    for process in containers.processes():
+    for process in nodes.processes():
         if process.container_id not in found and (one := _running(process)) is not None:
             found[process.container_id] = one
     return list(found.values())
@@ -68,8 +76,8 @@ def running() -> list[Running]:
 
 def is_alive(one: Running) -> bool:
     """Whether the process is still in that container."""
-    place = containers.parse_cgroup(containers.read(one.pid, "cgroup"))
-    return place is not None and place[2] == one.container_id
+    place = parse_pod_cgroup(one.process.read("cgroup"))
+    return place is not None and place[1] == one.container_id
 
 
 def shared(found: Sequence[Running]) -> Iterator[tuple[str, Running, Running]]:
@@ -84,9 +92,9 @@ def shared(found: Sequence[Running]) -> Iterator[tuple[str, Running, Running]]:
                 yield uuid, several[0], other
 
 
-def checkpoint(paths: Paths, node: str) -> dict[str, frozenset[str]]:
+def checkpoint(nodes: NodeAccess, node: str) -> dict[str, frozenset[str]]:
     """Return the GPUs of every pod by kubelet's checkpoint file, by UID of the pod."""
-    return parse_checkpoint((paths.node(node) / _CHECKPOINT).read_text())
+    return parse_checkpoint(nodes.file(node, _CHECKPOINT).read_text())
 
 
 def parse_checkpoint(text: str) -> dict[str, frozenset[str]]:
@@ -113,25 +121,13 @@ def compare(
     )
 
 
-def _running(process: containers.Process) -> Running | None:
-    environment = containers.read(process.pid, "environ").split("\0")
+def _running(process: PodProcess) -> Running | None:
+    environment = process.read("environ").split("\0")
     values = [word.partition("=")[2] for word in environment if word.startswith("CUDA_VISIBLE_")]
     # The runtime's own first process has the environment already, but not yet the devices.
-    if not values or not containers.read(process.pid, "comm").startswith(("sh", "sleep")):
+    if not values or not process.read("comm").startswith(("sh", "sleep")):
         return None
-    try:
-        minors = frozenset(_minors(process.pid))
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
+    minors = process.device_minors(_NVIDIA_MAJOR)
+    if minors is None:
         return None
-    visible = tuple(filter(None, values[0].split(",")))
-    return Running(
-        process.pid, process.node, process.pod_uid, process.container_id, visible, minors
-    )
-
-
-def _minors(pid: int) -> Iterator[int]:
-    for file in Path(f"/proc/{pid}/root/dev").iterdir():
-        if file.name.removeprefix("nvidia").isdigit() and file.name.startswith("nvidia"):
-            status = file.stat()
-            if stat.S_ISCHR(status.st_mode) and os.major(status.st_rdev) == _NVIDIA_MAJOR:
-                yield os.minor(status.st_rdev)
+    return Running(process, tuple(filter(None, values[0].split(","))), minors)

@@ -11,6 +11,9 @@ from faulttest.catalogue import SCENARIOS
 from faulttest.reboot import without
 from faulttest.scenario import Outcome, document, table
 from gputopo.catalogue import named
+from localcluster.containers import Process
+from localcluster.localnodes import LocalNodes
+from localcluster.settings import Paths
 from soaktest import truth
 from soaktest.client import Client
 from soaktest.journal import Journal
@@ -68,7 +71,7 @@ def test_node_without_a_gpu_has_shifted_indices_and_minors_and_the_same_links() 
 
 
 def _running(pod: str, container: str, *gpus: str) -> Running:
-    return Running(1, "n1", pod, container, gpus, frozenset())
+    return Running(Process(1, "n1", pod, container), gpus, frozenset())
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sampler
     monkeypatch.setattr(truth, "is_alive", lambda one: one.container_id != "ended")
     journal = Journal(tmp_path / "log")
     client = Client.__new__(Client)  # never asked
-    yield Sampler(PodWatcher(client, journal), journal, 0.05)
+    yield Sampler(LocalNodes(Paths(tmp_path, tmp_path)), PodWatcher(client, journal), journal, 0.05)
     journal.close()
 
 

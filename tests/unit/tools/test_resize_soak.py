@@ -424,4 +424,4 @@ def test_cgroup_of_a_failed_creation_is_not_in_effect(
         files = {"cpu.shares": weight, "cpu.cfs_quota_us": "10000", "cpu.cfs_period_us": "100000"}
         for name, value in (files | {"cgroup.procs": processes}).items():
             (folder / name).write_text(value)
-    assert [(each.request, each.limit) for each in kubelet.in_effect("n1")] == [(100, 100)]
+    assert [(each.request, each.limit) for each in kubelet.in_effect("gputopo-n1")] == [(100, 100)]

@@ -22,7 +22,7 @@ def _pod(uid: str, *gpus: str, phase: str = "Running") -> PodView:
 
 
 def _running(uid: str, *visible: str, minors: frozenset[int] = frozenset({0, 1})) -> Running:
-    return Running(1, "n1", uid, CONTAINER, visible, minors)
+    return Running(containers.Process(1, "n1", uid, CONTAINER), visible, minors)
 
 
 def test_a_gpu_on_two_live_pods_is_reported_with_both_names() -> None:

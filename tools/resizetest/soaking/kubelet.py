@@ -10,11 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcluster.containers import parse_cgroup
-from localcluster.settings import Paths
+from localcluster.access import NodeAccess, parse_pod_cgroup
 from resizetest import amounts
 
-_CHECKPOINT = "kubelet/allocated_pods_state"
+_CHECKPOINT = "/var/lib/kubelet/allocated_pods_state"
 _CGROUPS = Path("/sys/fs/cgroup/cpu")
 _SHARES_OF_ONE_CPU = 1024
 _LEAST_SHARES = 2
@@ -34,9 +33,9 @@ class InEffect:
     limit: int | None
 
 
-def allocated(paths: Paths, node: str) -> dict[str, int]:
+def allocated(nodes: NodeAccess, node: str) -> dict[str, int]:
     """Return the CPU requests in kubelet's checkpoint, by UID of the pod."""
-    return parse_checkpoint((paths.node(node) / _CHECKPOINT).read_text())
+    return parse_checkpoint(nodes.file(node, _CHECKPOINT).read_text())
 
 
 def parse_checkpoint(text: str) -> dict[str, int]:
@@ -50,16 +49,16 @@ def parse_checkpoint(text: str) -> dict[str, int]:
     return {uid: _request(entry["ContainerResources"] or {}) for uid, entry in entries.items()}
 
 
-def in_effect(node: str) -> Iterator[InEffect]:
-    """Yield each running container of a node.
+def in_effect(cgroup: str) -> Iterator[InEffect]:
+    """Yield each running container of the node with this cgroup.
 
     A failed creation can leave a cgroup without processes, which has the default weight of 1 CPU.
     """
-    for folder, _, _ in os.walk(_CGROUPS / f"gputopo-{node}" / "kubepods"):
-        place = parse_cgroup(folder)
+    for folder, _, _ in os.walk(_CGROUPS / cgroup / "kubepods"):
+        place = parse_pod_cgroup(folder)
         with suppress(OSError):  # the container ends meanwhile
             if place is not None and Path(folder, "cgroup.procs").read_text():
-                yield parse_group(place[1], *(_number(folder, name) for name in _FILES))
+                yield parse_group(place[0], *(_number(folder, name) for name in _FILES))
 
 
 _FILES = ("cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from learntest.bench import Bench
-from localcluster.settings import current_paths
 from resizetest import amounts
 from resizetest.soaking import kubelet
 from resizetest.soaking.judge import Judge
@@ -118,8 +117,8 @@ class Watch:
 
     def _sample(self) -> None:
         for node in self.judge.nodes:
-            recorded = kubelet.allocated(current_paths(), node)
-            groups = [*kubelet.in_effect(node)]
+            recorded = kubelet.allocated(self._bench.machines, node)
+            groups = [*kubelet.in_effect(self._bench.machines.cgroup(node))]
             with self._lock:
                 self._record(self.judge.of_node(time.monotonic(), node, recorded, groups))
         self._bench.journal.count("samples of kubelet's checkpoint and of cgroups")
