@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+import charts
 import workloads
+from charts import Chart
 from faulttest import run as faults_run
 from faulttest.bench import Bench
 from faulttest.scenario import Options, Outcome, Scenario, table
@@ -32,8 +34,21 @@ from showcase.kubectl import Kubectl
 _VALUES = Path(__file__).with_name("values.yaml")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Bring end-to-end tests of the same values of the chart together."""
+    places = [place for place, item in enumerate(items) if item.get_closest_marker("e2e")]
+    for place, item in zip(places, charts.grouped([items[each] for each in places]), strict=True):
+        items[place] = item
+
+
 @pytest.fixture(scope="session")
-def installed() -> Iterator[install.Installed]:
+def was_running() -> bool:
+    """Whether the local cluster was running before, and so stays."""
+    return install.cluster_is_running()
+
+
+@pytest.fixture(scope="session")
+def installed(was_running: bool) -> Iterator[install.Installed]:  # noqa: FBT001 - a fixture
     """A cluster with gputopo on it."""
     if kubeconfig := os.environ.get("GPUTOPO_E2E_KUBECONFIG"):
         binary = shutil.which("kubectl")
@@ -44,7 +59,6 @@ def installed() -> Iterator[install.Installed]:
         _assert_idle(given.kubectl)
         yield given
         return
-    was_running = install.cluster_is_running()
     try:
         local = install.on_local_cluster(print, _VALUES)
         _assert_idle(local.kubectl)
@@ -52,6 +66,25 @@ def installed() -> Iterator[install.Installed]:
     finally:
         if not was_running:
             install.remove_local_cluster()
+
+
+@pytest.fixture(scope="session")
+def chart_values(
+    installed: install.Installed,
+    was_running: bool,  # noqa: FBT001 - a fixture
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Chart]:
+    """Installs the chart with the values that a test needs."""
+    made = Chart(installed, tmp_path_factory.mktemp("chart"))
+    yield made
+    if was_running:
+        made.use({})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def chart(chart_values: Chart, request: pytest.FixtureRequest) -> install.Installed:
+    """The chart with the values that the module's marker ``chart`` has."""
+    return chart_values.use(charts.values_of(request.node))
 
 
 def _assert_idle(kubectl: Kubectl) -> None:

@@ -1,41 +1,29 @@
 """No environment of a container gives it other GPUs than its own, by device nodes and by CDI."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import workloads
+from charts import Chart
 from gputopo.api.names import RESOURCE
 from sandbox import Sandbox
-from showcase import install
 from showcase.kubectl import Object, wait_for
 
 pytestmark = pytest.mark.e2e
 
+CDI = pytest.mark.chart(devicePlugin={"deviceInjection": "CDI"})
 OVERRIDES = {"NVIDIA_VISIBLE_DEVICES": "all", "CUDA_VISIBLE_DEVICES": "0"}
 ENV = [{"name": name, "value": value} for name, value in OVERRIDES.items()]
 
 
-@pytest.fixture(scope="module", params=["DeviceNodes", "CDI"])
-def injection(
-    installed: install.Installed,
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[str]:
-    """How the agents inject GPUs; the values of all other tests are restored after CDI."""
-    if request.param == "DeviceNodes":
-        yield request.param
-        return
-    assert installed.local, "these tests install the chart again"
-    values = tmp_path_factory.mktemp("chart") / "values.yaml"
-    values.write_text(f"devicePlugin: {{deviceInjection: {request.param}}}\n")
-    try:
-        install.install_chart(*installed.values, values)
-        yield request.param
-    finally:
-        install.install_chart(*installed.values)
+@pytest.fixture(scope="module", params=["DeviceNodes", pytest.param("CDI", marks=CDI)])
+def injection(chart_values: Chart, request: pytest.FixtureRequest) -> str:
+    """How the agents inject GPUs."""
+    if request.param == "CDI":
+        chart_values.use(CDI.kwargs)
+    return str(request.param)
 
 
 def container(name: str, gpus: int, image: str, **fields: Any) -> Object:

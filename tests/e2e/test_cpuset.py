@@ -25,7 +25,7 @@ from showcase import install
 from showcase.kubectl import Kubectl, KubectlError, Object, wait_for
 from support.property_settings import LONG
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.chart(devicePlugin={"nri": {"enabled": True}})]
 
 AGENT = "gputopo-deviceplugin"
 PODS = 200 if LONG else 24
@@ -41,22 +41,12 @@ HANG_SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
-def limiting(
-    installed: install.Installed, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Kubectl]:
-    """Switch the plugin on; the values of all other tests are restored."""
-    values = tmp_path_factory.mktemp("chart") / "values.yaml"
-    values.write_text("devicePlugin: {nri: {enabled: true}}\n")
-    try:
-        install.install_chart(*installed.values, values)
-        wait_for(
-            "every agent is connected",
-            lambda: connected(installed.kubectl),
-            timeout_s=ALIGNED_SECONDS,
-        )
-        yield installed.kubectl
-    finally:
-        install.install_chart(*installed.values)
+def limiting(chart: install.Installed) -> Kubectl:
+    """The cluster, once the plugin of every agent is connected."""
+    wait_for(
+        "every agent is connected", lambda: connected(chart.kubectl), timeout_s=ALIGNED_SECONDS
+    )
+    return chart.kubectl
 
 
 def connected(kubectl: Kubectl) -> bool:

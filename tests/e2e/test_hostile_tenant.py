@@ -16,9 +16,9 @@ from datetime import datetime
 from functools import partial
 
 import pytest
-import yaml
 
 import workloads
+from charts import QUEUE_AND_PAGE
 from gputopo.api.measuring import MeasuringRequest
 from gputopo.api.names import (
     ENSEMBLE_LABEL,
@@ -43,7 +43,7 @@ from showcase.install import Installed
 from showcase.kubectl import Object, wait_for
 from soaktest.client import Client
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, QUEUE_AND_PAGE]
 
 TRIES = 200 if "GPUTOPO_LONG" in os.environ else 12
 TRIES_AT_ONCE = 12 if TRIES == 12 else 24
@@ -97,21 +97,10 @@ def admin() -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def queued(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    """The operator with a queue in the order FIFO."""
-    values = tmp_path_factory.mktemp("values") / "queue.yaml"
-    values.write_text(yaml.safe_dump({"operator": {"queue": {"order": "FIFO"}}}))
-    try:
-        yield install.install_chart(*installed.values, values)
-    finally:
-        install.install_chart(*installed.values)
-
-
-@pytest.fixture(scope="module")
-def stage(admin: Client, queued: Installed, dgx1: str, pcie: str) -> Iterator[Stage]:
+def stage(admin: Client, chart: Installed, dgx1: str, pcie: str) -> Iterator[Stage]:
     paths = current_paths()
     with (
-        learning_in(queued, "victims") as victims,
+        learning_in(chart, "victims") as victims,
         tenant_in(admin, paths, "gputopo-hostile") as hostile,
         tenant_in(admin, paths, "gputopo-hostile-quota", most_pods=0) as without_pods,
     ):
@@ -121,13 +110,13 @@ def stage(admin: Client, queued: Installed, dgx1: str, pcie: str) -> Iterator[St
         victims.box.create(_sized_job(victims.box, pcie))
         victims.start(measured)
         victims.box.wait_running(2)
-        made = manifests.measured_pod("changing", queued.workload_image, dgx1)
+        made = manifests.measured_pod("changing", chart.workload_image, dgx1)
         hostile.client.create(hostile.pods, made)
         wait_for("the attacker's pod runs", partial(_runs, hostile, "changing"))
         changing = ChangingProfile(hostile, "changing", every_seconds=5)
         changing.start()
         try:
-            yield Stage(admin, queued, hostile, without_pods, victims, changing, time.time())
+            yield Stage(admin, chart, hostile, without_pods, victims, changing, time.time())
         finally:
             changing.stop()
 

@@ -1,18 +1,18 @@
 """kubelet's topology manager and static CPU manager, and the GPUs that gputopo chooses."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from localcluster.settings import current_paths
 from numatest import judge
-from numatest.__main__ import VALUES
 from numatest.judge import PodVerdict, PolicyTrial
 from numatest.run import Settings, Trials
-from showcase import install
+from showcase.install import Installed
 from soaktest.client import Client
 
-pytestmark = pytest.mark.e2e
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.chart(devicePlugin={"numa": {"publish": "AnyPolicy"}}),
+]
 
 SETTINGS = Settings(
     nodes=["n1", "n2", "n3"], pods=24, at_once=9, with_cpus=0.4, scope="container", seed=5
@@ -20,17 +20,13 @@ SETTINGS = Settings(
 
 
 @pytest.fixture(scope="module")
-def trial(installed: install.Installed) -> Iterator[PolicyTrial]:
-    """Random pods with the policy restricted; all other tests get their own values back."""
-    nodes = installed.nodes
-    try:
-        install.install_chart(*installed.values, VALUES)
-        with Client(current_paths()) as client:
-            [done] = Trials(client, nodes, installed.workload_image, SETTINGS).run(["restricted"])
-        print("\n".join(judge.table([done])))
-        yield done
-    finally:
-        install.install_chart(*installed.values)
+def trial(chart: Installed) -> PolicyTrial:
+    """Random pods with the policy restricted; the kubelets get their own configuration back."""
+    with Client(current_paths()) as client:
+        trials = Trials(client, chart.nodes, chart.workload_image, SETTINGS)
+        [done] = trials.run(["restricted"])
+    print("\n".join(judge.table([done])))
+    return done
 
 
 def test_kubelet_accepts_the_gpus_of_every_pod_and_cpus_are_near_them(trial: PolicyTrial) -> None:

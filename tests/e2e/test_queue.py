@@ -1,35 +1,16 @@
 """The queue starts GPUJobs one after another."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-import yaml
 
 import workloads
+from charts import QUEUE_AND_PAGE
 from learning import column
 from sandbox import Sandbox
-from showcase import install
-from showcase.install import Installed
 from showcase.kubectl import Object, wait_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, QUEUE_AND_PAGE]
 
 
-@pytest.fixture
-def queue(installed: Installed, tmp_path: Path) -> Iterator[None]:
-    """The operator with a queue in the order FIFO."""
-    assert installed.local, "this test changes values of the chart"
-    values = tmp_path / "queue.yaml"
-    values.write_text(yaml.safe_dump({"operator": {"queue": {"order": "FIFO"}}}))
-    try:
-        install.install_chart(*installed.values, values)
-        yield
-    finally:
-        install.install_chart(*installed.values)
-
-
-@pytest.mark.usefixtures("queue")
 def test_second_job_of_a_node_starts_when_the_first_has_ended(sandbox: Sandbox, dgx1: str) -> None:
     def status(name: str) -> Object:
         found: Object = sandbox.kubectl.get("gpujob", name, sandbox.namespace).get("status", {})

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 import pytest
-import yaml
 
 import workloads
+from charts import QUEUE_AND_PAGE
 from sandbox import Sandbox
-from showcase import install
 from showcase.install import NAMESPACE, Installed
 from showcase.kubectl import Kubectl, wait_for
 from support.web.fetch import fetch
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, QUEUE_AND_PAGE]
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:gputopo-web"
 
@@ -71,17 +70,10 @@ def forwarded(kubectl: Kubectl) -> Iterator[ForwardedPage]:
 
 
 @pytest.fixture(scope="module")
-def page(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForwardedPage]:
-    """The chart with the page; afterwards without it."""
-    assert installed.local, "this test changes values of the chart"
-    values = tmp_path_factory.mktemp("chart") / "web.yaml"
-    values.write_text(yaml.safe_dump({"web": {"enabled": True}}))
-    try:
-        install.install_chart(*installed.values, values)
-        with forwarded(installed.kubectl) as found:
-            yield found
-    finally:
-        install.install_chart(*installed.values)
+def page(chart: Installed) -> Iterator[ForwardedPage]:
+    """The page at a forwarded port."""
+    with forwarded(chart.kubectl) as found:
+        yield found
 
 
 def indexes(kubectl: Kubectl) -> dict[str, tuple[str, int]]:
