@@ -11,6 +11,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -112,18 +113,44 @@ def nodes(installed: install.Installed) -> NodeAccess:
     return installed.nodes
 
 
+@pytest.fixture(scope="session")
+def scenarios_namespace(
+    nodes: NodeAccess,  # noqa: ARG001 - the cluster runs
+) -> Iterator[Callable[[], None]]:
+    """The namespace of all scenarios of ``tools/faults``; a call makes it anew.
+
+    It takes Kubernetes more than 5 s to delete a namespace.
+    """
+    with ExitStack() as stack:
+
+        def renew() -> None:
+            stack.close()
+            stack.enter_context(faults_run.own_namespace())
+
+        renew()
+        yield renew
+
+
 @pytest.fixture
 def carry_out(
-    installed: install.Installed, tmp_path: Path, request: pytest.FixtureRequest
+    installed: install.Installed,
+    scenarios_namespace: Callable[[], None],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> CarryOut:
     """Run a scenario of ``tools/faults`` and print its findings."""
 
     def run(scenario: Callable[[Bench, Options], None], options: Options) -> Outcome:
         cluster, log = Cluster(current_paths(), Progress()), tmp_path / "faults.log"
         named = Scenario(request.node.name, "a test", scenario)
-        outcomes = faults_run.carry_out(installed, cluster, [named], options, log)
-        print("\n".join(table(outcomes, str(log))))
-        return outcomes[0]
+        found: Outcome | None = None
+        try:
+            found = faults_run.one(installed, cluster, named, options, log)
+        finally:
+            if found is None or found.findings:
+                scenarios_namespace()  # the next scenario finds nothing of this one
+        print("\n".join(table([found], str(log))))
+        return found
 
     return run
 

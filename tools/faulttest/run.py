@@ -29,12 +29,28 @@ def carry_out(
     log: Path,
 ) -> list[Outcome]:
     """Return the result of each scenario."""
-    return [_one(installed, cluster, scenario, options, log) for scenario in scenarios]
+    outcomes = []
+    for scenario in scenarios:
+        with own_namespace():
+            outcomes.append(one(installed, cluster, scenario, options, log))
+    return outcomes
 
 
-def _one(
+@contextmanager
+def own_namespace() -> Iterator[None]:
+    """Have the namespace of the scenarios for the duration of a block."""
+    with Client(current_paths()) as client:
+        namespace.create(client, NAMESPACE)
+        try:
+            yield
+        finally:
+            namespace.remove(client, NAMESPACE)
+
+
+def one(
     installed: Installed, cluster: Cluster, scenario: Scenario, options: Options, log: Path
 ) -> Outcome:
+    """Return the result of a scenario in the namespace, which has no pods before and after it."""
     with _bench(installed, cluster, log) as bench:
         bench.report(f"{scenario.name}: {scenario.summary}")
         try:
@@ -63,7 +79,6 @@ def _bench(installed: Installed, cluster: Cluster, log: Path) -> Iterator[Bench]
     stuck.remove_leftovers()
     paths, journal = current_paths(), Journal(log, append=True)
     with failures_of_threads(journal), Client(paths) as client:
-        namespace.create(client, NAMESPACE)
         pod_watcher = PodWatcher(client, journal)
         sampler = Sampler(installed.nodes, pod_watcher, journal, _SAMPLE_SECONDS)
         topologies = client.get("/apis/gputopo.io/v1alpha1/gputopologies")["items"]
@@ -75,6 +90,5 @@ def _bench(installed: Installed, cluster: Cluster, log: Path) -> Iterator[Bench]
         finally:
             sampler.stop()
             pod_watcher.stop()
-            namespace.remove(client, NAMESPACE)
             stuck.remove_leftovers()
             journal.close()
