@@ -9,7 +9,6 @@ that reach into a node use the fixture ``nodes``.
 import os
 import re
 import shutil
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,7 +26,7 @@ from localcluster.access import NodeAccess
 from localcluster.cluster import Cluster
 from localcluster.progress import Progress
 from localcluster.settings import current_paths
-from sandbox import Sandbox
+from sandbox import Sandbox, sandbox_in
 from scenarios import CarryOut
 from showcase import install
 from showcase.kubectl import Kubectl
@@ -158,12 +157,8 @@ def carry_out(
 @pytest.fixture
 def sandbox(installed: install.Installed, request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     name = re.sub("[^a-z0-9]+", "-", request.node.name.lower())[:40].strip("-")
-    namespace = f"{name}-{uuid.uuid4().hex[:6]}"
-    installed.kubectl.run("create", "namespace", namespace)
-    installed.kubectl.run("wait", "--for=create", "sa/default", "-n", namespace)
-    box = Sandbox(installed.kubectl, namespace, installed.workload_image)
-    yield box
-    box.remove()
+    with sandbox_in(installed, name) as box:
+        yield box
 
 
 def _node_with(kubectl: Kubectl, fits: Callable[[set[str]], bool]) -> str:

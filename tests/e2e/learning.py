@@ -1,7 +1,6 @@
 """Training jobs that run side by side, and what gputopo has learnt from them."""
 
 import re
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from gputopo.api.names import JOB_LABEL
 from gputopo.api.profile import GPUProfileStatus, LinkFact, Sample
 from learntest import manifests, profiles
 from learntest.manifests import Run
-from sandbox import Sandbox
+from sandbox import Sandbox, sandbox_in
 from showcase.install import NAMESPACE, Installed
 from showcase.kubectl import KubectlError, Object, wait_for
 
@@ -25,16 +24,10 @@ _AGENT = "app.kubernetes.io/component=deviceplugin"
 def learning_in(installed: Installed, name: str) -> Iterator["Learning"]:
     """Create a namespace ``name``-… for training jobs, and remove it at the end."""
     assert installed.trainer_image, "this test needs the training job of the local cluster"
-    kubectl = installed.kubectl
-    namespace = f"{name}-{uuid.uuid4().hex[:6]}"
-    kubectl.run("create", "namespace", namespace)
-    kubectl.run("wait", "--for=create", "sa/default", "-n", namespace)
-    topologies = {each["metadata"]["name"]: each["spec"] for each in kubectl.list("gputopologies")}
-    box = Sandbox(kubectl, namespace, installed.workload_image)
-    try:
+    listed = installed.kubectl.list("gputopologies")
+    topologies = {each["metadata"]["name"]: each["spec"] for each in listed}
+    with sandbox_in(installed, name) as box:
         yield Learning(box, installed.trainer_image, topologies)
-    finally:
-        box.remove()
 
 
 @dataclass(slots=True)

@@ -1,18 +1,34 @@
 """A namespace for each test, and the steps that most tests share."""
 
-from collections.abc import Callable, Iterable, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import workloads
 from gputopo.api.names import JOB_LABEL, POLICY_ANNOTATION
+from showcase.install import Installed
 from showcase.kubectl import Kubectl, KubectlError, Object, wait_for
 from showcase.truth import ContainerGpus, read_containers
 
 
+@contextmanager
+def sandbox_in(installed: Installed, name: str) -> Iterator["Sandbox"]:
+    """Create a namespace ``name``-… and remove it with all that is in it at the end."""
+    namespace = f"{name}-{uuid.uuid4().hex[:6]}"
+    installed.kubectl.run("create", "namespace", namespace)
+    box = Sandbox(installed.kubectl, namespace, installed.workload_image)
+    try:
+        installed.kubectl.run("wait", "--for=create", "sa/default", "-n", namespace)
+        yield box
+    finally:
+        box.remove()
+
+
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A namespace on the cluster, which is removed after the test."""
+    """A namespace on the cluster."""
 
     kubectl: Kubectl
     namespace: str
@@ -109,6 +125,17 @@ class Sandbox:
             self._wait_unused(lambda _: True)
         finally:
             self._delete_namespace()
+
+    def end_jobs(self) -> None:
+        """Delete all GPUJobs, and wait until their pods and processes are gone."""
+        where = ("-n", self.namespace, "--wait=true")
+        names = [
+            pod["metadata"]["name"]
+            for pod in self.kubectl.list("pods", self.namespace, selector=JOB_LABEL)
+        ]
+        self.kubectl.run("delete", "gpujobs,jobs", "--all", *where)
+        self.kubectl.run("delete", "pods", "-l", JOB_LABEL, *where)
+        self._wait_unused(lambda pod: pod in names)
 
     def _delete_namespace(self) -> None:
         try:

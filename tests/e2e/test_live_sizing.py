@@ -6,7 +6,6 @@ that of the changes on the node.
 """
 
 import json
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,7 +24,7 @@ from learning import column
 from resizetest import amounts, manifests
 from resizetest.amounts import PodAmounts
 from resizetest.soaking import facts
-from sandbox import Sandbox
+from sandbox import Sandbox, sandbox_in
 from showcase.install import Installed
 from showcase.kubectl import KubectlError, Object, wait_for
 from soaktest.client import OPERATOR
@@ -79,25 +78,19 @@ class Sized:
 @pytest.fixture(scope="module")
 def sized(installed: Installed, pcie: str) -> Iterator[Sized]:
     """Two pods with low floors on an idle node."""
-    namespace = f"live-sizing-{uuid.uuid4().hex[:6]}"
-    installed.kubectl.run("create", "namespace", namespace)
-    installed.kubectl.run("wait", "--for=create", "sa/default", "-n", namespace)
-    box = Sandbox(installed.kubectl, namespace, installed.workload_image)
-    node = amounts.allocatable(box.kubectl.get("node", pcie)).milli_cpu
-    others = sum(
-        amounts.read(pod).counted.milli_cpu
-        for pod in box.kubectl.list("pods")
-        if amounts.holds(pod) and pod["spec"]["nodeName"] == pcie
-    )
-    made = Sized(box, pcie, node - others)
-    try:
+    with sandbox_in(installed, "live-sizing") as box:
+        node = amounts.allocatable(box.kubectl.get("node", pcie)).milli_cpu
+        others = sum(
+            amounts.read(pod).counted.milli_cpu
+            for pod in box.kubectl.list("pods")
+            if amounts.holds(pod) and pod["spec"]["nodeName"] == pcie
+        )
+        made = Sized(box, pcie, node - others)
         _know_speed(box)
         box.create(_pod(box, pcie), _job(box, pcie))
         wait_for("both pods exist", lambda: len(made.amounts()) == 2)
         box.wait_running(2)
         yield made
-    finally:
-        box.remove()
 
 
 def _know_speed(box: Sandbox) -> None:

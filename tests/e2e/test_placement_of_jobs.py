@@ -1,41 +1,78 @@
 """A GPUJob gets the GPUs that MAPA chooses, on a real cluster."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 
 import pytest
 
 from exhaustive import Oracle, edges_of
-from sandbox import Sandbox
+from sandbox import Sandbox, sandbox_in
+from showcase.install import Installed
 
 pytestmark = pytest.mark.e2e
 
 RING = {"pattern": "Ring", "bandwidthSensitivity": "Sensitive"}
 
 
-@pytest.fixture
-def oracle(sandbox: Sandbox, dgx1: str) -> Oracle:
-    return Oracle(sandbox.kubectl.get("gputopology", dgx1)["spec"])
+THREE = frozenset({0, 3, 6})
+IDLE: frozenset[int] = frozenset()
 
 
-@pytest.fixture
-def take(sandbox: Sandbox, dgx1: str, oracle: Oracle) -> Callable[[set[int]], None]:
+def used(*gpus: frozenset[int]) -> pytest.MarkDecorator:
+    """Run the test with pods on these GPUs of the node; tests of the same pods run in turn."""
+    return pytest.mark.parametrize("node", gpus, indirect=True, ids=lambda one: f"used{[*one]}")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInUse:
+    """A node on which pods use some of the GPUs.
+
+    Attributes:
+        free: indexes of the other GPUs.
+    """
+
+    box: Sandbox
+    oracle: Oracle
+    free: frozenset[int]
+
+
+@pytest.fixture(scope="module")
+def node(installed: Installed, dgx1: str, request: pytest.FixtureRequest) -> Iterator[NodeInUse]:
+    """The node with double NVLinks; the parameter has the indexes of the GPUs in use."""
+    wanted: frozenset[int] = getattr(request, "param", IDLE)
+    oracle = Oracle(installed.kubectl.get("gputopology", dgx1)["spec"])
+    with sandbox_in(installed, "placement") as box:
+        _use(box, dgx1, oracle, wanted)
+        yield NodeInUse(box, oracle, frozenset(range(8)) - wanted)
+
+
+def _use(box: Sandbox, node: str, oracle: Oracle, wanted: frozenset[int]) -> None:
     """Use exactly these GPUs of the node, by pods on neighbouring GPUs."""
-
-    def taker(wanted: set[int]) -> None:
-        pods_in_the_way = []
-        for stays, run in groupby(range(max(wanted) + 1), key=wanted.__contains__):
-            gpus = tuple(run)
-            pod = sandbox.run_pod(f"filler-{gpus[0]}", len(gpus), node=dgx1, policy="Baseline")
-            held = sorted(oracle.indices(sandbox.gpus_of(pod)))
-            assert held == list(gpus), "baseline takes the lowest free GPUs"
-            if not stays:
-                pods_in_the_way.append(pod)
-        sandbox.delete_pods(pods_in_the_way)
-
-    return taker
+    pods_in_the_way = []
+    for stays, run in groupby(range(max(wanted, default=-1) + 1), key=wanted.__contains__):
+        gpus = tuple(run)
+        pod = box.run_pod(f"filler-{gpus[0]}", len(gpus), node=node, policy="Baseline")
+        held = sorted(oracle.indices(box.gpus_of(pod)))
+        assert held == list(gpus), "baseline takes the lowest free GPUs"
+        if not stays:
+            pods_in_the_way.append(pod)
+    box.delete_pods(pods_in_the_way)
 
 
+@pytest.fixture
+def sandbox(node: NodeInUse) -> Iterator[Sandbox]:
+    """The namespace of the pods on the node; the jobs of a test end with it."""
+    yield node.box
+    node.box.end_jobs()
+
+
+@pytest.fixture
+def oracle(node: NodeInUse) -> Oracle:
+    return node.oracle
+
+
+@used(IDLE)
 def test_sensitive_ring_of_three_on_an_idle_dgx1_gets_the_ideal_triple(
     sandbox: Sandbox, dgx1: str, oracle: Oracle
 ) -> None:
@@ -48,6 +85,7 @@ def test_sensitive_ring_of_three_on_an_idle_dgx1_gets_the_ideal_triple(
     assert oracle.effective(chosen) == pytest.approx(oracle.most_effective(set(range(8)), 3))
 
 
+@used(THREE)
 @pytest.mark.parametrize(
     ("policy", "gpus", "aggregate"),
     [
@@ -58,19 +96,18 @@ def test_sensitive_ring_of_three_on_an_idle_dgx1_gets_the_ideal_triple(
 )
 def test_policies_choose_as_the_paper_means_with_gpus_0_3_and_6_taken(
     sandbox: Sandbox,
+    node: NodeInUse,
     dgx1: str,
-    oracle: Oracle,
-    take: Callable[[set[int]], None],
     policy: str,
     gpus: set[int],
     aggregate: int,
 ) -> None:
-    take({0, 3, 6})
+    oracle, free = node.oracle, {1, 2, 4, 5, 7}
+    assert node.free == free
     placement = sandbox.run_job(
         "ring", 3, node=dgx1, communication=RING, placement={"policy": policy}
     )
     chosen = oracle.indices(placement["intended"])
-    free = {1, 2, 4, 5, 7}
     assert set(chosen) == gpus
     assert placement["aggregateMBps"] == aggregate
     assert oracle.aggregate(edges_of("Ring", 3), chosen) * 1000 == aggregate, "in rank order"
@@ -81,25 +118,20 @@ def test_policies_choose_as_the_paper_means_with_gpus_0_3_and_6_taken(
         assert gpus == set(oracle.greedy(edges_of("Ring", 3), free, 3))
 
 
-@pytest.mark.parametrize("taken", [set(), {0, 3, 6}])
+@used(IDLE, THREE)
 def test_insensitive_pair_leaves_the_most_bandwidth_for_others(
-    sandbox: Sandbox,
-    dgx1: str,
-    oracle: Oracle,
-    take: Callable[[set[int]], None],
-    taken: set[int],
+    sandbox: Sandbox, node: NodeInUse, dgx1: str
 ) -> None:
-    if taken:
-        take(taken)
+    oracle, free = node.oracle, set(node.free)
     placement = sandbox.run_job(
         "pair", 2, node=dgx1, communication={"bandwidthSensitivity": "Insensitive"}
     )
-    free = set(range(8)) - taken
     left = free - set(oracle.indices(placement["intended"]))
     assert oracle.preserved(left) == oracle.most_preserved(free, 2)
     assert placement["preservedMBps"] == oracle.preserved(left) * 1000
 
 
+@used(IDLE)
 def test_sensitive_job_goes_to_the_node_with_the_best_links(
     sandbox: Sandbox, nvswitch: str
 ) -> None:
@@ -107,15 +139,16 @@ def test_sensitive_job_goes_to_the_node_with_the_best_links(
     assert placement["node"] == nvswitch
 
 
+@used(IDLE)
 def test_insensitive_job_does_not_use_the_good_links(sandbox: Sandbox, pcie: str) -> None:
     placement = sandbox.run_job("modest", 2, communication={"bandwidthSensitivity": "Insensitive"})
     assert placement["node"] == pcie
 
 
+@used(frozenset({4, 6}))
 def test_topo_aware_fills_the_socket_in_use_whatever_links_there_are(
-    sandbox: Sandbox, dgx1: str, oracle: Oracle, take: Callable[[set[int]], None]
+    sandbox: Sandbox, dgx1: str, oracle: Oracle
 ) -> None:
-    take({4, 6})
     placement = sandbox.run_job(
         "pair", 2, node=dgx1, communication=RING, placement={"policy": "TopoAware"}
     )
@@ -125,6 +158,7 @@ def test_topo_aware_fills_the_socket_in_use_whatever_links_there_are(
     assert chosen != set(oracle.greedy(edges_of("Ring", 2), free, 2)), "a single link only"
 
 
+@used(IDLE)
 @pytest.mark.parametrize("patterns", [{"Tree": 5, "Chain": 3}, {"Star": 4, "RingTree": 4}])
 def test_each_pattern_gets_the_best_gpus_that_are_left_in_the_order_of_its_ranks(
     sandbox: Sandbox, dgx1: str, oracle: Oracle, patterns: dict[str, int]
@@ -147,10 +181,10 @@ def test_each_pattern_gets_the_best_gpus_that_are_left_in_the_order_of_its_ranks
         free -= set(chosen)
 
 
+@used(THREE)
 def test_a_heavy_edge_of_a_custom_pattern_draws_it_to_other_gpus(
-    sandbox: Sandbox, dgx1: str, oracle: Oracle, take: Callable[[set[int]], None]
+    sandbox: Sandbox, dgx1: str, oracle: Oracle
 ) -> None:
-    take({0, 3, 6})
     edges = {(0, 1): 1, (0, 2): 9, (0, 3): 1, (1, 2): 1}
     placement = sandbox.run_job(
         "weighted",

@@ -1,15 +1,32 @@
 """Invalid objects are rejected, and the message names the remedy."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
 import workloads
 from gputopo.api.names import GPUS_ANNOTATION, PATTERN_ANNOTATION, PLACEMENT_ANNOTATION
-from sandbox import Sandbox
+from sandbox import Sandbox, sandbox_in
+from showcase.install import Installed
 from showcase.kubectl import Object, wait_for
 
 pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def sandbox(installed: Installed) -> Iterator[Sandbox]:
+    """One namespace for all tests of this module, which do not disturb each other."""
+    with sandbox_in(installed, "rejections") as box:
+        yield box
+
+
+@pytest.fixture(scope="module")
+def victim(sandbox: Sandbox) -> Object:
+    """A running pod with a GPU."""
+    sandbox.create(workloads.gpu_pod("victim", 1, image=sandbox.image))
+    (pod,) = sandbox.wait_running(1, only="victim")
+    return pod
 
 
 def _rejection(sandbox: Sandbox, manifest: Object) -> str:
@@ -74,13 +91,12 @@ def test_pod_of_the_default_scheduler_that_requests_gpus(sandbox: Sandbox) -> No
     assert "gputopo" in message
 
 
+@pytest.mark.usefixtures("victim")
 @pytest.mark.parametrize("annotation", [GPUS_ANNOTATION, PLACEMENT_ANNOTATION])
 @pytest.mark.parametrize("subresource", [(), ("--subresource=status",)])
 def test_user_who_patches_a_placement_on_a_running_pod(
     sandbox: Sandbox, annotation: str, subresource: tuple[str, ...]
 ) -> None:
-    sandbox.create(workloads.gpu_pod("victim", 1, image=sandbox.image))
-    sandbox.wait_running(1)
     before = sandbox.kubectl.get("pod", "victim", sandbox.namespace)["metadata"]["annotations"]
     patch = json.dumps({"metadata": {"annotations": {annotation: "{}"}}})
     command = ("patch", "pod", "victim", "-n", sandbox.namespace, *subresource, "--type=merge")
@@ -91,10 +107,8 @@ def test_user_who_patches_a_placement_on_a_running_pod(
     assert after == before
 
 
-def test_copied_manifest_with_gpus_of_another_pod(sandbox: Sandbox) -> None:
-    sandbox.create(workloads.gpu_pod("original", 1, image=sandbox.image))
-    (original,) = sandbox.wait_running(1)
-    annotations = {GPUS_ANNOTATION: original["metadata"]["annotations"][GPUS_ANNOTATION]}
+def test_copied_manifest_with_gpus_of_another_pod(sandbox: Sandbox, victim: Object) -> None:
+    annotations = {GPUS_ANNOTATION: victim["metadata"]["annotations"][GPUS_ANNOTATION]}
     copy = workloads.gpu_pod("copy", 1, image=sandbox.image, annotations=annotations)
     assert GPUS_ANNOTATION in _rejection(sandbox, copy)
 

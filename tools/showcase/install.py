@@ -17,7 +17,7 @@ from showcase.kubectl import Kubectl, KubectlError, wait_for
 
 NAMESPACE = "gputopo-system"
 NODES = 3
-SHORT_SAMPLES = CLONE / "tests" / "e2e" / "values.yaml"
+SHORT_SAMPLES = Path(__file__).with_name("short-samples.yaml")
 """Values of the chart with which a sample of a training job takes 30 s."""
 _CLUSTER = str(CLONE / "tools" / "cluster")
 VALUES = Path(__file__).with_name("values.yaml")
