@@ -9,7 +9,7 @@ that reach into a node use the fixture ``nodes``.
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pytest
 import charts
 import workloads
 from charts import Chart
+from counted import Counted, counted_on
 from faulttest import run as faults_run
 from faulttest.bench import Bench
 from faulttest.scenario import Options, Outcome, Scenario, table
@@ -33,12 +34,22 @@ from showcase.kubectl import Kubectl
 
 _VALUES = Path(__file__).with_name("values.yaml")
 
+COUNTERS = "counters"
+"""Fixture of all tests of the run that counters show."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Bring end-to-end tests of the same values of the chart together."""
     places = [place for place, item in enumerate(items) if item.get_closest_marker("e2e")]
-    for place, item in zip(places, charts.grouped([items[each] for each in places]), strict=True):
+    own = sorted((items[place] for place in places), key=_stage_of_counters)
+    for place, item in zip(places, charts.grouped(own), strict=True):
         items[place] = item
+
+
+def _stage_of_counters(item: pytest.Item) -> int:
+    """Return 2 for tests of the run that counters show, 1 for those beside it, 0 for others."""
+    names: Sequence[str] = getattr(item, "fixturenames", ())
+    return 2 if COUNTERS in names else int("beside_counters" in names)
 
 
 @pytest.fixture(scope="session")
@@ -152,6 +163,20 @@ def carry_out(
         return found
 
     return run
+
+
+@pytest.fixture(scope="session")
+def counted(installed: install.Installed, nodes: NodeAccess, dgx1: str) -> Iterator[Counted]:
+    """The first run of the job of test_counters.py on the node with double NVLinks."""
+    with counted_on(installed, nodes, dgx1) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def beside_counters(request: pytest.FixtureRequest) -> None:
+    """Start that run, if its tests are selected. Tests with this fixture leave its node alone."""
+    if any(COUNTERS in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("counted")
 
 
 @pytest.fixture

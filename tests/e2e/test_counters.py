@@ -8,51 +8,30 @@ from collections.abc import Iterator
 
 import pytest
 
+from counted import GPUS, MB_PER_S, PROFILE, Counted
 from gputopo.api.known_facts import parse_facts
-from gputopo.api.measuring import MeasuringRequest
 from gputopo.api.names import PATTERN_ANNOTATION, SENSITIVITY_ANNOTATION
 from gputopo.api.profile import CommunicationFact
 from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT
-from learning import LEARN_SECONDS, Learning, learning_in
+from learning import LEARN_SECONDS, Learning
 from learntest import laws
-from learntest.manifests import Run
-from localcluster.access import NodeAccess
-from localcluster.settings import DRIVER
 from sandbox import Sandbox
-from showcase.install import Installed
 from showcase.kubectl import wait_for
 from support.cli.command_line import Done, process
 
 pytestmark = pytest.mark.e2e
 
-GPUS = 3
-PROFILE = "counted"
-MB_PER_S = 510
-"""What each end of an edge sends: 2 % of an NVLink, and 1 % of two. Less is taken for silence."""
-
-FOLDER = str(DRIVER / "lib/counters.d")
-
 
 @pytest.fixture(scope="module")
-def learning(installed: Installed) -> Iterator[Learning]:
-    with learning_in(installed, "counters") as made:
-        yield made
+def counters(counted: Counted) -> Iterator[Counted]:
+    """The job, which leaves its node at the end of this module."""
+    yield counted
+    counted.remove()
 
 
-def run(number: int, node: str, topology_conf: str) -> Run:
-    traffic = laws.traffic_law(topology_conf, MB_PER_S, FOLDER)
-    law = laws.plain_law(number, traffic=traffic)
-    request = MeasuringRequest(profile=PROFILE)
-    return Run(f"{PROFILE}-{number}", law, node, gpus=GPUS, measuring=request, folder=FOLDER)
-
-
-def test_second_run_is_placed_by_the_facts_of_the_first(
-    learning: Learning, nodes: NodeAccess, dgx1: str
-) -> None:
+def test_second_run_is_placed_by_the_facts_of_the_first(counters: Counted) -> None:
+    learning, (first, second) = counters.learning, counters.runs
     box = learning.box
-    topology_conf = nodes.run(dgx1, "cat", str(DRIVER / "lib/topology.conf"))
-    first, second = (run(number, dgx1, topology_conf) for number in (1, 2))
-    learning.start(first)
     placement = learning.placement_of(first.name)
     assert (placement.pattern, placement.pattern_fact) == ("Ring", None)
     assert (placement.sensitive, placement.reason) == (True, "SensitivityUnknown")
@@ -100,8 +79,9 @@ def _known(learning: Learning) -> CommunicationFact | None:
     return found if found.slowdown_high_percent < SENSITIVE_FROM_PERCENT else None
 
 
-def test_counters_of_the_node_are_named(learning: Learning, dgx1: str) -> None:
-    done = gputopo(learning.box, "profile", "show", f"{learning.box.namespace}/{PROFILE}")
+def test_counters_of_the_node_are_named(counters: Counted, dgx1: str) -> None:
+    box = counters.learning.box
+    done = gputopo(box, "profile", "show", f"{box.namespace}/{PROFILE}")
     print(done.out)
     assert "Chain" in done.out
     assert any(line.split()[:2] == [dgx1, "NVLink"] for line in done.out.splitlines())

@@ -6,7 +6,7 @@ import pytest
 
 from showcase.install import NAMESPACE, Installed
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("beside_counters")]
 
 
 def test_helm_test_passes_and_leaves_no_rights(installed: Installed) -> None:

@@ -30,7 +30,7 @@ from showcase.kubectl import KubectlError, Object, wait_for
 from soaktest.client import OPERATOR
 from support.features import MUTATING_POLICIES
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("beside_counters")]
 
 FLOOR, FILLER, BY_USER = 100, 300, 130
 GPUS_OF_JOB = 2

@@ -11,7 +11,7 @@ from sandbox import Sandbox, sandbox_in
 from showcase.install import Installed
 from showcase.kubectl import Object, wait_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("beside_counters")]
 
 
 @pytest.fixture(scope="module")

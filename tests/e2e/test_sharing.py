@@ -22,7 +22,7 @@ from sharetest.pods import CLIENT
 from showcase.install import Installed
 from showcase.kubectl import Object, wait_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("beside_counters")]
 
 MOST_PODS = 3
 SLOWER_PERCENT = 250

@@ -11,7 +11,7 @@ from localcluster.access import NodeAccess
 from sandbox import Sandbox
 from showcase.kubectl import Kubectl, Object, wait_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("beside_counters")]
 
 GPU_IS_LOST = "fault 5 15"
 """NVML returns error 15 for the GPU with index 5."""
