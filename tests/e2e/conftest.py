@@ -127,7 +127,7 @@ def nodes(installed: install.Installed) -> NodeAccess:
 def scenarios_namespace(
     nodes: NodeAccess,  # noqa: ARG001 - the cluster runs
 ) -> Iterator[Callable[[], None]]:
-    """The namespace of all scenarios of ``tools/faults``; a call makes it anew.
+    """The namespace of all scenarios of ``tools/faults``; a call makes it again.
 
     It takes Kubernetes more than 5 s to delete a namespace.
     """

@@ -39,7 +39,7 @@ RATE_ERROR = 0.15
 """Other programs of the machine lower the rate of a job."""
 
 MILLI_CPU = 200
-PROFILING_SECONDS = 150
+PROFILING_SECONDS = 120
 
 
 @pytest.fixture(scope="module")
