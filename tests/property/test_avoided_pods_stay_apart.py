@@ -1,9 +1,10 @@
 """Pods with random rules are placed and end in any order: no rule is broken in either direction."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
+from typing import TypeAlias
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +30,9 @@ SOCKET: dict[str, tuple[str, int | None]] = {
 }
 APPS, TEAMS = ("a", "b", "c"), ("x", "y")
 PODS = 200
+
+Placed: TypeAlias = tuple[Document, list[str]]
+"""A pod, and the UUIDs of its GPUs."""
 
 
 def random_pod(chance: Random, number: int) -> Document:
@@ -83,23 +87,22 @@ def end(ledger: Ledger, uid: str) -> None:
     ledger.drop_pod(uid)
 
 
-def broken(pods: Sequence[tuple[Document, list[str]]]) -> list[str]:
-    """Return the names of pods beside which a pod runs that they avoid."""
+def broken(pods: Iterable[tuple[Placed, Placed]]) -> list[str]:
+    """Return the names of the first pods of pairs beside whose second pod they do not want to run.
+
+    The namespace and the rules are those of the first pod, the labels those of the second.
+    """
     found = []
-    for one, own in pods:
+    for (one, own), (other, theirs) in pods:
         rules = json.loads(one["metadata"]["annotations"].get(AVOID_ANNOTATION, "[]"))
-        for other, theirs in pods:
-            same = one["metadata"]["namespace"] == other["metadata"]["namespace"]
-            if one is other or not same:
-                continue
-            for rule in rules:
-                part = slice(1) if rule.get("level") == "Node" else slice(2)
-                near = {SOCKET[each][part] for each in own} & {
-                    SOCKET[each][part] for each in theirs
-                }
-                labels = other["metadata"]["labels"].items()
-                if near and rule["matchLabels"].items() <= labels:
-                    found.append(one["metadata"]["name"])
+        if one["metadata"]["namespace"] != other["metadata"]["namespace"]:
+            continue
+        for rule in rules:
+            part = slice(1) if rule.get("level") == "Node" else slice(2)
+            near = {SOCKET[each][part] for each in own} & {SOCKET[each][part] for each in theirs}
+            labels = other["metadata"]["labels"].items()
+            if near and rule["matchLabels"].items() <= labels:
+                found.append(one["metadata"]["name"])
     return found
 
 
@@ -108,7 +111,7 @@ def test_no_rule_is_broken(seed: int) -> None:
     chance, ledger = Random(seed), Ledger()  # noqa: S311 - not a secret
     for name, topology in TOPOLOGIES.items():
         ledger.put_topology(parse_gpu_node(topology_object(name, topology)))
-    running: list[tuple[Document, list[str]]] = []
+    running: list[Placed] = []
     placed: list[list[str]] = []
     for number in range(PODS):
         document = random_pod(chance, number)
@@ -116,9 +119,12 @@ def test_no_rule_is_broken(seed: int) -> None:
         ledger.put_pod(view)
         uuids = place(ledger, view, chance)
         if uuids is not None:
-            running.append((document, uuids))
+            new = document, uuids
+            # Rules and GPUs of a pod never change, so only the new pod can break a rule.
+            assert broken((new, each) for each in running) == []
+            assert broken((each, new) for each in running) == []
+            running.append(new)
             placed.append(uuids)
-            assert broken(running) == []
         while running and chance.random() < 0.45:
             ended, _ = running.pop(chance.randrange(len(running)))
             end(ledger, ended["metadata"]["uid"])

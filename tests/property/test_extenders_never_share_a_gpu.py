@@ -42,14 +42,15 @@ from gputopo_scheduling.evaluation import AnyNodeState, NodeFit
 from gputopo_scheduling.node_fits import evaluate_states
 from support.builders.objects import Document, at_version, pod, topology_object
 from support.builders.topologies import DOUBLE, node
+from support.virtual_time import VirtualTimeLoop
 
 NODES = ("n1", "n2")
 MACHINES = {name: node(0, 1, 2, 4, links={(0, 1): DOUBLE}, name=name) for name in NODES}
 ENDS = ["Failed", "Succeeded"]
 PATIENCE_SECONDS = 3600
 TURNS = ["bind", "show", "carry out", "respond", "respond", "respond often", "patch"]
-STEPS = 40
-"""Turns of the event loop after which no task can continue."""
+POLL_SECONDS = 0.005
+"""Virtual time after which an extender looks again whether its watch has shown a change."""
 
 Found = TypeVar("Found")
 
@@ -71,6 +72,15 @@ class Server:
     claims: StoredClaims = field(default_factory=lambda: StoredClaims((), None))
     changes: list[tuple[bool, Document]] = field(default_factory=list)
     version: int = 1
+    _views: dict[tuple[str, str], PodView] = field(default_factory=dict)
+
+    def view(self, document: Document) -> PodView:
+        """Return a parsed version of a pod; each version is parsed once."""
+        metadata = document["metadata"]
+        key = metadata["uid"], metadata["resourceVersion"]
+        if key not in self._views:
+            self._views[key] = parsed(document)
+        return self._views[key]
 
     def put(self, document: Document) -> None:
         self.version += 1
@@ -86,7 +96,7 @@ class Server:
     def named(self, namespace: str, name: str) -> PodView | None:
         found = (
             each
-            for each in map(parsed, self.pods.values())
+            for each in map(self.view, self.pods.values())
             if (each.namespace, each.name) == (namespace, name)
         )
         return next(found, None)
@@ -192,7 +202,7 @@ class Extender:
                 client,
                 timeout_seconds=PATIENCE_SECONDS,
                 spacing_seconds=0,
-                poll_seconds=0,
+                poll_seconds=POLL_SECONDS,
             ),
             NodeComparisons(),
             PostponedPods(self.ledger, lambda: 0.0),
@@ -204,13 +214,16 @@ class Extender:
             ),
         )
         self.tasks: list[asyncio.Task[Any]] = []
-        list_topologies(self.ledger)
+        self.ledger.replace_topologies(GPU_NODES)
 
 
-def list_topologies(ledger: Ledger) -> None:
-    nodes = [parse_gpu_node(topology_object(name, MACHINES[name])) for name in NODES]
-    assert all(isinstance(each, GpuNode) for each in nodes)
-    ledger.replace_topologies(nodes)
+def parsed_node(name: str) -> GpuNode:
+    found = parse_gpu_node(topology_object(name, MACHINES[name]))
+    assert isinstance(found, GpuNode)
+    return found
+
+
+GPU_NODES = [parsed_node(name) for name in NODES]
 
 
 class Machine(RuleBasedStateMachine):
@@ -225,7 +238,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize()
     def begins(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop = VirtualTimeLoop()
         self.extenders = [self._start(), self._start()]
 
     def teardown(self) -> None:
@@ -403,7 +416,7 @@ class Machine(RuleBasedStateMachine):
         return extender
 
     def _records(self) -> list[PodView]:
-        return [parsed(each) for each in self.server.pods.values()]
+        return [self.server.view(each) for each in self.server.pods.values()]
 
     def _any_pod(self, data: st.DataObject) -> Document:
         # Hypothesis draws the newest first when it shrinks an example.
@@ -417,11 +430,12 @@ class Machine(RuleBasedStateMachine):
         self._run_tasks()
 
     def _run_tasks(self) -> None:
-        async def turns() -> None:
-            for _ in range(STEPS):
-                await asyncio.sleep(0)
+        """Let every task continue until it waits for a response, or for its watch.
 
-        self.loop.run_until_complete(turns())
+        The clock passes a time only when no task can continue before, so each task that waits for
+        its watch looks at it and continues as far as it can.
+        """
+        self.loop.run_until_complete(asyncio.sleep(1.5 * POLL_SECONDS))
         for extender in self.extenders:
             for task in [each for each in extender.tasks if each.done()]:
                 extender.tasks.remove(task)
@@ -471,9 +485,9 @@ class Machine(RuleBasedStateMachine):
             return
         for deleted, document in self.server.changes[extender.seen : extender.seen + count]:
             if deleted:
-                extender.ledger.drop_pod(document["metadata"]["uid"], parsed(document))
+                extender.ledger.drop_pod(document["metadata"]["uid"], self.server.view(document))
             else:
-                extender.ledger.put_pod(parsed(document))
+                extender.ledger.put_pod(self.server.view(document))
         extender.seen = min(len(self.server.changes), extender.seen + count)
 
     def _take_list(self, extender: Extender) -> None:
@@ -504,7 +518,7 @@ class Machine(RuleBasedStateMachine):
 
     def _compare_with_a_new_one(self, ledger: Ledger) -> None:
         listed = Ledger()
-        list_topologies(listed)
+        listed.replace_topologies(GPU_NODES)
         listed.replace_pods(self._records(), epoch=listed.begin_pod_list())
         for name in NODES:
             usage = ledger.usage(name)
