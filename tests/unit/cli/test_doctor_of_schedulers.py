@@ -164,7 +164,7 @@ def test_unknown_scheduler_name_is_not_checked(api: StaticApi, gputopo: Command)
             "config.yaml: is not YAML: month must be in 1..12",
         ),
         (
-            change(CONFIG_MAPS, 0, data={"config.yaml": "[" * 9999}),
+            change(CONFIG_MAPS, 0, data={"config.yaml": "[" * 999}),
             "config.yaml: is nested too deeply",
         ),
         (
