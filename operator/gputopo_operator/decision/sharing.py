@@ -8,7 +8,7 @@ from gputopo.api.profile import Measurement, WorkloadFacts
 from gputopo.api.shares import SharingLimits
 from gputopo.sharing.facts import sharing_workload
 from gputopo.sharing.judge import MeasuredJob, SharingJudgement, SharingVerdict, judge_sharing
-from gputopo.topology.model import GpuIndex, GpuUuid
+from gputopo.topology.model import Gpu, GpuUuid
 from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.conditions import truncated
@@ -57,7 +57,7 @@ class JudgedGpu:
 
 def has_shared_gpus(node: GpuNode | UnreadableTopology) -> bool:
     """Return whether several pods share a GPU of the node."""
-    return isinstance(node, GpuNode) and any(len(uids) > 1 for uids in _sharers(node).values())
+    return any(len(uids) > 1 for uids in _sharers(node).values())
 
 
 def shared_gpus(
@@ -68,24 +68,22 @@ def shared_gpus(
     A GPU is left out while one of its pods is not in ``pods``, for example because it is ending.
     ``pods`` has the UID of each pod as its key.
     """
-    if isinstance(node, UnreadableTopology):
-        return []
     found = []
-    for index, uids in _sharers(node).items():
-        present = [pods[uid] for uid in uids if uid is not None and uid in pods]
+    for gpu, uids in _sharers(node).items():
+        present = [pods[uid] for uid in uids if uid in pods]
         if len(present) == len(uids) > 1:
-            gpu = node.topology.gpu_at[index]
             ordered = sorted(present, key=lambda pod: (pod.created, pod.uid))
             found.append(JudgedGpu(gpu.uuid, gpu.model, tuple(ordered)))
     return found
 
 
-def _sharers(node: GpuNode) -> dict[GpuIndex, list[str | None]]:
-    """Return the UIDs of the pods that share each GPU; a pod can be unknown."""
-    found: dict[GpuIndex, list[str | None]] = {}
-    for user in node.users:
-        if user.share is not None:
-            found.setdefault(user.gpu, []).append(user.uid)
+def _sharers(node: GpuNode | UnreadableTopology) -> dict[Gpu, list[str]]:
+    """Return the UIDs of the pods that share each GPU; empty for a pod that is not identified."""
+    found: dict[Gpu, list[str]] = {}
+    if isinstance(node, GpuNode):
+        for user in node.users:
+            if user.share is not None:
+                found.setdefault(node.topology.gpu_at[user.gpu], []).append(user.uid or "")
     return found
 
 

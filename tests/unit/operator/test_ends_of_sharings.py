@@ -1,7 +1,18 @@
 """When a sharing ends: every check of the stated time must show that it does not pay."""
 
+from gputopo.api.shares import SharingLimits, share_id
 from gputopo.sharing.judge import SharingVerdict
-from gputopo_operator.decision.sharing import SharingKey, due
+from gputopo_cluster.topologies import UnreadableTopology, parse_gpu_node
+from gputopo_kube.document import ObjectKey
+from gputopo_operator.decision.sharing import (
+    JudgedPod,
+    SharingKey,
+    due,
+    has_shared_gpus,
+    shared_gpus,
+)
+from support.builders.shares import sharing_topology
+from support.builders.topologies import node
 
 GPU: SharingKey = ("GPU-0", "first", "last")
 OTHER: SharingKey = ("GPU-1", "one", "two")
@@ -28,3 +39,23 @@ def test_sharings_are_independent_and_one_that_has_ended_is_forgotten() -> None:
     bad = {gone: 0.0, GPU: 100.0, OTHER: 120.0}
     found = due(bad, {GPU: END, OTHER: END}, 160.0, 60.0)
     assert found == ({GPU: 100.0, OTHER: 120.0}, {GPU})
+
+
+def test_gpus_of_several_present_pods_are_judged() -> None:
+    topology = node(0, 1, 2)
+    uuids = [gpu.uuid for gpu in topology.gpus]
+    users = ((0, "late"), (0, "early"), (1, "alone"), (2, "early"), (2, "ending"))
+    shares: dict[str, str] = {
+        share_id(uuids[gpu], rank): uid for rank, (gpu, uid) in enumerate(users)
+    }
+    created = {"early": 1.0, "late": 2.0, "alone": 3.0}
+    pods = {
+        uid: JudgedPod(uid, ObjectKey("default", uid), None, time, SharingLimits())
+        for uid, time in created.items()
+    }
+    parsed = parse_gpu_node(sharing_topology("n", topology, shares=shares))
+    assert has_shared_gpus(parsed)
+    assert [gpu.key for gpu in shared_gpus(parsed, pods)] == [(uuids[0], "early", "late")]
+    assert not shared_gpus(UnreadableTopology("n", "of a newer agent"), pods)
+    alone: dict[str, str] = {share_id(uuids[0], 0): "alone"}
+    assert not has_shared_gpus(parse_gpu_node(sharing_topology("n", topology, shares=alone)))

@@ -2,17 +2,22 @@
 
 import asyncio
 from contextlib import suppress
+from typing import Any
+from unittest.mock import MagicMock
 
+import kopf
 import pytest
 
 from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_operator.controller import node_store
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.job_queue_passes import JobQueuePasses
 from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.parsed_objects import ObjectChange, ParsedObjects
 from gputopo_operator.decision.reports import offers_differ
 from gputopo_operator.model.workloads import NO_REPORT, NodeReport
 from gputopo_operator.parse.reports import parse_report
+from gputopo_operator.settings import OperatorSettings
 from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.builders.gpujobs import observed_topology
@@ -184,3 +189,18 @@ async def test_resync_publishes_what_the_watch_has_lost(api: ApiServer, job_api:
             await task
     assert {*found.reports} == {*found.rules} == {"changed", "deleted", "created"}
     assert errors == [1]
+
+
+async def test_only_other_offered_gpus_start_a_pass_of_the_queue() -> None:
+    nodes, passes = NodeStore(), list[str]()
+    found: Any = MagicMock(settings=OperatorSettings(queue_order="FIFO"), nodes=nodes)
+    found.queue.return_value.add_later = lambda key, _: passes.append(key)
+    JobQueuePasses(found).watch(kopf.OperatorRegistry())
+    topology = node("n1", 2)
+    for version in ("1", "2"):
+        topology["status"]["observedPodsVersion"] = version
+        nodes.reports.follow({"type": "MODIFIED", "object": topology})
+    assert len(passes) == 1
+    nodes.rules.follow({"type": "MODIFIED", "object": plain_node("n1")})
+    nodes.rules.follow({"type": "MODIFIED", "object": plain_node("n1")})
+    assert len(passes) == 2
