@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,6 +20,12 @@ from gputopo.api.tuning import (
 )
 from gputopo.runtime.times import seconds_since
 from gputopo.tuning.model import ContainerAmounts, ResizeState, TunedPod
+from gputopo.tuning.observed import (
+    awaits_measurement,
+    memory_of_kill,
+    requests_in_effect,
+    while_measured,
+)
 from gputopo_kube.document import Document
 from gputopo_kube.gpu_containers import ContainerKind
 from gputopo_kube.podmodel import Container, PodObject
@@ -28,7 +33,6 @@ from gputopo_kube.podrequests import counted_requests
 from gputopo_kube.pods import PodView
 from gputopo_kube.podstatus import ContainerResources, ContainerStatus
 
-_CPUS: Final = "CPUs"
 _INVALID: Final = TuningRequest(ResourcesMode.PROPORTIONAL)
 """Mode of a pod whose annotation is not valid. The pod is not resized."""
 
@@ -174,58 +178,22 @@ def _resize_state(
     held, applied = status.allocated_resources, status.resources
     return ResizeState(
         allocated=_amounts(ContainerResources(requests=held)).request if held else None,
-        applied=_applied(spec, _amounts(applied)) if applied else None,
+        applied=requests_in_effect(spec, _amounts(applied)) if applied else None,
         problem=problem,
         message=message,
     )
 
 
-def _applied(spec: ContainerAmounts, status: ContainerAmounts) -> Amounts:
-    """Return the requests that are in effect, computed from the limits in the status.
-
-    kubelet reads the limits in the status from the cgroup, so these limits are in effect. The
-    requests in the status can be rounded, or can be new while the old limits are still in effect.
-    """
-    return Amounts(
-        _in_effect(
-            spec.request.milli_cpu,
-            spec.limit_milli_cpu,
-            status.request.milli_cpu,
-            status.limit_milli_cpu,
-        ),
-        _in_effect(
-            spec.request.memory, spec.limit_memory, status.request.memory, status.limit_memory
-        ),
-    )
-
-
-def _in_effect(request: int, limit: int | None, applied: int, applied_limit: int | None) -> int:
-    if limit is None or applied_limit is None:
-        return applied
-    # Example: spec 3999m/4000m and limit 2000m in effect: the request in effect is 1999m.
-    return request if applied_limit == limit else applied_limit - (limit - request)
-
-
 def _out_of_memory_at(
     spec: ContainerAmounts, status: ContainerStatus | None, record: TunedRecord | None
 ) -> int:
-    """Return the memory limit at which the container was last killed for memory, or 0.
-
-    The container status has only the limit of the current run. If the kill was before the newest
-    resize, the function computes the limit before that resize from the operator's record.
-    """
+    """Return the memory limit at which the container was last killed for memory, or 0."""
     ended = status and _last_termination(status)
-    if not status or not ended or ended.get("reason") != "OOMKilled" or not spec.limit_memory:
+    if not status or not ended or ended.get("reason") != "OOMKilled":
         return 0
-    finished = ended.get("finishedAt")
-    if (
-        record is not None
-        and finished
-        and datetime.fromisoformat(finished) < datetime.fromisoformat(record.since)
-    ):
-        return record.last.memory + spec.limit_memory - spec.request.memory
     limits = (status.resources and status.resources.limits) or {}
-    return _bytes(limits.get("memory")) or spec.limit_memory
+    now = _bytes(limits.get("memory"))
+    return memory_of_kill(spec, now, record, ended.get("finishedAt"))
 
 
 def _last_termination(status: ContainerStatus) -> Mapping[str, Any] | None:
@@ -236,34 +204,15 @@ def _last_termination(status: ContainerStatus) -> Mapping[str, Any] | None:
 def _while_measured(
     raw: Document, pod: PodObject, view: PodView, tuned: TunedPod, now: datetime
 ) -> TunedPod:
-    """Mark a pod that must not be resized now: it is being measured or has not started.
-
-    If a pod that has not started requests more than the node has free, kubelet rejects it for ever.
-    """
     try:
         state = parse_profiling_state(view.annotations, view.uid)
-        targets = parse_measuring(view.annotations)
+        request = parse_measuring(view.annotations)
     except AnnotationError:
-        state, targets = None, MeasuringRequest()  # the profiler reports this, and ends
-    active = PROFILING_LABEL in (raw["metadata"].get("labels") or {})
-    if state is None:
-        begins = _CPUS in targets.targets and not _is_over(pod, targets, now)
-        return replace(tuned, measuring=active or begins or not view.running)
-    measured = not state.restored
-    own = state.original.request if measured else 0
-    points = {each.milli_cpu: each.micro_steps_per_second for each in state.points}
-    return replace(
-        tuned,
-        measuring=active or measured or not view.running,
-        own_milli_cpu=own,
-        profiled_micro_steps_per_second=points.get(tuned.spec.limit_milli_cpu or 0, 0),
-    )
-
-
-def _is_over(pod: PodObject, request: MeasuringRequest, now: datetime) -> bool:
-    """Return whether the time in which a measurement should have begun is over.
-
-    A pod that reports no steps is never measured.
-    """
+        state, request = None, MeasuringRequest()  # the profiler reports this, and ends
+    labelled = PROFILING_LABEL in (raw["metadata"].get("labels") or {})
     started = pod.status.start_time
-    return started is not None and seconds_since(started, now) > request.profiling_seconds
+    running = None if started is None else seconds_since(started, now)
+    active = (
+        labelled or not view.running or (state is None and awaits_measurement(request, running))
+    )
+    return while_measured(tuned, state, active=active)
