@@ -6,7 +6,7 @@ claims (docs/adr/0008-claims-fence-bindings.md). The ledger treats claimed GPUs 
 line reads the claims too, so that it counts the same GPUs as used.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
@@ -89,11 +89,11 @@ def format_claims(claims: Iterable[Claim]) -> dict[str, str]:
 
 
 def claimants(
-    claims: Iterable[Claim], node: GpuNode, pods: Callable[[str], PodView | None]
+    claims: Iterable[Claim], node: GpuNode, pods: Mapping[str, PodView]
 ) -> list[Occupant]:
     """Return the pods that have claims on the node, with the claimed GPUs.
 
-    ``pods`` returns the pod with a UID, or None if the pod is unknown.
+    ``pods`` has the known pods by UID.
     """
     found: dict[str, Occupant] = {}
     for claim in claims:
@@ -105,7 +105,7 @@ def claimants(
                 gpus = GpuMask(found[claim.uid].gpus | gpus)
                 shares |= found[claim.uid].shares
             found[claim.uid] = Occupant(
-                claim.uid, claim.pod, gpus, pod=pods(claim.uid), shares=shares
+                claim.uid, claim.pod, gpus, pod=pods.get(claim.uid), shares=shares
             )
     return [*found.values()]
 

@@ -1,8 +1,7 @@
 """Keeps the newest view of each pod that requests GPUs, and which pods are bound to each node."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping
 
 from gputopo_cluster.claims import Claim
 from gputopo_kube.pods import PodView
@@ -31,9 +30,10 @@ class KnownPods:
         """Return the newest view of a pod, or None if the pod is unknown or was deleted."""
         return self._pods.get(uid)
 
-    def uids(self) -> AbstractSet[str]:
-        """Return the UIDs of all pods."""
-        return self._pods.keys()
+    @property
+    def by_uid(self) -> Mapping[str, PodView]:
+        """The pods by UID, which changes with them."""
+        return self._pods
 
     def on_node(self, node: str) -> list[PodView]:
         """Return the pods that are bound to a node, ordered by UID."""

@@ -126,7 +126,7 @@ def derive_usage(
     return node_usage(
         node,
         [pod for pod in on_node if pod.live and pod.uid not in without],
-        claimants((claim for claim in claims if claim.uid not in bound), node, pods.get),
+        claimants((claim for claim in claims if claim.uid not in bound), node, pods.by_uid),
         ended=[each.pod for each in past if not each.confirmed],
         stopped=stopped,
     )

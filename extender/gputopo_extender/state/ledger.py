@@ -60,7 +60,7 @@ class Ledger:
         self.pod_totals = PodTotals()
         self.interference = NodeInterference(clock)
         self._ended = EndedPods(clock, self._outdated)
-        self._derived = UsageCache(self._outdated, self._usage_of)
+        self._derived = UsageCache()
         self._shares = SharingStates()
         self.pods_version = 0
         self.rewinds = 0
@@ -199,11 +199,11 @@ class Ledger:
         for pod in pods:
             self._put(pod, before.pop(pod.uid, None))
         self.pod_totals.keep_only(self.pods)
-        lost = self.reservations.end_missing(self.pods.uids(), epoch=epoch)
+        lost = self.reservations.end_missing(self.pods.by_uid.keys(), epoch=epoch)
         self._ended.add_lost(lost, version=self.pods_version)
         for gone in before.values():
             self._ended.add(gone, gone, version=self.pods_version, is_exact=False)
-        self._ended.forget_listed(self.pods.uids())
+        self._ended.forget_listed(self.pods.by_uid.keys())
 
     def put_pod(self, pod: PodView) -> None:
         """Add or replace a pod.
@@ -268,7 +268,9 @@ class Ledger:
 
     def _refreshed(self) -> UsageCache:
         self._ended.mark_due()
-        self._derived.refresh()
+        if self._outdated:
+            self._derived.replace({name: self._usage_of(name) for name in self._outdated})
+            self._outdated.clear()
         return self._derived
 
     def _usage_of(self, name: str) -> DerivedUsage:

@@ -1,6 +1,6 @@
-"""Keeps the derived usage and state of each node; derives only those that may have changed."""
+"""Keeps the usage and state of each node, which the ledger derives after changes."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import compress, count
@@ -26,18 +26,15 @@ DerivedUsage = NodeUsage | UnreadableTopology | None
 
 
 class UsageCache:
-    """The usages and states of all nodes at the last refresh.
+    """The usages and states of all nodes at the last :meth:`replace`.
 
     Attributes:
         usages: the usage of each node with a topology.
         states: the state of each node with a topology; equal states are the same object.
-        refreshes: how often :meth:`refresh` has derived usages again.
+        refreshes: how often :meth:`replace` was called.
     """
 
-    def __init__(self, outdated: set[str], derive: Callable[[str], DerivedUsage]) -> None:
-        """``derive`` computes the usage of a node; ``outdated`` has the nodes to derive again."""
-        self._outdated = outdated
-        self._derive = derive
+    def __init__(self) -> None:
         self.usages: dict[str, NodeUsage | UnreadableTopology] = {}
         self.states: dict[str, NodeState | UnreadableTopology] = {}
         self._restrictions = PodRestrictions(self.share)
@@ -45,14 +42,11 @@ class UsageCache:
         self._shared: WeakValueDictionary[Hashable, NodeState] = WeakValueDictionary()
         self.refreshes = 0
 
-    def refresh(self) -> None:
-        """Derive the usages of all nodes in ``outdated``, and empty it."""
-        if not self._outdated:
-            return
+    def replace(self, usages: Mapping[str, DerivedUsage]) -> None:
+        """Replace the usages of some nodes."""
         self.refreshes += 1
-        for name in self._outdated:
-            self._update(name, self._derive(name))
-        self._outdated.clear()
+        for name, usage in usages.items():
+            self._update(name, usage)
 
     def share(self, state: NodeState) -> NodeState:
         """Return the one state object that all nodes in an equal state share."""

@@ -140,7 +140,7 @@ def test_claims_of_shares_are_shares_in_use() -> None:
         claim("d", UUIDS[5]),
     ]
     view = pod_view(sharing_pod("a"))
-    found = claimants(claims, node(), {"uid-a": view}.get)
+    found = claimants(claims, node(), {"uid-a": view})
     assert [(each.uid, each.gpus, each.shares, each.pod) for each in found] == [
         ("uid-a", gpus(1), {share(1, 2)}, view),
         ("uid-b", gpus(2, 3), {share(2, 0), share(3, 0)}, None),

@@ -151,7 +151,7 @@ def test_two_claims_of_a_pod_are_one_occupant() -> None:
         )
         for version, where in enumerate(("n1", "n1", "n2"))
     ]
-    (found,) = claimants(claims, node, lambda _: None)
+    (found,) = claimants(claims, node, {})
     assert found == Occupant("u", ObjectKey("default", "claimant"), gpus(0, 1))
 
 
