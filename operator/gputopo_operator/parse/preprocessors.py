@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from gputopo.api.names import ENSEMBLE_PREPROCESSOR_LABEL
 from gputopo_kube.document import Document, controller_of
+from gputopo_kube.podmodel import known_parts
 from gputopo_operator.model.ensembles import PreprocessorJob, PreprocessorService
 
 
@@ -68,13 +69,10 @@ def _message(job: Document, pods: Iterable[Document]) -> str:
     return next((text for text in map(_message_of_pod, own) if text), "")
 
 
-def _message_of_pod(pod: Document) -> str:
-    status = pod.get("status") or {}
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"pod {pod['metadata']['name']}: {condition.get('message', '')}"
-    for container in status.get("containerStatuses") or ():
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("message"):
-            return f"pod {pod['metadata']['name']}: {waiting['message']}"
-    return ""
+def _message_of_pod(raw: Document) -> str:
+    pod = known_parts(raw)
+    waiting = (each.waiting or {} for each in pod.status.containers)
+    texts = [str(each["message"]) for each in waiting if each.get("message")]
+    if (found := pod.status.unschedulable) is not None:
+        texts = [found.message or ""]
+    return f"pod {pod.metadata.name}: {texts[0]}" if texts else ""
