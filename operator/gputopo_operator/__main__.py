@@ -3,12 +3,14 @@
 import asyncio
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import kopf
@@ -65,24 +67,33 @@ async def operate(
 async def _run(found: PartInputs, parts: Sequence[OperatorPart], pulse: Pulse) -> None:
     """Read all nodes, then run the watches of kopf and the loops until a signal stops kopf."""
     registry, count_error = new_registry(), found.metrics.error_counter(OperatorLoop.RESYNC)
+    for part in parts:
+        part.watch(registry)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(pulse.beat_until_cancelled())]
-        for part in parts:
-            part.watch(registry)
-        await found.nodes.read_first(found.objects)
-        found.nodes.watch(registry)
-        seconds = found.settings.resync_seconds
-        loops = [found.nodes.resync(found.objects, seconds, count_error)]
-        for part in parts:
-            loops += part.loops()
-        tasks += [group.create_task(loop) for loop in loops]
-        # At its end kopf waits 5 s for all tasks that were created after its own task. So all
-        # workers are created now: the first two steps of these tasks create them.
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        await _watch(registry, found.settings)
+        if await _succeeds(group.create_task(found.nodes.read_first(found.objects, count_error))):
+            found.nodes.watch(registry)
+            resync = found.nodes.resync(found.objects, found.settings.resync_seconds, count_error)
+            loops = chain([resync], *(part.loops() for part in parts))
+            tasks += [group.create_task(loop) for loop in loops]
+            # At its end kopf waits 5 s for all tasks that were created after its own task. So all
+            # workers are created now: the first two steps of these tasks create them.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await _watch(registry, found.settings)
         for task in tasks:
             task.cancel()
+
+
+async def _succeeds(first: asyncio.Task[None]) -> bool:
+    """Return whether a task has ended before a signal stops it.
+
+    Later kopf handles the signals. Until then, Python as process 1 of a container ignores them.
+    """
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, first.cancel)
+    await asyncio.wait([first])
+    return not first.cancelled()
 
 
 def report_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

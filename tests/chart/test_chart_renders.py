@@ -150,14 +150,11 @@ def test_queue_has_arguments_and_rights_only_if_it_is_on(helm: Helm) -> None:
         given = [each for each in operator["args"] if each.startswith("--queue")]
         rules = find(objects, "ClusterRole", "gputopo-operator")["rules"]
         may_read_classes = any("priorityclasses" in rule["resources"] for rule in rules)
-        may_watch_nodes = any(
-            "nodes" in rule["resources"] and "watch" in rule["verbs"] for rule in rules
-        )
         if order:
             assert given == ["--queue-order=SRTF", "--queue-max-skip-seconds=90"]
         else:
             assert given == []
-        assert may_read_classes == may_watch_nodes == bool(order)
+        assert may_read_classes == bool(order)
 
 
 def test_settings_of_sizing_reach_the_operator(helm: Helm) -> None:

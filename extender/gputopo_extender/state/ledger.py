@@ -285,4 +285,6 @@ class Ledger:
         if node.not_ready is None and (reason := self._ended.paused(name)):
             node = replace(node, not_ready=reason)
         claims, ended = self.reservations.claims(), self._ended.on_node(name)
+        # The processes of a pod whose end is not confirmed may run on after its preemption too.
+        uids = uids - {each.pod.uid for each in ended if not each.confirmed}
         return derive_usage(node, self.pods, claims, ended, uids)

@@ -14,6 +14,7 @@ from gputopo.api.names import ENSEMBLE_PREPROCESSOR_LABEL
 from gputopo.api.profile import Measurement
 from gputopo_cluster.picture import ClusterPicture
 from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.errors import DeniedError
 from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.model.ensembles import MemberJob
@@ -82,6 +83,8 @@ class EnsembleSnapshots:
     def _read(self, ensemble: ObjectKey) -> EnsembleSnapshot:
         # Pods are read first, then Jobs, then GPUJobs, then other GPUEnsembles: a pod never lacks
         # its owners because of a member that started meanwhile.
+        if not self._nodes.rules.is_read:
+            raise DeniedError("the Nodes were not read, so no node is known to suit a member", 403)
         pods = self._api.pods()
         children = self._api.member_children()
         jobs = self._api.member_jobs()

@@ -72,6 +72,10 @@ class JobApi:
         """Return the GPUProfile of this name."""
         return self._api.find(*_objects(key, "gpuprofiles"), key.name)
 
+    def topology(self, node: str) -> Document | None:
+        """Return the GPUTopology of a node."""
+        return self._api.find(*_GPUTOPO, "gputopologies", node)
+
     def topologies(self) -> Iterator[Document]:
         """Yield the GPUTopologies of all nodes."""
         # A GPUTopology with all its samples has about 25 kB, parsed 150 kB.

@@ -38,6 +38,9 @@ class ParsedObjects(Generic[Value]):
     """The parsed newest version of each object of one kind.
 
     Any thread may call the methods, except ``subscribe``, ``follow``, ``read`` and ``publish``.
+
+    Attributes:
+        is_read: whether a list of all objects was read. Before, an object may only be unknown.
     """
 
     def __init__(self, parse: Callable[[Document], Value]) -> None:
@@ -46,6 +49,7 @@ class ParsedObjects(Generic[Value]):
         self._lock = threading.Lock()
         self._found: dict[str, _Parsed[Value]] = {}
         self._changed: set[str] | None = None
+        self.is_read = False
 
     def subscribe(self, on_change: Callable[[ObjectChange[Value]], None]) -> None:
         """Call a function in the event loop after each change of an object."""
@@ -64,7 +68,9 @@ class ParsedObjects(Generic[Value]):
             ApiError: a request failed; the objects stay as they are.
         """
         self.begin_list()
-        self.publish(await asyncio.to_thread(lambda: self.replace_all(objects())))
+        listed = await asyncio.to_thread(lambda: self._parsed_list(objects()))
+        # No event comes between the change and its report.
+        self.publish(self._replace(listed))
 
     def publish(self, changes: Iterable[ObjectChange[Value]]) -> None:
         """Call the subscribers for changes."""
@@ -117,17 +123,23 @@ class ParsedObjects(Generic[Value]):
         Objects that have changed since ``begin_list`` stay as they are. All pages of a list show
         the state before its first page, and a list of thousands of nodes takes seconds.
         """
-        after: dict[str, _Parsed[Value]] = {}
+        return self._replace(self._parsed_list(raws))
+
+    def _parsed_list(self, raws: Iterable[Document]) -> dict[str, _Parsed[Value]]:
+        found: dict[str, _Parsed[Value]] = {}
         for raw in raws:
-            after |= self._parsed(raw)
+            found |= self._parsed(raw)
+        return found
+
+    def _replace(self, after: dict[str, _Parsed[Value]]) -> list[ObjectChange[Value]]:
         with self._lock:
             before = self._found
             for name in self._changed or ():
                 after.pop(name, None)
                 if name in before:
                     after[name] = before[name]
-            self._found, self._changed = after, None
-        found = (_change(name, before.get(name), after.get(name)) for name in before | after)
+            self._found, self._changed, self.is_read = after, None, True
+            found = [_change(name, before.get(name), after.get(name)) for name in before | after]
         return [change for change in found if change is not None]
 
     def _parsed(self, raw: Document) -> dict[str, _Parsed[Value]]:

@@ -23,7 +23,6 @@ from gputopo_kube.errors import ApiError, ConflictError, DeniedError
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.tuned_node import parse_node_pods, parse_tuned_node
 from gputopo_operator.controller.job_api import JobApi
-from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.controller.profiling_api import ProfilingApi
 from gputopo_operator.controller.work_queue import CONFLICT_DELAY_SECONDS
 from gputopo_operator.decision.profiling_events import profiling_event
@@ -32,7 +31,7 @@ from gputopo_operator.parse.profiling import (
     parse_profiled_pod,
     waiting_milli_cpu,
 )
-from gputopo_operator.parse.samples import reported_samples, samples_of
+from gputopo_operator.parse.samples import samples_of
 from gputopo_operator.settings import OperatorSettings
 
 _log = logging.getLogger(__name__)
@@ -45,13 +44,11 @@ class Profiler:
         self,
         api: ProfilingApi,
         objects: JobApi,
-        nodes: NodeStore,
         settings: OperatorSettings,
         clock: Callable[[], datetime] = utc,
     ) -> None:
         self._api = api
         self._objects = objects
-        self._nodes = nodes
         self._resource = settings.resource
         self._namespaces = settings.namespace_names
         self._clock = clock
@@ -115,7 +112,7 @@ class Profiler:
         """Add samples of the pod and its GPUProfile, and the node's free CPUs to ``situation``."""
         pod = situation.pod
         samples = None if profile is None else samples_of(profile)
-        reported = reported_samples(self._nodes.report(node))
+        reported = samples_of(self._objects.topology(node) or {})
         own = tuple(each for each in (*(samples or ()), *reported) if each.pod_uid == pod.uid)
         situation = replace(
             situation, own=own, profile=samples, available_milli_cpu=0, waiting_milli_cpu=None

@@ -36,7 +36,7 @@ class ProfilingQueue(OperatorPart):
 
     def __init__(self, found: PartInputs) -> None:
         self._api = ProfilingApi(found.connection)
-        profiler = Profiler(self._api, found.objects, found.nodes, found.settings)
+        profiler = Profiler(self._api, found.objects, found.settings)
         self._queue = found.queue(profiler.advance, OperatorLoop.MEASURING)
         self._on_error = found.metrics.error_counter(OperatorLoop.MEASURING)
         self._nodes = found.nodes

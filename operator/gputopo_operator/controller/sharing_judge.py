@@ -12,9 +12,10 @@ from gputopo.api.profile import GPUProfile, Measurement, WorkloadFacts
 from gputopo.api.shares import parse_sharing
 from gputopo.runtime.log import fields
 from gputopo.runtime.times import utc_now
-from gputopo.sharing.judge import SharingJudgement
+from gputopo.sharing.judge import SharingJudgement, SharingVerdict
 from gputopo_kube.document import Document, ObjectKey
 from gputopo_kube.errors import NotFoundError, RejectedError
+from gputopo_kube.measurements import parse_measured
 from gputopo_kube.podmodel import PodError
 from gputopo_kube.pods import parse_gpu_pod
 from gputopo_operator.controller.job_api import JobApi
@@ -94,9 +95,17 @@ class SharingJudge:
         )
         self._reported[node] = reported = self._reported.get(node, set()) & judged.keys()
         for gpu in found.gpus:
-            if gpu.key in ended:
+            if gpu.key in ended and self._still_ends(node, gpu, facts):
                 self._end(gpu, judged[gpu.key], found.documents[gpu.last.uid], reported)
         return CHECK_SECONDS
+
+    def _still_ends(
+        self, node: str, gpu: JudgedGpu, facts: Mapping[ObjectKey, WorkloadFacts]
+    ) -> bool:
+        """Judge a GPU by the node's GPUTopology of this moment: a watch may be a minute late."""
+        measured = parse_measured(self._objects.topology(node) or {})
+        percent = self._settings.sharing_max_slowdown_percent
+        return judge(gpu, measured, facts, percent).verdict is not SharingVerdict.KEEP
 
     def _read(self, node: str) -> _Sharing | None:
         report = self._nodes.report(node)

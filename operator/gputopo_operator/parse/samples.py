@@ -14,7 +14,7 @@ from gputopo_operator.model.workloads import NodeReport, ProfileEvidence
 
 
 def samples_of(document: Document) -> tuple[Sample, ...]:
-    """Return the samples in the status of a GPUProfile."""
+    """Return the samples in the status of a GPUTopology or GPUProfile."""
     return _ordered(valid_samples((document.get("status") or {}).get("samples") or ()))
 
 

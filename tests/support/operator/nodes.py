@@ -18,6 +18,7 @@ class _Listed(ParsedObjects[Value]):
     ) -> None:
         super().__init__(parse)
         self._objects = objects
+        self.is_read = True
 
     def values(self) -> dict[str, Value]:
         self.replace_all(self._objects())

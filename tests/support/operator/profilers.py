@@ -6,7 +6,6 @@ from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.profiler import Profiler
 from gputopo_operator.controller.profiling_api import ProfilingApi
 from gputopo_operator.settings import OperatorSettings
-from support.operator.nodes import listed_nodes
 from support.profiling.cluster import NAME, MeasuredCluster
 
 KEY = ObjectKey("default", NAME)
@@ -15,11 +14,8 @@ RESIZE = "/pods/train-1/resize"
 
 def profiler_of(connection: SyncApi, cluster: MeasuredCluster) -> Profiler:
     """Return a profiler whose clock is that of the cluster."""
-    objects = JobApi(connection)
-    nodes = listed_nodes(objects)
-    return Profiler(
-        ProfilingApi(connection), objects, nodes, OperatorSettings(), lambda: cluster.now
-    )
+    apis = ProfilingApi(connection), JobApi(connection)
+    return Profiler(*apis, OperatorSettings(), lambda: cluster.now)
 
 
 def reasons(cluster: MeasuredCluster) -> list[str]:

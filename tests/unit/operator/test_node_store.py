@@ -12,7 +12,7 @@ from gputopo_cluster.topologies import GpuNode, UnreadableTopology
 from gputopo_operator.controller import node_store
 from gputopo_operator.controller.job_api import JobApi
 from gputopo_operator.controller.job_queue_passes import JobQueuePasses
-from gputopo_operator.controller.node_store import NodeStore
+from gputopo_operator.controller.node_store import MOST_DENIED, NodeStore
 from gputopo_operator.controller.parsed_objects import ObjectChange, ParsedObjects
 from gputopo_operator.decision.reports import offers_differ
 from gputopo_operator.model.workloads import NO_REPORT, NodeReport
@@ -143,6 +143,14 @@ class Subscribed:
         self.nodes.rules.subscribe(lambda change: self.rules.append(change.name))
 
 
+def watched_by(nodes: NodeStore) -> set[str]:
+    """Return the kinds that the store watches."""
+    registry = kopf.OperatorRegistry()
+    nodes.watch(registry)
+    selectors = (each.selector for each in registry._watching.get_all_handlers())
+    return {str(each.plural or each.any_name) for each in selectors if each is not None}
+
+
 async def test_all_nodes_are_read_before_the_start_although_requests_fail(
     api: ApiServer,
     job_api: JobApi,
@@ -155,18 +163,27 @@ async def test_all_nodes_are_read_before_the_start_although_requests_fail(
     for kind in ("gputopologies", "nodes"):
         api.faults.append(Fault("GET", rf"/{kind}\?limit", 500))
     found = Subscribed()
-    await found.nodes.read_first(job_api)
+    errors: list[int] = []
+    await found.nodes.read_first(job_api, lambda: errors.append(1))
     assert (found.reports, found.rules) == (["n1"], ["n1"])
     assert found.nodes.gpus().keys() == {"n1"}
-    assert caplog.text.count("nodes not read, trying again") == 2
+    assert caplog.text.count("nodes not read, trying again") == len(errors) == 2
+    assert api.lists("gputopologies") == 2
+    assert watched_by(found.nodes) == {"gputopologies", "nodes"}
 
 
-async def test_operator_that_may_not_list_nodes_starts(api: ApiServer, job_api: JobApi) -> None:
+async def test_operator_that_may_not_list_nodes_starts_without_a_watch_of_nodes(
+    api: ApiServer, job_api: JobApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_store, "FIRST_READ_SECONDS", 0.0)
     api.create("gputopologies", node("n1", 2))
+    api.faults.append(Fault("GET", r"/gputopologies\?limit", 403, times=MOST_DENIED + 1))
     api.faults.append(Fault("GET", r"/nodes\?limit", 403, times=None))
     found = Subscribed()
-    await found.nodes.read_first(job_api)
+    await found.nodes.read_first(job_api, lambda: None)
     assert (found.reports, found.rules) == (["n1"], [])
+    assert api.count("GET", r"/nodes\?limit") == MOST_DENIED
+    assert watched_by(found.nodes) == {"gputopologies"}
 
 
 async def test_resync_publishes_what_the_watch_has_lost(api: ApiServer, job_api: JobApi) -> None:

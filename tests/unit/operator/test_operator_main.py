@@ -158,6 +158,22 @@ async def test_operator_reconciles_after_events_and_after_the_resync(api: ApiSer
         await running
 
 
+async def test_signal_ends_an_operator_that_cannot_read_the_nodes(api: ApiServer) -> None:
+    settings = OperatorSettings(probes_host="127.0.0.1", health_port=free_port())
+    api.faults.append(Fault("GET", r"/gputopologies\?limit", 500, times=None))
+    api.create("gpujobs", gpu_job("train"))
+    metrics = OperatorMetrics()
+    labels = {"loop": OperatorLoop.RESYNC.value}
+    with connected(5.0, "test") as connection:
+        running = asyncio.create_task(program.operate(settings, connection, metrics))
+        await eventually(
+            lambda: metrics.registry.get_sample_value("gputopo_operator_errors_total", labels) == 1
+        )
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+    assert not api.all("jobs")
+
+
 async def test_operator_updates_profiles_and_forgets_deleted_nodes(api: ApiServer) -> None:
     def count(name: str) -> int | None:
         found: int | None = (

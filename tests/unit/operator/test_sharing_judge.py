@@ -18,7 +18,7 @@ from gputopo_operator.settings import OperatorSettings
 from support.api.faults import Fault
 from support.api.server import ApiServer
 from support.builders.objects import Document
-from support.operator.nodes import listed_nodes
+from support.operator.nodes import listed_nodes, stored_nodes
 from support.operator.sharing import GPU, SharedGpuOfNode, profile_of
 
 MOVE = {SHARING_IF_SLOW_ANNOTATION: "Move"}
@@ -34,10 +34,11 @@ class JudgedNode(SharedGpuOfNode):
         self.metrics = OperatorMetrics()
         settings = OperatorSettings(sharing_judge_seconds=JUDGE_SECONDS)
         objects = JobApi(connection)
+        self.nodes = listed_nodes(objects)
         self.judge = SharingJudge(
             SharingApi(connection),
             objects,
-            listed_nodes(objects),
+            self.nodes,
             self.metrics,
             settings,
             lambda: self.now,
@@ -76,6 +77,24 @@ def test_last_pod_is_evicted_if_the_sum_of_speeds_is_below_one(node: JudgedNode)
     assert (node.ended("moved"), node.ended("reported")) == (1, 0)
 
 
+def test_pod_whose_newest_rate_is_good_is_not_evicted(node: JudgedNode) -> None:
+    node.add("first", 4)
+    node.add("last", 3, MOVE)
+    # The connection of the operator's watch is lost.
+    node.nodes.reports = stored_nodes(node.api.all("gputopologies")).reports
+    node.rates = {"first": 9, "last": 9}
+    node.publish()
+    node.wait()
+    assert node.pods == ["first", "last"]
+    node.api.delete("gputopologies", "n1")
+    node.judge.advance("n1")
+    assert node.pods == ["first", "last"]
+    node.rates = {"first": 4, "last": 3}
+    node.publish()
+    node.judge.advance("n1")
+    assert node.pods == ["first"]
+
+
 def test_pod_that_does_not_allow_it_is_reported_once(node: JudgedNode) -> None:
     node.add("first", 4, MOVE)
     node.add("last", 3)
@@ -107,7 +126,7 @@ def test_time_begins_again_after_a_check_with_gain(node: JudgedNode) -> None:
     node.add("first", 6)
     node.add("last", 3, MOVE)
     node.judge.advance("n1")
-    node.rates["last"] = 9
+    node.rates = {"first": 9, "last": 9}
     node.publish()
     node.wait()
     node.rates["last"] = 3

@@ -19,7 +19,6 @@ from gputopo_operator.metrics import OperatorMetrics
 from gputopo_operator.settings import OperatorSettings
 from support.api.faults import Fault
 from support.api.server import ApiServer
-from support.operator.nodes import listed_nodes
 from support.profiling.cluster import NAME, MeasuredCluster
 from support.tuning.api_cluster import (
     FLAT,
@@ -213,9 +212,7 @@ def test_measurement_of_cpus_and_sizing_do_not_disturb_each_other(
         settings,
         lambda: cluster.now,
     )
-    profiler = Profiler(
-        ProfilingApi(connection), objects, listed_nodes(objects), settings, lambda: cluster.now
-    )
+    profiler = Profiler(ProfilingApi(connection), objects, settings, lambda: cluster.now)
     limits: list[str] = []
     for _ in range(40):
         tuner.advance(NODE)

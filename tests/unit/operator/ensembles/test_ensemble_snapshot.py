@@ -5,10 +5,12 @@ import copy
 import pytest
 
 from gputopo_kube.document import ObjectKey
+from gputopo_kube.errors import DeniedError
 from gputopo_kube.sync import SyncApi
 from gputopo_operator.controller.ensemble_api import EnsembleApi
 from gputopo_operator.controller.ensemble_reconciler import EnsembleReconciler
 from gputopo_operator.controller.job_api import JobApi
+from gputopo_operator.controller.node_store import NodeStore
 from gputopo_operator.metrics import OperatorMetrics
 from support.api.faults import Hook
 from support.api.server import ApiServer
@@ -74,3 +76,16 @@ def test_lists_that_were_read_during_a_change_are_not_shared(
     for index in range(2):
         reconciler.reconcile(ObjectKey("default", f"search-{index}"))
     assert api.lists("gpujobs") == before + 2
+
+
+def test_no_ensemble_is_planned_before_the_nodes_were_read(
+    api: ApiServer, connection: SyncApi, job_api: JobApi, metrics: OperatorMetrics
+) -> None:
+    nodes = NodeStore()
+    nodes.reports.replace_all([node("n1", 4)])
+    lists = EnsembleApi(connection, (), "gputopo")
+    found = EnsembleReconciler(lists, job_api, nodes, metrics.ensembles, "gputopo.io/gpu")
+    api.put("gpuensembles", ensemble(member("a", {4: 100})))
+    with pytest.raises(DeniedError, match="the Nodes were not read"):
+        found.reconcile(ObjectKey("default", "search"))
+    assert not api.writes
