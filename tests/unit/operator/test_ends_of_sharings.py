@@ -42,7 +42,7 @@ def test_sharings_are_independent_and_one_that_has_ended_is_forgotten() -> None:
 
 
 def test_gpus_of_several_present_pods_are_judged() -> None:
-    topology = node(0, 1, 2)
+    topology = node(0, 1, 2, 3)
     uuids = [gpu.uuid for gpu in topology.gpus]
     users = ((0, "late"), (0, "early"), (1, "alone"), (2, "early"), (2, "ending"))
     shares: dict[str, str] = {
@@ -53,7 +53,9 @@ def test_gpus_of_several_present_pods_are_judged() -> None:
         uid: JudgedPod(uid, ObjectKey("default", uid), None, time, SharingLimits())
         for uid, time in created.items()
     }
-    parsed = parse_gpu_node(sharing_topology("n", topology, shares=shares))
+    parsed = parse_gpu_node(
+        sharing_topology("n", topology, shares=shares, used_by={3: "uid-with-a-whole-gpu"})
+    )
     assert has_shared_gpus(parsed)
     assert [gpu.key for gpu in shared_gpus(parsed, pods)] == [(uuids[0], "early", "late")]
     assert not shared_gpus(UnreadableTopology("n", "of a newer agent"), pods)

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,6 +59,10 @@ def test_command_on_a_node_that_is_off_is_rejected(nodes: NodeAccess) -> None:
 @pytest.fixture
 def sleeping() -> Iterator[Process]:
     with subprocess.Popen(["sleep", "600"]) as child:
+        for _ in range(1000):  # a program that has just been started has no command line yet
+            if Path(f"/proc/{child.pid}/cmdline").read_bytes():
+                break
+            time.sleep(0.01)
         yield Process(child.pid, "n1", POD, CONTAINER)
         child.kill()
 
