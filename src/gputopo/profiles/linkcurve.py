@@ -29,7 +29,7 @@ from functools import cached_property, partial
 from math import copysign, exp, inf, log, log1p
 from typing import Final, NamedTuple
 
-from gputopo.profiles.nonnegative import nonnegative_minimum
+from gputopo.profiles.nonnegative import NonnegativeLeastSquares
 from gputopo.profiles.regression import Column, dot
 
 
@@ -113,7 +113,7 @@ class CurveMisfit:
         misfit, targets = dot(curve, rows), rows[len(curve) :]
         if not any(each > 0 for each in targets):  # the best effects are 0
             return misfit
-        effects = nonnegative_minimum(self._effects, targets)
+        effects = self._effects.minimum(targets)
         # An effect above 0 has the slope 0, so c' M c = t' c for effects c, matrix M and targets t.
         return misfit - dot(targets, effects)
 
@@ -123,13 +123,13 @@ class CurveMisfit:
         return [_best_with(self, shape) for shape in self.shapes]
 
     @cached_property
-    def _effects(self) -> list[Column]:
+    def _effects(self) -> NonnegativeLeastSquares:
         """The part of ``products`` for the effects, with their prior."""
         first = 1 + len(self.slowness)
         matrix = [list(row[first:]) for row in self.products[first:]]
         for index, deviation in enumerate(self.deviations):
             matrix[index][index] += 1 / deviation**2
-        return matrix
+        return NonnegativeLeastSquares(matrix)
 
 
 def log_times(slowness: Sequence[float], log_slowdown: float, shape: CurveShape) -> Column:
