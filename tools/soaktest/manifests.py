@@ -40,8 +40,12 @@ def pod(
 def stubborn_pod(
     name: str, gpus: int, image: str, annotations: dict[str, str], node: str | None = None
 ) -> Object:
-    """Return a pod that ignores SIGTERM and has ten minutes to end."""
+    """Return a pod that ignores SIGTERM and has ten minutes to end.
+
+    Without ``Never``, a container that ended before kubelet knew of the deletion would start again.
+    """
     made = pod(name, gpus, image, annotations, node)
+    made["spec"]["restartPolicy"] = "Never"
     made["spec"]["terminationGracePeriodSeconds"] = _LONG_GRACE_SECONDS
     made["spec"]["containers"][0]["command"] = _IGNORES_SIGTERM
     return made

@@ -47,9 +47,10 @@ def test_every_scenario_is_found_by_its_name() -> None:
     assert len(SCENARIOS) == 15
 
 
-def test_stubborn_pod_ignores_sigterm_and_has_ten_minutes() -> None:
+def test_stubborn_pod_ignores_sigterm_has_ten_minutes_and_starts_no_second_container() -> None:
     spec = pods.stubborn("old", 8, "image", "n1")["spec"]
     assert spec["terminationGracePeriodSeconds"] == 600
+    assert spec["restartPolicy"] == "Never"
     assert "trap '' TERM" in spec["containers"][0]["command"][-1]
 
 
