@@ -184,6 +184,7 @@ def _gpu_node(
     document: Mapping[str, Any], topology: NodeTopology, status: GPUTopologyStatus
 ) -> GpuNode:
     metadata, not_ready = document["metadata"], why_not_ready(status.conditions)
+    version = status.observed_pods_version
     return GpuNode(
         node=str(metadata["name"]),
         generation=int(metadata.get("generation") or 0),
@@ -191,7 +192,7 @@ def _gpu_node(
         healthy=known_mask(topology, (gpu.uuid for gpu in status.gpus if gpu.healthy)),
         users=_users(topology, status.gpus),
         not_ready=not_ready and shortened(not_ready, _LONGEST_REASON),
-        pods_version=_version(status.observed_pods_version),
+        pods_version=None if version is None else int(version),
         reported=bool(status.gpus or status.conditions),
         sized_capacity=_sized_capacity(document.get("status") or {}),
         numa=numa_rules(status.alignment, topology),
@@ -260,7 +261,3 @@ def _users(topology: NodeTopology, gpus: list[ObservedGpu]) -> tuple[ReportedUse
         for user in _users_of(gpu)
         if (user.pod_uid or user.pod) and GpuUuid(gpu.uuid) in known
     )
-
-
-def _version(text: str | None) -> int | None:
-    return None if text is None else int(text)

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from gputopo.api.names import RESOURCE, SCHEDULER_NAME
-from gputopo.placement.model import PolicyName
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.sharing.capacities import parse_capacities
 from gputopo.sharing.loadlaw import LoadCapacity
 from gputopo.sharing.model import SharingError
@@ -26,15 +26,18 @@ from gputopo.sharing.policy import (
 from gputopo.utility.cost import UtilityError
 from gputopo.utility.surroundings import INSTALLATION_WEIGHTS
 from gputopo.utility.utility import UtilityWeights
+from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.machines import Machine, machines_of
 from gputopo_explain.snapshot import ClusterSnapshot, snapshot_of
 from gputopo_kube.document import Document, ObjectKey
+from gputopo_kube.pods import PodView
 from gputopo_scheduling.sharing_knowledge import SharingKnowledge
 from gputopo_scheduling.surroundings import (
     InterferenceFacts,
     NodeSurroundings,
     interference_facts,
     surroundings_of,
+    with_surroundings,
 )
 
 _SHARING: Final = SharingPolicy.of()
@@ -161,6 +164,17 @@ class ClusterObjects:
     def surroundings(self) -> Mapping[str, NodeSurroundings]:
         """The workloads that run on each node; equal surroundings are the same object."""
         return surroundings_of(self.snapshot.usages, self.interference)
+
+    def with_surroundings(self, request: PlacementRequest, pod: PodView) -> PlacementRequest:
+        """Return the request as the extender makes it, with what is known of slowdowns."""
+        usages = self.snapshot.usages.values()
+        return with_surroundings(
+            request,
+            pod,
+            self.interference,
+            lambda: (usage.topology for usage in usages if isinstance(usage, NodeUsage)),
+            self.installation.utility_weights,
+        )
 
     @cached_property
     def pod_documents(self) -> Mapping[ObjectKey, Document]:

@@ -11,7 +11,6 @@ from gputopo_explain.objects import ClusterObjects, LiveKind
 from gputopo_explain.pending.ends import PodEnds
 from gputopo_explain.pending.model import EndKind, PodEnd
 from gputopo_explain.pending.releases import HeldGpus, held_gpus
-from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
 
 FOREVER = "never, because no end is known"
@@ -73,7 +72,8 @@ def remaining_uses(objects: ClusterObjects, assumed_seconds: float | None) -> Re
             held = held_gpus(usage)
             until = {uid: _until(documents.get(uid), ends, assumed_seconds) for uid in held}
             uses.extend(_uses(name, usage, held, until))
-    return RemainingUses(nodes, uses, left_out, _waiting(snapshot))
+    waiting = sum(pod.live and pod.node is None for pod in snapshot.pods)
+    return RemainingUses(nodes, uses, left_out, waiting)
 
 
 def _why_closed(usage: NodeUsage, machine: Machine | None) -> str:
@@ -117,10 +117,6 @@ def _until(pod: Document | None, ends: PodEnds, assumed: float | None) -> tuple[
 def _is_ahead(end: PodEnd) -> bool:
     """Return whether an end is in the future, or enforced: then it is due now."""
     return end.kind is EndKind.DEADLINE or end.seconds > 0
-
-
-def _waiting(snapshot: ClusterSnapshot) -> int:
-    return sum(pod.live and pod.node is None for pod in snapshot.pods)
 
 
 def gpu_list(gpus: GpuMask) -> str:

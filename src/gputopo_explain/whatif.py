@@ -19,7 +19,6 @@ from gputopo_cluster.usage import NodeUsage
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.pending.model import PodExplanation
 from gputopo_explain.pending.pods import explain_pod
-from gputopo_explain.requests import with_surroundings
 from gputopo_explain.shared_gpus import ShareOutlook, outlook
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import Document
@@ -111,7 +110,7 @@ def place_live(
     if request is None or not nodes:
         return WhatIf(explanation)
     view = parse_pod(pod, objects.installation.resource)
-    request = with_surroundings(request, view, objects)
+    request = objects.with_surroundings(request, view)
     found = objects.snapshot.evaluate(request, nodes, objects.surroundings, view)
     shares = _shares(view, request, nodes, objects.snapshot)
     ranks = ranks_by_share(found, shares, sensitive=request.sensitive)

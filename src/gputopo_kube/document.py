@@ -37,3 +37,12 @@ def controller_of(raw: Document) -> Document:
     """Return the owner reference of the controller of an object; empty if it has none."""
     owners = raw["metadata"].get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), {})
+
+
+def true_condition(raw: Document, *types: str) -> Document | None:
+    """Return the first condition of these types in the status of an object that is True."""
+    for condition in (raw.get("status") or {}).get("conditions") or ():
+        if condition.get("type") in types and condition.get("status") == "True":
+            found: Document = condition
+            return found
+    return None

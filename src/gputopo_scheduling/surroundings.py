@@ -13,9 +13,9 @@ job is what slows its neighbours down. A pod without a GPUProfile has a group on
 its sensitivity.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -23,10 +23,13 @@ from pydantic import ValidationError
 
 from gputopo.api.names import SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfileSpec, LinkFact, NeighbourFact
+from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT, Sensitivity
 from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo.utility.communication import sockets, sockets_of
 from gputopo.utility.interference import RunningNeighbour, SlowdownTable, WorkloadKind
+from gputopo.utility.surroundings import job_surroundings
+from gputopo.utility.utility import UtilityWeights
 from gputopo_cluster.occupants import Occupant
 from gputopo_cluster.topologies import UnreadableTopology
 from gputopo_cluster.usage import NodeUsage
@@ -209,6 +212,24 @@ def surroundings_of(
         )
         found[name] = shared.setdefault(neighbours, NodeSurroundings(neighbours))
     return found
+
+
+def with_surroundings(
+    request: PlacementRequest,
+    pod: PodView,
+    facts: InterferenceFacts,
+    nodes: Callable[[], Iterable[NodeTopology]],
+    weights: UtilityWeights,
+) -> PlacementRequest:
+    """Return the request with what is known of slowdowns, which only the policy Utility needs.
+
+    ``nodes`` returns the topologies of the nodes of the cluster; several may be equal.
+    """
+    if request.policy is not PolicyName.UTILITY:
+        return request
+    workload = facts.kind_of(pod)
+    surroundings = job_surroundings(workload, facts.slowdowns_of(workload), nodes(), weights)
+    return replace(request, surroundings=surroundings)
 
 
 def _declared_group(spec: object) -> str:

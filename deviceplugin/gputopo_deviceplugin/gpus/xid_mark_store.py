@@ -47,7 +47,7 @@ class XidMarkStore:
         if critical:
             at = datetime.fromtimestamp(self._wall(), UTC)
             mark = XidMark(GpuUuid(event.uuid), event.code, self._monotonic(), at)
-            self._replace(xid_marks.with_mark(self._marks, mark))
+            self._replace({**self._marks, (mark.gpu, mark.code): mark})
         return critical
 
     def update(self, snapshot: NvmlSnapshot) -> Marks:
@@ -76,10 +76,10 @@ class XidMarkStore:
                 fields(annotation=GPUS_RESET_ANNOTATION, value=reset_at, reason=error),
             )
         else:
-            at = xid_marks.to_monotonic(
-                time_of_reset, now_seconds=self._monotonic(), wall_seconds=self._wall()
-            )
-            kept = xid_marks.without_older_than(self._marks, at)
+            reset_seconds = self._monotonic() - (self._wall() - time_of_reset.timestamp())
+            kept = {
+                key: mark for key, mark in self._marks.items() if mark.at_seconds >= reset_seconds
+            }
         self._replace(kept)
 
     def _replace(self, marks: Marks) -> None:

@@ -38,11 +38,6 @@ Marks = Mapping[tuple[GpuUuid, int], XidMark]
 """Marks by GPU and XID code, so that a transient XID does not replace a fatal XID."""
 
 
-def with_mark(marks: Marks, mark: XidMark) -> Marks:
-    """Add a mark, and remove an older mark of the same GPU and XID code."""
-    return {**marks, (mark.gpu, mark.code): mark}
-
-
 def without_expired(marks: Marks, *, now_seconds: float, quiet_seconds: float) -> Marks:
     """Remove marks of non-fatal XIDs older than ``quiet_seconds``, and marks of future times.
 
@@ -74,11 +69,6 @@ def without_recovered(marks: Marks, snapshot: NvmlSnapshot) -> Marks:
     return result
 
 
-def without_older_than(marks: Marks, at_seconds: float) -> Marks:
-    """Remove the marks of XIDs that occurred before ``at_seconds`` of the monotonic clock."""
-    return {key: mark for key, mark in marks.items() if mark.at_seconds >= at_seconds}
-
-
 def parse_time(text: str) -> datetime:
     """Parse a time in RFC 3339.
 
@@ -89,17 +79,6 @@ def parse_time(text: str) -> datetime:
     if time.tzinfo is None:
         raise ValueError(f"no time zone: {text!r}")
     return time
-
-
-def to_monotonic(time: datetime, *, now_seconds: float, wall_seconds: float) -> float:
-    """Convert a wall-clock time to monotonic time.
-
-    Args:
-        time: wall-clock time with a time zone.
-        now_seconds: current monotonic time.
-        wall_seconds: current Unix time.
-    """
-    return now_seconds - (wall_seconds - time.timestamp())
 
 
 class _StoredMark(BaseModel):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gputopo.api.annotations import AnnotationError, parse_placement
 from gputopo.api.profile import StepsSource
 from gputopo.api.shares import gpu_of
-from gputopo.topology.model import Gpu, GpuUuid
+from gputopo.topology.model import GpuUuid
 from gputopo_deviceplugin.admit.usage import GpuUser
 from gputopo_deviceplugin.gpus.hardware import NodeHardware
 from gputopo_deviceplugin.measure.containers import MeasuredContainer
@@ -110,17 +110,13 @@ def environment_of(
         profile=container.request.profile,
         source=container.request.source,
         gpus=own_gpus,
-        gpu_model=_models(own),
+        gpu_model=", ".join(sorted({gpu.model for gpu in own})),
         bandwidth=_bandwidth(container),
         runtime=container.pod.runtime.containers.get(container.name, ContainerRuntime()),
         on_socket=_neighbours([user for gpu, user in elsewhere if gpu in on_socket], pods),
         on_node=_neighbours([user for _, user in elsewhere], pods),
         on_gpu=_neighbours([user for gpu, user in others if gpu in own_gpus], pods),
     )
-
-
-def _models(gpus: Collection[Gpu]) -> str:
-    return ", ".join(sorted({gpu.model for gpu in gpus}))
 
 
 def _neighbours(

@@ -1,5 +1,7 @@
 """Collects what the status of the GPUTopology and the metrics show, from the parts of the agent."""
 
+from dataclasses import dataclass
+
 from gputopo.api.v1alpha1 import SharingCapacity
 from gputopo_deviceplugin.admit.build import AdmitPart
 from gputopo_deviceplugin.apiserver.build import ApiPart
@@ -14,55 +16,46 @@ from gputopo_deviceplugin.report.sized_capacity import CapacityReport, sized_cap
 from gputopo_deviceplugin.report.status import NodeObservation, observed_gpus
 
 
+@dataclass(frozen=True, slots=True)
 class StatusCollector:
     """Collects from the parts of the agent what is known now."""
 
-    def __init__(
-        self,
-        context: AgentContext,
-        api: ApiPart,
-        admit: AdmitPart,
-        measure: MeasurePart,
-        nri: NriConnector | None,
-        observer: AllocationObserver,
-        alignment: NumaAlignment | None,
-    ) -> None:
-        self._resource = context.settings.resource
-        self._state = context.state
-        self._node, self._pods = api.node, api.pods
-        self._kubelet, self._tracker, self._offer = admit.kubelet, admit.tracker, admit.offer
-        self._measurer, self._counters = measure.measurer, measure.counters
-        self._numa, self._nri = admit.numa, nri
-        self._observer = observer
-        self._alignment = alignment
-        self._capacity = CapacityReport(context.settings.measure_publish_seconds)
+    context: AgentContext
+    api: ApiPart
+    admit: AdmitPart
+    measure: MeasurePart
+    nri: NriConnector | None
+    observer: AllocationObserver
+    alignment: NumaAlignment | None
+    capacity: CapacityReport
 
     def collect(self, hardware: NodeHardware) -> NodeObservation:
         """Return what the agent knows of its node; hide NUMA nodes of GPUs in use before."""
-        alignment = self._alignment.update(hardware) if self._alignment else None
-        users, faults = self._tracker.all_users(), self._state.mps_faults
-        most = self._state.shares_per_gpu
-        capacity = sized_capacity(self._node.document, self._pods.values(), self._resource)
+        alignment = self.alignment.update(hardware) if self.alignment else None
+        api, admit, measure, state = self.api, self.admit, self.measure, self.context.state
+        users, faults, most = admit.tracker.all_users(), state.mps_faults, state.shares_per_gpu
+        resource = self.context.settings.resource
+        capacity = sized_capacity(api.node.document, api.pods.values(), resource)
         return NodeObservation(
             hardware=hardware,
             ready=ready_condition(
                 hardware,
-                self._offer.withheld,
-                registered=self._kubelet.registered,
-                watched=self._kubelet.watched,
+                admit.offer.withheld,
+                registered=admit.kubelet.registered,
+                watched=admit.kubelet.watched,
             ),
             gpus=observed_gpus(hardware.health, users, faults),
-            differing=[each.message for each in self._observer.differing],
-            pods_version=self._observer.pods_version,
-            processes_visible=self._tracker.processes_visible,
-            numa=self._numa.condition if self._numa else None,
-            cpus_bound=self._nri.condition if self._nri else None,
+            differing=[each.message for each in self.observer.differing],
+            pods_version=self.observer.pods_version,
+            processes_visible=admit.tracker.processes_visible,
+            numa=admit.numa.condition if admit.numa else None,
+            cpus_bound=self.nri.condition if self.nri else None,
             alignment=alignment,
-            measured=self._measurer.published,
-            counters=self._counters.status if self._counters else None,
+            measured=measure.measurer.published,
+            counters=measure.counters.status if measure.counters else None,
             sharing=SharingCapacity(most_pods=most) if most else None,
             mps=mps_condition(faults) if most else None,
-            sized_capacity=self._capacity.update(capacity),
+            sized_capacity=self.capacity.update(capacity),
         )
 
     def gauges(self, observation: NodeObservation) -> dict[str, float]:
@@ -79,5 +72,5 @@ class StatusCollector:
             "process_tracking": observation.processes_visible,
             "numa_published": numa is not None and numa.holds,
             "nri_connected": bound is not None and bound.holds,
-            "unbound_containers": self._nri.unbound if self._nri else 0,
+            "unbound_containers": self.nri.unbound if self.nri else 0,
         }

@@ -21,6 +21,7 @@ from gputopo_deviceplugin.report.health import record_health_changes
 from gputopo_deviceplugin.report.numa_alignment import NumaAlignment
 from gputopo_deviceplugin.report.observer import AllocationObserver
 from gputopo_deviceplugin.report.publisher import TopologyPublisher
+from gputopo_deviceplugin.report.sized_capacity import CapacityReport
 from gputopo_kube.errors import ApiError
 
 _RETRY_SECONDS: Final = 1.0
@@ -94,8 +95,9 @@ class StatusReporter:
         )
         numa, tracker = admit.numa, admit.tracker
         self._alignment = NumaAlignment(numa, tracker, settings.node) if numa else None
+        capacity = CapacityReport(settings.measure_publish_seconds)
         self._collector = StatusCollector(
-            context, api, admit, measure, nri, observer, self._alignment
+            context, api, admit, measure, nri, observer, self._alignment, capacity
         )
         self._publishing = asyncio.Lock()
         self._withdrawn = False

@@ -6,17 +6,16 @@ down. So its requests have surroundings, and its nodes are compared with the job
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 
 from gputopo.placement.model import PlacementRequest, PolicyName
 from gputopo.topology.model import NodeTopology
-from gputopo.utility.surroundings import job_surroundings
 from gputopo.utility.utility import UtilityWeights
 from gputopo_cluster.usage import NodeState
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
 from gputopo_scheduling.evaluation import AnyNodeState, Misfit, SurroundedState
 from gputopo_scheduling.request import placement_request
+from gputopo_scheduling.surroundings import with_surroundings
 
 
 class PodRequests:
@@ -46,14 +45,10 @@ class PodRequests:
         request = placement_request(
             pod, resource=self.resource, default_policy=self._default_policy
         )
-        if isinstance(request, Misfit) or request.policy is not PolicyName.UTILITY:
+        if isinstance(request, Misfit):
             return request
         facts = self._ledger.interference.facts
-        workload = facts.kind_of(pod)
-        surroundings = job_surroundings(
-            workload, facts.slowdowns_of(workload), self._nodes(), self._weights
-        )
-        return replace(request, surroundings=surroundings)
+        return with_surroundings(request, pod, facts, self._nodes, self._weights)
 
     def states(
         self, pod: PodView, request: PlacementRequest, nodes: Sequence[str]

@@ -102,7 +102,9 @@ class EnsembleSnapshots:
             pods=gpu_pods,
             cluster=cluster_of(self._nodes.gpus(), gpu_pods),
             rules=self._nodes.rules.values(),
-            preprocessors=tuple(filter(_is_preprocessor, children)),
+            preprocessors=tuple(
+                job for job in children if ENSEMBLE_PREPROCESSOR_LABEL in job["metadata"]["labels"]
+            ),
             measured=dict(
                 chain.from_iterable(
                     each.measured.items() for each in self._nodes.reports.values().values()
@@ -110,7 +112,3 @@ class EnsembleSnapshots:
             ),
             uids=self._api.ensemble_uids() if has_others else {},
         )
-
-
-def _is_preprocessor(job: Document) -> bool:
-    return ENSEMBLE_PREPROCESSOR_LABEL in job["metadata"]["labels"]

@@ -146,7 +146,9 @@ class Reconciler:
             profile=parse_profile(profile, complete=measures_links) if profile else None,
             now=now,
             link_runs=link_runs,
-            samples=_merged(by_pod(reported_samples(each)) for each in reports),
+            samples=(
+                _merged(by_pod(reported_samples(each)) for each in reports) if link_runs else {}
+            ),
             queued=self._queued,
             started=started,
             pod_error=self._pod_error(job, parsed, started, pods, now),

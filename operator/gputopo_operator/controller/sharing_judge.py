@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gputopo.api.annotations import AnnotationError
 from gputopo.api.measuring import parse_profile_name
@@ -132,7 +131,7 @@ class SharingJudge:
         found = {}
         for key in sorted(profiles):
             document = self._objects.profile(key)
-            facts = None if document is None else _facts_of(document)
+            facts = GPUProfile.model_validate(document).status.facts if document else None
             if facts is not None:
                 found[key] = facts
         return found
@@ -180,7 +179,3 @@ def _sharing_pod(document: Document, resource: str) -> JudgedPod | None:
         return None
     profile = ObjectKey(pod.namespace, name) if name else None
     return JudgedPod(pod.uid, pod.key, profile, pod.created or 0.0, limits)
-
-
-def _facts_of(document: dict[str, Any]) -> WorkloadFacts | None:
-    return GPUProfile.model_validate(document).status.facts

@@ -1,9 +1,8 @@
 """Decides the condition Postponed: whether the pod of a GPUJob waits for a better placement."""
 
-from gputopo.api.waiting import PostponedAnnotation, parse_postponed
+from gputopo.api.waiting import parse_postponed
 from gputopo_operator.decision.conditions import POSTPONED, ConditionUpdate, find
 from gputopo_operator.decision.situation import JobSituation
-from gputopo_operator.model.jobs import JobPod
 
 
 def postponed(found: JobSituation) -> list[ConditionUpdate]:
@@ -23,8 +22,5 @@ def postponed(found: JobSituation) -> list[ConditionUpdate]:
     waits = found.result is None and pod.view.node is None and pod.view.live
     if not waits:
         return [ConditionUpdate(POSTPONED, False, "NoPodWaits", "")]
-    return [ConditionUpdate(POSTPONED, True, "WaitingForPlacement", _wait_text(pod, record))]
-
-
-def _wait_text(pod: JobPod, record: PostponedAnnotation) -> str:
-    return f"pod {pod.view.name} has been waiting since {record.since}: {record.wait_text()}"
+    text = f"pod {pod.view.name} has been waiting since {record.since}: {record.wait_text()}"
+    return [ConditionUpdate(POSTPONED, True, "WaitingForPlacement", text)]

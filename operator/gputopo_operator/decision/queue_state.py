@@ -72,7 +72,7 @@ def queue_state(found: QueueInput, members: Sequence[QueueMember]) -> QueueState
             _waiting(each, now, found.joins) for each in members if each.role is QueueRole.WAITING
         ),
         now=now,
-        rejected={**_delayed(members, now), **_rejected(found)},
+        rejected=_delayed(members, now) | {str(key): text for key, text in found.rejected.items()},
         offers=found.offers,
         probation=on_probation(found.failed, now),
     )
@@ -106,10 +106,6 @@ def _offer(
             free = GpuMask(free | returned)
     takes_pods = usage.blocked is None and usage.not_ready is None
     return QueueOffer(max(0, free.bit_count() - others.unknown) if takes_pods else 0, used)
-
-
-def _rejected(found: QueueInput) -> dict[str, str]:
-    return {str(key): text for key, text in found.rejected.items()}
 
 
 def _delayed(members: Sequence[QueueMember], now: float) -> dict[str, str]:

@@ -234,7 +234,8 @@ class GpuJobState:
         profile: the GPUProfile that the job names; None if it does not exist or is not needed.
         now: RFC 3339 time in UTC, in whole seconds.
         link_runs: the existing Jobs of the short runs that measure links.
-        samples: maps the UID of each pod to its samples in GPUTopologies, oldest first.
+        samples: maps the UID of each pod to its samples in GPUTopologies, oldest first; empty
+            without short runs, which alone need them.
         queued: whether gputopo's queue starts the child Jobs that are not under Kueue.
         started: RFC 3339 time at which the Job controller last started the child Job; None if it
             has not started it since its last suspension.

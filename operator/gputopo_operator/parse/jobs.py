@@ -1,8 +1,6 @@
 """Parses the objects for a decision about a GPUJob or a GPUProfile."""
 
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -21,7 +19,7 @@ from gputopo.api.tuning import (
 )
 from gputopo.api.v1alpha1 import GPUJobSpec, GPUJobStatus
 from gputopo.runtime.messages import first_error
-from gputopo_kube.document import Document, ObjectKey, controller_of
+from gputopo_kube.document import Document, ObjectKey, controller_of, true_condition
 from gputopo_kube.own_gpus import own_gpus
 from gputopo_kube.podmodel import PodObject, parse_pod_object
 from gputopo_kube.podruntime import ContainerRuntime, runtime_of
@@ -34,22 +32,19 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 _JOB_CONTROLLER = "kubernetes.io/job-controller"
 
-_ENDS = frozenset({"Complete", "Failed", "Suspended"})
+RESULTS = ("Complete", "Failed")
+"""Types of the conditions that show that a GPUJob or Job has succeeded or failed."""
 
 
 def has_ended(raw: Document) -> bool:
     """Return whether the status of a GPUJob or Job shows that it has succeeded or failed."""
-    conditions = (raw.get("status") or {}).get("conditions") or ()
-    return any(map(_is_result, conditions))
+    return true_condition(raw, *RESULTS) is not None
 
 
 def end_of(job: Document) -> str | None:
     """Return when a Job was suspended or ended; None if it can have a running pod."""
-    for condition in (job.get("status") or {}).get("conditions") or ():
-        if condition["type"] in _ENDS and condition["status"] == "True":
-            time: str | None = condition.get("lastTransitionTime")
-            return time
-    return None
+    end = true_condition(job, *RESULTS, "Suspended")
+    return None if end is None else end.get("lastTransitionTime")
 
 
 def job_start(job: Document) -> str | None:
@@ -103,7 +98,7 @@ def parse_child_job(raw: Document) -> ChildJob:
         failed=status.get("failed", 0),
         sensitivity=pod_annotations.get(SENSITIVITY_ANNOTATION, ""),
         facts=_facts(pod_annotations.get(FACTS_ANNOTATION)),
-        result=_job_result(status.get("conditions", [])),
+        result=_job_result(raw),
         links=LinksResult.parse(metadata.get("annotations", {}).get(LINK_RESULT_ANNOTATION)),
         parallelism=spec.get("parallelism", 1),
         own_pods=not spec.get("manualSelector")
@@ -218,16 +213,12 @@ def _facts(text: str | None) -> FactsAnnotation | None:
         return None
 
 
-def _is_result(condition: Mapping[str, Any]) -> bool:
-    return condition["type"] in {"Complete", "Failed"} and condition["status"] == "True"
-
-
-def _job_result(conditions: list[dict[str, Any]]) -> JobResult | None:
-    for condition in conditions:
-        if _is_result(condition):
-            return JobResult(
-                succeeded=condition["type"] == "Complete",
-                reason=condition.get("reason", ""),
-                message=condition.get("message", ""),
-            )
-    return None
+def _job_result(job: Document) -> JobResult | None:
+    found = true_condition(job, *RESULTS)
+    if found is None:
+        return None
+    return JobResult(
+        succeeded=found["type"] == "Complete",
+        reason=found.get("reason", ""),
+        message=found.get("message", ""),
+    )

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from gputopo.api.names import ENSEMBLE_PREPROCESSOR_LABEL
-from gputopo_kube.document import Document, controller_of
+from gputopo_kube.document import Document, controller_of, true_condition
 from gputopo_kube.podmodel import known_parts
 from gputopo_operator.model.ensembles import PreprocessorJob, PreprocessorService
+from gputopo_operator.parse.jobs import RESULTS
 
 
 def parse_preprocessors(
@@ -56,10 +57,9 @@ def _end(job: Document) -> str:
     name = job["metadata"]["name"]
     if "deletionTimestamp" in job["metadata"]:
         return f"Job {name} is being deleted"
-    for condition in (job.get("status") or {}).get("conditions") or ():
-        if condition["type"] in {"Failed", "Complete"} and condition["status"] == "True":
-            text = condition.get("message") or condition.get("reason") or "no message"
-            return f"Job {name} has ended: {text}"
+    if (end := true_condition(job, *RESULTS)) is not None:
+        text = end.get("message") or end.get("reason") or "no message"
+        return f"Job {name} has ended: {text}"
     return ""
 
 

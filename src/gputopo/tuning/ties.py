@@ -8,7 +8,7 @@ Now A has 5 CPUs and B has 3. The mechanism chooses 3 for A and 5 for B. This mo
 back to A, because the sum of the values stays the same. So both pods keep their current amounts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Final
 
@@ -32,20 +32,17 @@ def closest_to_now(
     result = dict(chosen)
     pods = [pod for pod in pods if pod.matrix is not None]
     wanted = {pod.uid: _within(pod, pod.now) for pod in pods}
-    if _fits(spare, pods, wanted) and _value(pods, wanted) >= _value(pods, result) - _ROUNDING:
+    fits = min(_unused(spare, pods, wanted)) >= 0
+    if fits and _value(pods, wanted) >= _value(pods, result) - _ROUNDING:
         return result | wanted
     _keep_unused(spare, pods, result, wanted)
-    while any(_exchange(*pair, result, wanted) for pair in _pairs(pods)):
+    while any(_exchange(*pair, result, wanted) for pair in product(pods, pods, range(2))):
         pass  # ends: each exchange brings two pods closer to their current amounts
     return result
 
 
 def _within(pod: SizedPod, amounts: Amounts) -> Amounts:
     return Amounts(*map(max, pod.least, map(min, amounts, pod.most)))
-
-
-def _fits(spare: Amounts, pods: Sequence[SizedPod], division: _Division) -> bool:
-    return min(_unused(spare, pods, division)) >= 0
 
 
 def _unused(spare: Amounts, pods: Sequence[SizedPod], division: _Division) -> Amounts:
@@ -55,10 +52,6 @@ def _unused(spare: Amounts, pods: Sequence[SizedPod], division: _Division) -> Am
 
 def _value(pods: Sequence[SizedPod], division: _Division) -> float:
     return sum(pod.value(division[pod.uid]) for pod in pods)
-
-
-def _pairs(pods: Sequence[SizedPod]) -> Iterator[tuple[SizedPod, SizedPod, int]]:
-    return product(pods, pods, range(2))
 
 
 def _keep_unused(

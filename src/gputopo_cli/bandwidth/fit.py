@@ -73,7 +73,9 @@ def _lines(result: FitResult, output_file: str | None) -> Iterator[RenderableTyp
     for letter, link in zip("xyz", links, strict=True):
         yield Text(f"{letter}: {link or 'none in the samples'}")
     yield Text()
-    yield output.table("TERM", "COEFFICIENT>", rows=_coefficient_rows(result))
+    coefficients = zip(_TERMS, result.coefficients, strict=True)
+    rows = [(term, f"{coefficient:.3f}") for term, coefficient in coefficients]
+    yield output.table("TERM", "COEFFICIENT>", rows=rows)
     yield Text()
     columns = ("ERROR", "RELATIVE>", "RMSE GB/s>", "MAE GB/s>")
     yield output.table(*columns, rows=_error_rows(result))
@@ -81,11 +83,6 @@ def _lines(result: FitResult, output_file: str | None) -> Iterator[RenderableTyp
         yield Text(f"warning: {warning}", "yellow")
     if output_file is not None:
         yield Text(f"written to {output_file}; use it with --model {output_file}")
-
-
-def _coefficient_rows(result: FitResult) -> Iterator[tuple[str, str]]:
-    for term, coefficient in zip(_TERMS, result.coefficients, strict=True):
-        yield term, f"{coefficient:.3f}"
 
 
 def _error_rows(result: FitResult) -> Iterator[tuple[str, ...]]:

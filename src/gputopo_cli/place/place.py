@@ -15,7 +15,6 @@ from gputopo.placement.place import place, ranking
 from gputopo.runtime.messages import quoted
 from gputopo.sensitivity.resolve import Sensitivity, resolve_sensitivity
 from gputopo.topology.model import GpuMask, indices_of, mask_of
-from gputopo.utility.utility import PlacementUtility
 from gputopo_cli.bandwidth.models import find_model
 from gputopo_cli.place.options import LiveOptions, PlaceOptions
 from gputopo_cli.shared import output
@@ -143,12 +142,10 @@ def match_document(match: Match) -> dict[str, object]:
         "aggregateBandwidthGBps": output.to_gb_per_s(match.aggregate_mb_per_s),
         "effectiveBandwidthGBps": output.to_gb_per_s(match.effective_mb_per_s),
         "preservedBandwidthGBps": output.to_gb_per_s(match.preserved_mb_per_s),
-        **({} if match.utility is None else {"utility": _utility(match.utility)}),
+        **(
+            {} if match.utility is None else {"utility": UtilityFigures.of(match.utility).to_json()}
+        ),
     }
-
-
-def _utility(found: PlacementUtility) -> dict[str, object]:
-    return UtilityFigures.of(found).to_json()
 
 
 def _draw(result: PlaceResult) -> str:

@@ -7,14 +7,21 @@ from typing import Final
 
 from gputopo import catalogue
 from gputopo.api.names import GROUP, VERSION
-from gputopo.api.v1alpha1 import ObservedGpu
 from gputopo.runtime.messages import quoted
-from gputopo.topology.model import GpuIndex, GpuMask, NodeTopology, TopologyError, mask_of
+from gputopo.topology.model import (
+    GpuIndex,
+    GpuMask,
+    NodeTopology,
+    TopologyError,
+    indices_of,
+    mask_of,
+)
 from gputopo_cli.shared.arguments import suggest
 from gputopo_cli.shared.connection import connect
 from gputopo_cli.shared.errors import InputError
 from gputopo_cli.shared.files import STANDARD_INPUT, read_text
-from gputopo_cluster.topologies import parse_published_node
+from gputopo_cluster.topologies import GpuNode, UnreadableTopology, parse_published_node
+from gputopo_cluster.usage import node_usage
 from gputopo_explain.text import counted, gpu_models
 from gputopo_kube.document import Document
 from gputopo_kube.errors import NotFoundError, RejectedError
@@ -102,22 +109,19 @@ def _load_node(name: str, context: str | None) -> LoadedTopology:
     if not name:
         raise InputError("node: the name is empty")
     node = parse_published_node(_get(name, context))
-    if node.topology is None:
+    if isinstance(node.gpus, UnreadableTopology):
         raise TopologyError(f"node/{name}: {node.fault}")
-    in_use = {
-        GpuIndex(node.index_of[uuid]): reason
-        for uuid, gpu in node.observed.items()
-        if (reason := _reason_not_free(gpu)) and uuid in node.index_of
+    return LoadedTopology(f"node/{name}", node.gpus.topology, _in_use(node.gpus))
+
+
+def _in_use(node: GpuNode) -> dict[GpuIndex, str]:
+    """Return why GPUs are not free, as far as the agent of the node reports it."""
+    usage = node_usage(node, pods=(), reserved=())
+    users = {user.gpu: user.pod.removeprefix("/") for user in reversed(node.users)}
+    return {
+        gpu: users.get(gpu, "served by MPS") if usage.healthy & mask_of([gpu]) else "unhealthy"
+        for gpu in indices_of(GpuMask(usage.topology.mask & ~usage.free))
     }
-    return LoadedTopology(f"node/{name}", node.topology, in_use)
-
-
-def _reason_not_free(gpu: ObservedGpu) -> str | None:
-    if not gpu.healthy:
-        return "unhealthy"
-    if gpu.pod_uid is None:
-        return None
-    return f"{gpu.namespace}/{gpu.pod}" if gpu.pod else gpu.pod_uid
 
 
 def _get(name: str, context: str | None) -> Document:

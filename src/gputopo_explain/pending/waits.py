@@ -9,7 +9,6 @@ from gputopo.placement.model import PlacementRequest
 from gputopo.runtime.times import timestamp_of
 from gputopo_explain.objects import ClusterObjects
 from gputopo_explain.pending.model import PlacementWait
-from gputopo_explain.requests import with_surroundings
 from gputopo_explain.snapshot import ClusterSnapshot
 from gputopo_kube.document import ObjectKey
 from gputopo_kube.pods import PodView
@@ -59,7 +58,7 @@ def wait_outlook(
     if pod.created is None:
         pod = replace(pod, created=now)
     terms = wait_terms(pod, rule, default_seconds=objects.installation.max_wait_seconds)
-    request = with_surroundings(request, pod, objects)
+    request = objects.with_surroundings(request, pod)
     found = objects.snapshot.evaluate(request, fitting, objects.surroundings, pod)
     idle = evaluate_states({idle_key(key) for key in found.keys}, request).values()
     wait = decide_pod_wait(rule, terms, found, idle, now)

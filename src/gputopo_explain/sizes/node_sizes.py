@@ -102,7 +102,7 @@ class NodeSizes:
 
 def list_sizes(cluster: SizedCluster) -> list[NodeSizes]:
     """Return the nodes with sized pods, by name."""
-    facts = {_key(profile): parse_sizing_facts(profile) for profile in cluster.profiles}
+    facts = {ObjectKey.of(profile): parse_sizing_facts(profile) for profile in cluster.profiles}
     topologies = {each["metadata"]["name"]: each for each in cluster.topologies}
     nodes = sorted(cluster.nodes, key=lambda node: str(node["metadata"]["name"]))
     return [
@@ -198,7 +198,3 @@ def _limits(pod: TunedPod, amounts: Amounts) -> Amounts:
         return Amounts(amounts.milli_cpu, 0)
     distance = pod.spec.limit_memory - pod.spec.request.memory
     return Amounts(amounts.milli_cpu, amounts.memory + distance)
-
-
-def _key(profile: Document) -> ObjectKey:
-    return ObjectKey(profile["metadata"]["namespace"], profile["metadata"]["name"])

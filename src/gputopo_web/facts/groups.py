@@ -1,5 +1,6 @@
 """Groups of nodes with equal links and GPU models, and the search in them."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,17 +81,9 @@ def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
     >>> sorted(["n10", "n2", "n1"], key=natural)
     ['n1', 'n2', 'n10']
     """
-    parts: list[str] = []
-    for each in name:
-        digit = each in "0123456789"
-        if parts and (parts[-1][-1] in "0123456789") == digit:
-            parts[-1] += each
-        else:
-            parts.append(each)
-    numbers = [part[0] in "0123456789" for part in parts]
     return tuple(
-        (not number, int(part[:18]) if number else 0, part)
-        for part, number in zip(parts, numbers, strict=True)
+        (False, int(number[:18]), number) if number else (True, 0, text)
+        for number, text in re.findall(r"([0-9]+)|([^0-9]+)", name)
     )
 
 

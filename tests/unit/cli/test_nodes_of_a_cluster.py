@@ -24,8 +24,9 @@ def document() -> Document:
         "spec": to_spec(TOPOLOGY).to_json(),
         "status": {
             "gpus": [
-                {"uuid": uuids[TOPOLOGY.gpus[0].index], "healthy": True},
+                {"uuid": uuids[TOPOLOGY.gpus[0].index], "healthy": False},
                 {"uuid": uuids[TOPOLOGY.gpus[1].index], "healthy": True},
+                {"uuid": uuids[TOPOLOGY.gpus[2].index], "healthy": True},
                 {
                     "uuid": uuids[TOPOLOGY.gpus[3].index],
                     "healthy": True,
@@ -33,8 +34,10 @@ def document() -> Document:
                     "namespace": "default",
                     "pod": "train",
                 },
+                {"uuid": uuids[TOPOLOGY.gpus[4].index], "healthy": True},
+                {"uuid": uuids[TOPOLOGY.gpus[5].index], "healthy": True},
                 {"uuid": uuids[TOPOLOGY.gpus[6].index], "healthy": True, "podUID": "u-6"},
-                {"uuid": uuids[TOPOLOGY.gpus[0].index], "healthy": False},
+                {"uuid": uuids[TOPOLOGY.gpus[7].index], "healthy": True},
                 {"uuid": "GPU-gone", "healthy": False},
             ]
         },
@@ -86,6 +89,29 @@ def test_job_is_placed_on_the_free_gpus_of_a_node(api: ApiServer, gputopo: Comma
     result = gputopo("place --topology n1 --gpus 3 -o json").document
     assert result["busy"] == [0, 3, 6]
     assert result["gpus"] == [4, 5, 7]
+
+
+@pytest.mark.parametrize(
+    ("report", "state"),
+    [
+        ({"healthy": True, "wholeFault": "MPS still serves the GPU"}, "served by MPS"),
+        ({"healthy": True, "namespace": "default", "pod": "old"}, "default/old"),
+        (None, "unhealthy"),
+    ],
+    ids=["MPS", "pod without UID", "no report"],
+)
+def test_gpu_that_the_extender_gives_to_no_pod_is_not_free(
+    api: ApiServer, gputopo: Command, report: Document | None, state: str
+) -> None:
+    def change(found: Document) -> None:
+        gpu = found["status"]["gpus"].pop(1)
+        if report is not None:
+            found["status"]["gpus"].append({"uuid": gpu["uuid"], **report})
+
+    api.change("gputopologies", "n1", change)
+    states = gputopo("topology show n1 -o json").document["states"]
+    assert states == {"0": "unhealthy", "1": state, "3": "default/train", "6": "u-6"}
+    assert gputopo("place --topology n1 --gpus 1 -o json").document["busy"] == [0, 1, 3, 6]
 
 
 def test_node_without_a_topology_is_reported(api: ApiServer, gputopo: Command) -> None:

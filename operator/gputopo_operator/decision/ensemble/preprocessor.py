@@ -71,7 +71,8 @@ def preprocessor_plan(
         stopped = {job.name: True for job in found.preprocessors if job.active}
         update = ConditionUpdate(PREPROCESSED, False, "NoMemberRuns", "")
         return PreprocessorPlan(PreprocessorWrites(suspend=stopped), None, (update,))
-    return _plan(found, wanted, _choice(wanted, rates))
+    choice = preprocessor_cores(rates, _throughput(wanted), items_are_shared=wanted.shared)
+    return _plan(found, wanted, choice)
 
 
 def _plan(
@@ -114,10 +115,6 @@ def _demand(members: Sequence[MemberState], changes: EnsembleChanges) -> list[fl
 
 def _throughput(wanted: Preprocessing) -> dict[int, float]:
     return {each.cores: float(each.items_per_second) for each in wanted.throughput}
-
-
-def _choice(wanted: Preprocessing, rates: Sequence[float]) -> PreprocessorChoice:
-    return preprocessor_cores(rates, _throughput(wanted), items_are_shared=wanted.shared)
 
 
 def _current(

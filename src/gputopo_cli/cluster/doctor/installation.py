@@ -15,7 +15,7 @@ from gputopo_cli.cluster.doctor.model import (
     object_name,
     warning,
 )
-from gputopo_kube.document import Document
+from gputopo_kube.document import Document, true_condition
 
 DEFINITIONS: Final = tuple(
     f"{kind}.{GROUP}" for kind in ("gpuensembles", "gpujobs", "gpuprofiles", "gputopologies")
@@ -64,8 +64,7 @@ def _definition_problem(definition: Document | None) -> str | None:
     ours = versions.get(VERSION)
     if ours is None or not (ours["served"] and ours["storage"]):
         return f"does not serve and store {VERSION}; it has {', '.join(versions)}"
-    conditions = (definition.get("status") or {}).get("conditions") or ()
-    if not any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+    if true_condition(definition, "Established") is None:
         return "is not established"
     return None
 

@@ -1,12 +1,11 @@
 """Read the readiness and the resources of nodes."""
 
-from gputopo_kube.document import Document
+from gputopo_kube.document import Document, true_condition
 
 
 def is_ready(document: Document) -> bool:
     """Return whether a node or pod has the condition Ready."""
-    conditions = (document.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return true_condition(document, "Ready") is not None
 
 
 def resource_amount(node: Document, part: str, resource: str) -> str:

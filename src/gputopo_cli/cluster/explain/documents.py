@@ -1,6 +1,5 @@
 """The explanation of a placed pod as a JSON document (``gputopo explain -o json``)."""
 
-from gputopo.api.replay import RecordedNodes
 from gputopo_cli.cluster.explain.utility import utility_document
 from gputopo_cli.shared import output
 from gputopo_explain.placed.choices import Choices, GpuChoice, IdleNode
@@ -24,7 +23,7 @@ def placed_document(found: PlacedExplanation) -> dict[str, object]:
         "recorded": figures.to_json() if figures else None,
         "choices": _choices(choices) if choices else None,
         "share": _share(found.share) if found.share else None,
-        "nodes": _nodes(found.nodes),
+        "nodes": found.nodes.model_dump(by_alias=True) if found.nodes else None,
         "waited": found.waited.to_json() if found.waited else None,
         "replay": {
             "verdict": found.replay.verdict.value,
@@ -98,7 +97,3 @@ def _choice(choice: GpuChoice) -> dict[str, object]:
         "preservedDifferencePercent": choice.preserved_percent,
         **({} if choice.utility is None else {"utilityPermille": choice.utility}),
     }
-
-
-def _nodes(nodes: RecordedNodes | None) -> dict[str, object] | None:
-    return nodes.model_dump(by_alias=True) if nodes else None

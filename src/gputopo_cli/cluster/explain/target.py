@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 from gputopo.api.names import GROUP, JOB_LABEL, VERSION
 from gputopo.runtime.messages import quoted
 from gputopo_cli.shared.errors import InputError
-from gputopo_kube.document import Document
+from gputopo_kube.document import Document, true_condition
 from gputopo_kube.errors import DeniedError
 from gputopo_kube.podstatus import ENDED_PHASES
 from gputopo_kube.sync import SyncApi
@@ -57,7 +57,8 @@ def find_object(cluster: SyncApi, target: ExplainTarget, namespace: str) -> tupl
         job = cluster.find(*group, "namespaces", namespace, "gpujobs", target.name)
         if job is not None:
             pod = _newest_pod(cluster, target.name, namespace)
-            if pod is None or (_has_ended(pod) and not _is_finished(job)):
+            finished = true_condition(job, "Complete", "Failed") is not None
+            if pod is None or (_has_ended(pod) and not finished):
                 return GPUJOB, job
             return POD, pod
     wrong = f"name: {quoted(target.name)} is not the name of {_DESCRIBED[target.kind]}"
@@ -89,11 +90,3 @@ def _newest_pod(cluster: SyncApi, job: str, namespace: str) -> Document | None:
 
 def _has_ended(pod: Document) -> bool:
     return (pod.get("status") or {}).get("phase") in ENDED_PHASES
-
-
-def _is_finished(job: Document) -> bool:
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(
-        each.get("type") in {"Complete", "Failed"} and each.get("status") == "True"
-        for each in conditions
-    )
