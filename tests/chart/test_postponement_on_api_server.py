@@ -221,7 +221,7 @@ def test_kill_of_the_extender_changes_no_longest_wait(nodes: ApiServer, start: S
     wait_until(lambda: is_postponed(nodes), seconds=20)
     before = until(nodes)
     with restarted_extender(pair) as log:
-        # The new process learns of the wait from the pod itself. It asks for the next try, unless
+        # The new process learns of the wait from the pod itself. It requests a new try, unless
         # kube-scheduler has begun one between the processes and repeats it.
         marked = pod(nodes)["metadata"]["annotations"][POSTPONED_ANNOTATION]
         wait_until(lambda: "filtered pod=default/ring" in log.read_text(), seconds=30)
