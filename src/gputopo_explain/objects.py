@@ -167,6 +167,8 @@ class ClusterObjects:
 
     def with_surroundings(self, request: PlacementRequest, pod: PodView) -> PlacementRequest:
         """Return the request as the extender makes it, with what is known of slowdowns."""
+        if request.policy is not PolicyName.UTILITY:
+            return request
         usages = self.snapshot.usages.values()
         return with_surroundings(
             request,

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from gputopo.api.names import SENSITIVITY_ANNOTATION
 from gputopo.api.profile import GPUProfileSpec, LinkFact, NeighbourFact
-from gputopo.placement.model import PlacementRequest, PolicyName
+from gputopo.placement.model import PlacementRequest
 from gputopo.sensitivity.resolve import SENSITIVE_FROM_PERCENT, Sensitivity
 from gputopo.topology.model import GpuMask, NodeTopology
 from gputopo.utility.communication import sockets, sockets_of
@@ -221,12 +221,10 @@ def with_surroundings(
     nodes: Callable[[], Iterable[NodeTopology]],
     weights: UtilityWeights,
 ) -> PlacementRequest:
-    """Return the request with what is known of slowdowns, which only the policy Utility needs.
+    """Return a request of the policy Utility with what is known of slowdowns.
 
     ``nodes`` returns the topologies of the nodes of the cluster; several may be equal.
     """
-    if request.policy is not PolicyName.UTILITY:
-        return request
     workload = facts.kind_of(pod)
     surroundings = job_surroundings(workload, facts.slowdowns_of(workload), nodes(), weights)
     return replace(request, surroundings=surroundings)

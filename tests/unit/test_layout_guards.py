@@ -4,6 +4,7 @@ Python 3.12 and later then dies at start in the repository root; and a loose ``q
 ``types.py`` in a component folder does the same to a file that is run by its path.
 """
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -84,6 +85,16 @@ def test_every_component_has_an_extra_and_a_program() -> None:
     for component in COMPONENTS:
         target = project["scripts"][f"gputopo-{component}"]
         assert target == f"gputopo_{component}.__main__:main"
+
+
+def test_the_test_command_runs_every_folder_with_tests() -> None:
+    script = (ROOT / "tools" / "test").read_text()
+    (named,) = re.findall(r"tests/\{([a-z,]+)\}", script)
+    assert "(tests/e2e " in script
+    folders = {
+        path.relative_to(ROOT / "tests").parts[0] for path in ROOT.glob("tests/**/test_*.py")
+    }
+    assert {*named.split(","), "e2e"} == folders
 
 
 def test_contributing_lists_every_package_and_layer() -> None:

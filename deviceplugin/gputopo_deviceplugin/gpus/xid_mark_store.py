@@ -76,6 +76,7 @@ class XidMarkStore:
                 fields(annotation=GPUS_RESET_ANNOTATION, value=reset_at, reason=error),
             )
         else:
+            # The time of the reset by the monotonic clock, as that of the marks.
             reset_seconds = self._monotonic() - (self._wall() - time_of_reset.timestamp())
             kept = {
                 key: mark for key, mark in self._marks.items() if mark.at_seconds >= reset_seconds

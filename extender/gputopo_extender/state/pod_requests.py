@@ -45,8 +45,8 @@ class PodRequests:
         request = placement_request(
             pod, resource=self.resource, default_policy=self._default_policy
         )
-        if isinstance(request, Misfit):
-            return request
+        if isinstance(request, Misfit) or request.policy is not PolicyName.UTILITY:
+            return request  # others need no facts, which take time to collect
         facts = self._ledger.interference.facts
         return with_surroundings(request, pod, facts, self._nodes, self._weights)
 

@@ -137,14 +137,13 @@ def _request_document(result: PlaceResult) -> dict[str, object]:
 
 def match_document(match: Match) -> dict[str, object]:
     """Return GPUs and bandwidths as JSON."""
+    utility = {"utility": UtilityFigures.of(match.utility).to_json()} if match.utility else {}
     return {
         "gpus": list(match.gpus),
         "aggregateBandwidthGBps": output.to_gb_per_s(match.aggregate_mb_per_s),
         "effectiveBandwidthGBps": output.to_gb_per_s(match.effective_mb_per_s),
         "preservedBandwidthGBps": output.to_gb_per_s(match.preserved_mb_per_s),
-        **(
-            {} if match.utility is None else {"utility": UtilityFigures.of(match.utility).to_json()}
-        ),
+        **utility,
     }
 
 
