@@ -8,11 +8,12 @@ import pytest
 
 from gputopo.alignment.accepted import Manager
 from gputopo.alignment.model import ManagerPolicy, ManagerScope, numa_mask
-from gputopo.api.annotations import parse_placement
+from gputopo.api.annotations import GpusAnnotation, parse_gpus, parse_placement
 from gputopo.api.names import (
     PATTERN_ANNOTATION,
     PLACEMENT_ANNOTATION,
     POSTPONED_ANNOTATION,
+    PROFILE_ANNOTATION,
     RESOURCE,
     RETRY_ANNOTATION,
 )
@@ -20,6 +21,7 @@ from gputopo.api.replay import RecordedNodes
 from gputopo.catalogue import named
 from gputopo.placement.model import Match, PlacementRequest, PolicyName
 from gputopo.placement.place import place
+from gputopo_cluster.claims import Claim
 from gputopo_cluster.numa_rules import NumaRules
 from gputopo_cluster.topologies import GpuNode
 from gputopo_cluster.usage import NodeUsage, node_usage
@@ -54,6 +56,23 @@ def placement_of(
     assert parse_placement(decision.annotations) is not None
     figures: dict[str, object] = json.loads(decision.annotations[PLACEMENT_ANNOTATION])
     return figures
+
+
+def test_decision_claims_its_gpus_for_one_version_of_the_pod_and_records_its_request() -> None:
+    _, request, match = tree_of_five()
+    profiled = parse_gpu_pod(pod("a", 5, annotations={PROFILE_ANNOTATION: "bert"}), RESOURCE)
+    assert profiled is not None
+    view = dataclasses.replace(profiled, version=7)
+    decision = decide(view, request, match, node="n1", usage=IDLE, compared=None)
+    uuids = tuple(TOPOLOGY.uuid_of[index] for index in match.gpus)
+    assert decision.claim == Claim("uid-a", "default", "a", "7", "n1", uuids)
+    assert parse_gpus(decision.annotations) == GpusAnnotation(
+        uid="uid-a",
+        node="n1",
+        generation=1,
+        containers={"main": list(uuids)},
+        request={"profile": "bert"},
+    )
 
 
 def test_proved_rank_order_has_no_bound() -> None:
