@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from gputopo.api.names import GPUS_ANNOTATION
 from gputopo.catalogue import named
 from gputopo.topology.model import GpuIndex, GpuUuid
@@ -173,3 +175,14 @@ def test_two_shares_of_a_pod_of_another_scheduler_are_both_in_use() -> None:
     other = sharing_pod("a", node="n1", containers=[share_container(shares=2)])
     found = usage(other, shares={share(3, 0): "uid-a", share(4, 0): "uid-a"})
     assert (found.unknown, found.used) == (0, gpus(3, 4))
+
+
+@pytest.mark.parametrize("annotations", [{}, {GPUS_ANNOTATION: '{"v":1,'}])
+def test_ended_pod_without_a_valid_annotation_keeps_its_observed_share(
+    annotations: dict[str, str],
+) -> None:
+    requested = [share_container()]
+    over = pod("a", node="n1", phase="Failed", annotations=annotations, containers=requested)
+    found = usage(ended=[over], shares={share(1): "uid-a"})
+    (occupant,) = found.occupants
+    assert found.shares == occupant.shares == {share(1)}

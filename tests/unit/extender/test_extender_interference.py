@@ -7,12 +7,14 @@ import pytest
 from gputopo.catalogue import named
 from gputopo.utility.interference import RunningNeighbour, WorkloadKind
 from gputopo_cluster.topologies import UnreadableTopology, parse_gpu_node
+from gputopo_cluster.usage import NodeState
 from gputopo_extender.state.interference import (
     MOST_WORKLOADS,
     REFRESH_SECONDS,
     NodeInterference,
 )
 from gputopo_extender.state.ledger import Ledger
+from gputopo_scheduling.evaluation import SurroundedState
 from gputopo_scheduling.surroundings import NOTHING_RUNS, KnownWorkload, parse_workload
 from support.builders.node_reports import beside, learnt_profile
 from support.builders.objects import Document, pod, topology_object
@@ -67,8 +69,20 @@ def test_surroundings_follow_pods_and_reservations(ledger: Ledger) -> None:
     ledger.put_pod(pod_view(waiting))
     ledger.reservations.reserve(decision_for(waiting, ledger))
     assert len(ledger.surroundings("n1").neighbours) == 2
+    assert ledger.surroundings_without("n1", {"uid-b"}).neighbours == first.neighbours
     ledger.reservations.release("uid-b")
     assert ledger.surroundings("n1") is first
+
+
+def test_keys_of_nodes_as_if_idle_have_the_state_of_idle_nodes(ledger: Ledger) -> None:
+    ledger.put_pod(pod_view(noisy(bound("a", 0, 1))))
+    state, idle = ledger.states()["n1"], ledger.states()["n2"]
+    assert isinstance(state, NodeState)
+    assert ledger.idle_key(state) is idle
+    surrounded = ledger.idle_key(SurroundedState(state, ledger.surroundings("n1")))
+    assert isinstance(surrounded, SurroundedState)
+    assert surrounded == (idle, NOTHING_RUNS)
+    assert ledger.idle_key(None) is None
 
 
 def test_claim_for_an_unknown_pod_is_an_unknown_workload(ledger: Ledger) -> None:

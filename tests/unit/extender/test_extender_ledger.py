@@ -193,9 +193,10 @@ def test_nodes_of_equal_structure_get_equal_matches_with_their_own_uuids() -> No
 def test_ledger_knows_the_newest_version_of_any_pod() -> None:
     ledger = ledger_with(at_version(pod("a"), 12), at_version(pod("b"), 9))
     assert ledger.pods_version == 12
-    ledger.replace_pods([], epoch=ledger.begin_pod_list(), version=30)
-    assert ledger.pods_version == 30
-    assert ledger.rewinds == 0
+    for _ in range(2):  # a list may show the same version again
+        ledger.replace_pods([], epoch=ledger.begin_pod_list(), version=30)
+        assert ledger.pods_version == 30
+        assert ledger.rewinds == 0
 
 
 def test_list_with_a_smaller_version_voids_known_versions() -> None:

@@ -9,7 +9,7 @@ from gputopo.api.v1alpha1 import QueueStatus
 from gputopo.queueing.model import Offer, QueueOrder, QueueRules
 from gputopo_kube.document import ObjectKey
 from gputopo_operator.decision.node_affinity import without_nodes
-from gputopo_operator.decision.queue import RECHECK_SECONDS, queue_plan
+from gputopo_operator.decision.queue import POD_CHECK_SECONDS, RECHECK_SECONDS, queue_plan
 from gputopo_operator.decision.queue_status import queue_event
 from gputopo_operator.model.jobs import ObjectEvent
 from gputopo_operator.parse.queue import parse_gpu_pods
@@ -307,6 +307,14 @@ def test_queue_is_checked_again_when_a_job_becomes_overdue() -> None:
     assert plan(cluster).recheck_after_seconds == 20
     cluster.job("large", 4, status={"waitingSince": EARLIER})
     assert plan(cluster).recheck_after_seconds == RECHECK_SECONDS
+
+
+def test_queue_is_checked_again_soon_while_a_started_job_has_no_pod() -> None:
+    cluster = QueuedCluster(node("n1", 1))
+    cluster.start("train", "n1")
+    assert plan(cluster).recheck_after_seconds is None
+    cluster.pods.clear()
+    assert plan(cluster).recheck_after_seconds == POD_CHECK_SECONDS
 
 
 def test_small_job_is_kept_off_the_node_of_an_overdue_job() -> None:

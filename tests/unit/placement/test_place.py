@@ -182,4 +182,6 @@ def test_gpus_that_only_this_job_may_not_use_count_as_free() -> None:
 def test_job_does_not_fit_if_too_few_free_gpus_are_usable() -> None:
     none = place(DGX1, WITHOUT_0_3_6, SENSITIVE_RING_3, usable=gpus(0, 1, 2))
     assert none == NoFit("needs 3 GPUs, 2 of the free GPUs usable", permanent=False)
-    assert ranking(DGX1, WITHOUT_0_3_6, SENSITIVE_RING_3, usable=gpus(0), most=1) == ()
+    for policy in PolicyName:
+        request = replace(SENSITIVE_RING_3, policy=policy)
+        assert ranking(DGX1, WITHOUT_0_3_6, request, usable=gpus(0), most=1) == ()

@@ -3,9 +3,10 @@
 import pytest
 
 from gputopo.sharing.choice import SharingReason, SharingSettings
-from gputopo.sharing.decision import decide_sharing
+from gputopo.sharing.decision import decide_sharing, judge_prediction
+from gputopo.sharing.estimate import SpeedEstimate, SpeedSource
 from gputopo.sharing.model import SharingJob
-from gputopo.sharing.predictor import SharingPredictor
+from gputopo.sharing.predictor import SetPrediction, SharingPredictor
 from gputopo.sharing.speedup import GainMeasure
 from support.sharing import gavel, measured, sharing_job, workload
 
@@ -99,6 +100,19 @@ def test_unknown_workload_does_not_share() -> None:
     found = decided(sharing_job(C), sharing_job(A))
     assert found[:2] == (False, SharingReason.UNKNOWN_SPEED)
     assert found[2].startswith("gain of pod-t/a, pod-t/c unknown: no measured pair")
+
+
+def test_text_names_only_the_jobs_of_unknown_speed() -> None:
+    known, unknown = (
+        SpeedEstimate.of(0.8, 0.0, source) for source in (SpeedSource.PAIRS, SpeedSource.UNKNOWN)
+    )
+    alone, together = (
+        SetPrediction(speeds, gain=None, least=None, most=None)
+        for speeds in ((known,), (known, unknown))
+    )
+    found = judge_prediction(sharing_job(B), [sharing_job(A)], alone, together, SETTINGS)
+    assert found.reason is SharingReason.UNKNOWN_SPEED
+    assert found.text.startswith("gain of pod-t/b unknown: no measured pair")
 
 
 def test_delta_needs_the_rates_alone() -> None:

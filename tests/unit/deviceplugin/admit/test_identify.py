@@ -130,18 +130,17 @@ def test_gpus_that_kubelet_lists_with_another_pod_are_rejected() -> None:
 def test_gpus_that_kubelet_requires_must_be_the_pods_own() -> None:
     a, entries = pod("a", {"main": [0, 1]}), [listed("a", main=uuids())]
     assert run(2, entries, a, required=uuids(1)) == ContainerAllocation(a, "main", (ALL[0], ALL[1]))
-    message = reason_of(run(2, entries, a, required=uuids(5)))
-    assert "kubelet requires GPU-5" in message
+    message = reason_of(run(2, entries, a, required=uuids(5, 3, 0)))
+    assert "kubelet requires GPU-3, GPU-5, which the annotation does not name" in message
     assert "topology manager" not in message  # it is never the reason
     assert message.endswith("differs from the annotation; create the pod again")
 
 
 def test_a_gpu_given_twice_to_one_container_is_rejected() -> None:
-    message = reason_of(run(2, [listed("a", main=uuids())], pod("a", {"main": [0, 0]})))
-    assert (
-        message
-        == "pod default/a: container main requests 2 GPUs, but the annotation of the pod names 1"
-    )
+    a = pod("a", {"main": [0, 0]})
+    reason = "pod default/a: container main requests 2 GPUs, but the annotation of the pod names 1"
+    rejected = AdmissionRejection(reason, a, node_fault=False)
+    assert run(2, [listed("a", main=uuids())], a) == rejected
 
 
 def test_an_init_container_gets_the_first_ranks_of_the_container_that_keeps_them() -> None:
