@@ -10,6 +10,7 @@ from gputopo_extender.fencing.fence import ClaimFence
 from gputopo_extender.fencing.pod_api import PodApi
 from gputopo_extender.state.ledger import Ledger
 from gputopo_kube.pods import PodView
+from support import virtual_time
 from support.builders.objects import pod
 from support.builders.requests import pod_view
 from support.extender.ledgers import decision_for, ledger_with
@@ -43,7 +44,13 @@ class WatchedPods(PodApi):
         return replace(FIRST, version=self._ledger.pods_version)
 
 
-async def test_claim_of_a_decision_from_before_the_claims_were_read_is_not_written() -> None:
+def test_claim_of_a_decision_from_before_the_claims_were_read_is_not_written() -> None:
+    with virtual_time.runner() as run:
+        assert run.run(_written_of_a_late_claim()) == [(None, {"uid-first"})]
+
+
+async def _written_of_a_late_claim() -> list[tuple[str | None, set[str]]]:
+    """Return what was written, if the claims are read again while a claim waits for its turn."""
     ledger, lease = ledger_with(), WrittenClaims()
     fence = ClaimFence(ledger, lease, WatchedPods(ledger), timeout_seconds=1, spacing_seconds=0.05)
     await fence.load(FIRST)
@@ -53,4 +60,4 @@ async def test_claim_of_a_decision_from_before_the_claims_were_read_is_not_writt
     ledger.rewinds += 1
     await fence.load(FIRST)
     assert not await late
-    assert lease.written == [(None, {"uid-first"})]
+    return lease.written
