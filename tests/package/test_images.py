@@ -19,7 +19,7 @@ COMPONENTS = ("operator", "extender", "deviceplugin", "mps", "web")
 @pytest.fixture(scope="module")
 def images() -> Mapping[str, ImageContents]:
     """Return the contents of the image of each component; missing images are built."""
-    return {name.lower(): read_image(path) for name, path in archives().items()}
+    return {name.lower(): read_image(path, compress=False) for name, path in archives().items()}
 
 
 @pytest.mark.parametrize("component", COMPONENTS)

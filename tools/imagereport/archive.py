@@ -21,7 +21,7 @@ class ImageContents:
 
     Attributes:
         layers: bytes of each layer, the base's first.
-        compressed: bytes of each layer as in a registry (gzip).
+        compressed: bytes of each layer as in a registry (gzip); empty if not measured.
         packages: name and version of each installed Python package, as their metadata have them.
         sbom: the CycloneDX document of these packages, as text.
     """
@@ -32,16 +32,20 @@ class ImageContents:
     sbom: str
 
 
-def read_image(archive: Path) -> ImageContents:
+def read_image(archive: Path, *, compress: bool = True) -> ImageContents:
     """Return the contents of an image that was saved as ``docker-archive``.
+
+    To ``compress`` the layers of an image takes about ten seconds.
 
     Raises:
         ValueError: if the image contains no SBOM.
     """
-    sizes, packages, sboms = [], set(), []
+    layers, compressed, packages, sboms = [], [], set(), []
     with tarfile.open(archive) as image:
         for name in _layers(image):
-            sizes.append(_sizes(_open(image, name)))
+            layers.append(image.getmember(name).size)
+            if compress:
+                compressed.append(_compressed_size(_open(image, name)))
             for path, text in _files(_open(image, name)):
                 if path == SBOM:
                     sboms.append(text)
@@ -49,8 +53,7 @@ def read_image(archive: Path) -> ImageContents:
                     packages.add(_name_and_version(text))
     if not sboms:
         raise ValueError(f"{archive.name}: /{SBOM} is not in the image; build it with this clone")
-    layers, compressed = zip(*sizes, strict=True)
-    return ImageContents(layers, compressed, frozenset(packages), sboms[-1])
+    return ImageContents(tuple(layers), tuple(compressed), frozenset(packages), sboms[-1])
 
 
 def _layers(image: tarfile.TarFile) -> list[str]:
@@ -65,14 +68,12 @@ def _open(archive: tarfile.TarFile, name: str) -> IO[bytes]:
     return file
 
 
-def _sizes(layer: IO[bytes]) -> tuple[int, int]:
-    """Return the bytes of a layer, before and after compression."""
+def _compressed_size(layer: IO[bytes]) -> int:
     packed = zlib.compressobj(level=6, wbits=31)
-    plain = compressed = 0
+    size = 0
     while chunk := layer.read(_CHUNK):
-        plain += len(chunk)
-        compressed += len(packed.compress(chunk))
-    return plain, compressed + len(packed.flush())
+        size += len(packed.compress(chunk))
+    return size + len(packed.flush())
 
 
 def _files(layer: IO[bytes]) -> Iterator[tuple[str, str]]:

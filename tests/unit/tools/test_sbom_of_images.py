@@ -97,7 +97,9 @@ def test_archive_of_an_image_gives_sizes_packages_and_sbom(tmp_path: Path) -> No
     base = layer({"usr/share/doc": b"x" * 50_000})
     metadata = b"Metadata-Version: 2.4\nName: numpy\nVersion: 2.5.5\n\nVersion: none\n"
     site = layer({f"./{SITE}/numpy-2.5.5.dist-info/METADATA": metadata, SBOM: b"{}"})
-    image = read_image(saved(tmp_path / "image.tar", [base, site]))
+    archive = saved(tmp_path / "image.tar", [base, site])
+    assert read_image(archive, compress=False).compressed == ()
+    image = read_image(archive)
     assert image.layers == (len(base), len(site))
     assert image.compressed == (len(gzip.compress(base, 6)), len(gzip.compress(site, 6)))
     assert image.packages == {("numpy", "2.5.5")}
