@@ -71,16 +71,19 @@ class FakeMps:
         )
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.01)
         await self._runner.setup()
-        await web.UnixSite(self._runner, str(self.socket)).start()
+        self.socket.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self.socket))
+        await web.SockSite(self._runner, self._listener).start()
 
     async def end(self) -> None:
         """End the component as a kill does: its daemons go on."""
         if self._runner is not None:
-            for site in [*self._runner.sites]:
-                await site.stop()
-            # A connection that was just accepted reaches the runner, which closes it, only in one
-            # of the next turns of the loop.
-            await asyncio.sleep(0.01)
+            # asyncio loses a connection that it has accepted when its server closes before the
+            # next turn of the loop. So it accepts no more, and a few turns later it has none.
+            asyncio.get_running_loop().remove_reader(self._listener)
+            for _ in range(10):
+                await asyncio.sleep(0)
             await self._runner.cleanup()
             self._runner = None
 
