@@ -12,6 +12,7 @@ from statistics import median
 import pytest
 import yaml
 
+import workloads
 from features import require
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint
 from gputopo.api.names import FACTS_ANNOTATION
@@ -21,12 +22,9 @@ from learntest import laws, manifests, profiles
 from learntest.manifests import Run
 from localcluster import access
 from localcluster.access import NodeAccess
-from localcluster.settings import current_paths
 from longruns import LONG
 from showcase.install import Installed
 from showcase.kubectl import KubectlError, Object, wait_for
-from soaktest.client import Client
-from soaktest.final_check import scheduler_metrics
 from support.features import MUTATING_POLICIES
 
 pytestmark = pytest.mark.e2e
@@ -46,21 +44,9 @@ PROFILING_SECONDS = 120
 def learning(installed: Installed, dgx1: str, pcie: str, nvswitch: str) -> Iterator[Learning]:
     """All jobs of this module; every GPU of two nodes is used."""
     with learning_in(installed, "measuring") as made:
-        wait_for("no extender counts a GPU as used", _ledgers_are_empty)
+        wait_for("no extender counts a GPU as used", workloads.ledgers_are_empty)
         _start_all(made, dgx1, pcie, nvswitch)
         yield made
-
-
-def _ledgers_are_empty() -> bool:
-    """Whether all GPUs are free. A new extender keeps GPUs of the last claim for some time."""
-    with Client(current_paths()) as client:
-        ledgers = scheduler_metrics(client).values()
-    return all(
-        value == 0
-        for metrics in ledgers
-        for name, value in metrics.items()
-        if name == 'gputopo_ledger_gpus{state="used"}' or "ledger_reservations" in name
-    )
 
 
 def _start_all(learning: Learning, dgx1: str, pcie: str, nvswitch: str) -> None:

@@ -11,7 +11,7 @@ from gputopo_cluster.topologies import GpuNode, known_mask, parse_gpu_node
 from gputopo_explain.placed.explanation import explain_placed
 from gputopo_explain.placed.replay import ReplayVerdict
 from sandbox import Sandbox
-from showcase.kubectl import Object
+from showcase.kubectl import Object, wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -54,6 +54,8 @@ def test_gpujob_has_the_terms_of_its_utility_in_its_status(sandbox: Sandbox, dgx
 
 
 def test_pod_fills_the_socket_of_an_earlier_pod(sandbox: Sandbox, dgx1: str) -> None:
+    # The watch of a slow extender can show the pod of the test before as running.
+    wait_for("no extender counts a GPU as used", workloads.ledgers_are_empty)
     first = sandbox.run_pod("first", 2, node=dgx1, policy="Utility")
     second = sandbox.run_pod("second", 2, node=dgx1, policy="Utility")
     node = parse_gpu_node(sandbox.kubectl.get("gputopology", dgx1))
