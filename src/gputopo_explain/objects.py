@@ -174,7 +174,7 @@ class ClusterObjects:
             request,
             pod,
             self.interference,
-            lambda: (usage.topology for usage in usages if isinstance(usage, NodeUsage)),
+            (usage.topology for usage in usages if isinstance(usage, NodeUsage)),
             self.installation.utility_weights,
         )
 

@@ -13,7 +13,7 @@ job is what slows its neighbours down. A pod without a GPUProfile has a group on
 its sensitivity.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -218,15 +218,15 @@ def with_surroundings(
     request: PlacementRequest,
     pod: PodView,
     facts: InterferenceFacts,
-    nodes: Callable[[], Iterable[NodeTopology]],
+    nodes: Iterable[NodeTopology],
     weights: UtilityWeights,
 ) -> PlacementRequest:
     """Return a request of the policy Utility with what is known of slowdowns.
 
-    ``nodes`` returns the topologies of the nodes of the cluster; several may be equal.
+    ``nodes`` are the topologies of the nodes of the cluster; several may be equal.
     """
     workload = facts.kind_of(pod)
-    surroundings = job_surroundings(workload, facts.slowdowns_of(workload), nodes(), weights)
+    surroundings = job_surroundings(workload, facts.slowdowns_of(workload), nodes, weights)
     return replace(request, surroundings=surroundings)
 
 

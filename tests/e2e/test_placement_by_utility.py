@@ -54,7 +54,7 @@ def test_gpujob_has_the_terms_of_its_utility_in_its_status(sandbox: Sandbox, dgx
 
 
 def test_pod_fills_the_socket_of_an_earlier_pod(sandbox: Sandbox, dgx1: str) -> None:
-    # The watch of a slow extender can show the pod of the test before as running.
+    # The extender keeps the GPUs of a deleted pod until its agent has reported without it.
     wait_for("no extender counts a GPU as used", workloads.ledgers_are_empty)
     first = sandbox.run_pod("first", 2, node=dgx1, policy="Utility")
     second = sandbox.run_pod("second", 2, node=dgx1, policy="Utility")

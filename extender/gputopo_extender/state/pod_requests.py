@@ -48,7 +48,7 @@ class PodRequests:
         if isinstance(request, Misfit) or request.policy is not PolicyName.UTILITY:
             return request  # others need no facts, which take time to collect
         facts = self._ledger.interference.facts
-        return with_surroundings(request, pod, facts, self._nodes, self._weights)
+        return with_surroundings(request, pod, facts, self._nodes(), self._weights)
 
     def states(
         self, pod: PodView, request: PlacementRequest, nodes: Sequence[str]
