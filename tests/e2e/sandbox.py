@@ -11,6 +11,8 @@ from gputopo.api.names import JOB_LABEL, POLICY_ANNOTATION
 from showcase.install import Installed
 from showcase.kubectl import Kubectl, KubectlError, Object, wait_for
 from showcase.truth import ContainerGpus, read_containers
+from soaktest.client import Client
+from soaktest.final_check import counted_as_used
 
 
 @contextmanager
@@ -136,6 +138,11 @@ class Sandbox:
         self.kubectl.run("delete", "gpujobs,jobs", "--all", *where)
         self.kubectl.run("delete", "pods", "-l", JOB_LABEL, *where)
         self._wait_unused(lambda pod: pod in names)
+
+    def wait_for_empty_ledgers(self) -> None:
+        """Wait until no extender counts a GPU as used, by whatever pod."""
+        with Client(self.kubectl.kubeconfig) as client:
+            wait_for("all ledgers are empty", lambda: not counted_as_used(client))
 
     def _delete_namespace(self) -> None:
         try:

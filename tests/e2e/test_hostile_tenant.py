@@ -34,13 +34,12 @@ from learning import Learning, learning_in
 from learntest import laws
 from learntest.manifests import Run
 from localcluster.access import NodeAccess, PodProcess
-from localcluster.settings import current_paths
 from longruns import LONG
 from resizetest import amounts
 from sandbox import Sandbox
 from showcase import install
 from showcase.install import Installed
-from showcase.kubectl import Object, wait_for
+from showcase.kubectl import Kubectl, Object, wait_for
 from soaktest.client import Client
 
 pytestmark = [pytest.mark.e2e, QUEUE_AND_PAGE]
@@ -91,18 +90,17 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def admin() -> Iterator[Client]:
-    with Client(current_paths()) as client:
+def admin(kubectl: Kubectl) -> Iterator[Client]:
+    with Client(kubectl.kubeconfig) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def stage(admin: Client, chart: Installed, dgx1: str, pcie: str) -> Iterator[Stage]:
-    paths = current_paths()
     with (
         learning_in(chart, "victims") as victims,
-        tenant_in(admin, paths, "gputopo-hostile") as hostile,
-        tenant_in(admin, paths, "gputopo-hostile-quota", most_pods=0) as without_pods,
+        tenant_in(admin, "gputopo-hostile") as hostile,
+        tenant_in(admin, "gputopo-hostile-quota", most_pods=0) as without_pods,
     ):
         measured = Run(
             "measured", laws.plain_law(1), dgx1, 1, measuring=MeasuringRequest(profile="measured")

@@ -12,7 +12,6 @@ from statistics import median
 import pytest
 import yaml
 
-import workloads
 from features import require
 from gputopo.api.measuring import MeasuringRequest, MetricsEndpoint
 from gputopo.api.names import FACTS_ANNOTATION
@@ -44,7 +43,7 @@ PROFILING_SECONDS = 120
 def learning(installed: Installed, dgx1: str, pcie: str, nvswitch: str) -> Iterator[Learning]:
     """All jobs of this module; every GPU of two nodes is used."""
     with learning_in(installed, "measuring") as made:
-        wait_for("no extender counts a GPU as used", workloads.ledgers_are_empty)
+        made.box.wait_for_empty_ledgers()
         _start_all(made, dgx1, pcie, nvswitch)
         yield made
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from localcluster.settings import current_paths
 from numatest import judge
 from numatest.judge import PodVerdict, PolicyTrial
 from numatest.run import Settings, Trials
@@ -22,7 +21,7 @@ SETTINGS = Settings(
 @pytest.fixture(scope="module")
 def trial(chart: Installed) -> PolicyTrial:
     """Random pods with the policy restricted; the kubelets get their own configuration back."""
-    with Client(current_paths()) as client:
+    with Client(chart.kubectl.kubeconfig) as client:
         trials = Trials(client, chart.nodes, chart.workload_image, SETTINGS)
         [done] = trials.run(["restricted"])
     print("\n".join(judge.table([done])))

@@ -11,7 +11,7 @@ from gputopo_cluster.topologies import GpuNode, known_mask, parse_gpu_node
 from gputopo_explain.placed.explanation import explain_placed
 from gputopo_explain.placed.replay import ReplayVerdict
 from sandbox import Sandbox
-from showcase.kubectl import Object, wait_for
+from showcase.kubectl import Object
 
 pytestmark = pytest.mark.e2e
 
@@ -54,8 +54,7 @@ def test_gpujob_has_the_terms_of_its_utility_in_its_status(sandbox: Sandbox, dgx
 
 
 def test_pod_fills_the_socket_of_an_earlier_pod(sandbox: Sandbox, dgx1: str) -> None:
-    # The extender keeps the GPUs of a deleted pod until its agent has reported without it.
-    wait_for("no extender counts a GPU as used", workloads.ledgers_are_empty)
+    sandbox.wait_for_empty_ledgers()
     first = sandbox.run_pod("first", 2, node=dgx1, policy="Utility")
     second = sandbox.run_pod("second", 2, node=dgx1, policy="Utility")
     node = parse_gpu_node(sandbox.kubectl.get("gputopology", dgx1))

@@ -5,10 +5,7 @@ from typing import Any
 
 from gputopo.api.annotations import parse_gpus
 from gputopo.api.names import API_VERSION, RESOURCE, SCHEDULER_NAME
-from localcluster.settings import current_paths
 from showcase.kubectl import Object
-from soaktest.client import Client
-from soaktest.final_check import scheduler_metrics
 
 SLEEP = ["sleep", "infinity"]
 
@@ -78,15 +75,3 @@ def uuids(pod: Object) -> tuple[str, ...]:
 def phase(pod: Object) -> str:
     """Return the phase of a pod."""
     return str(pod["status"].get("phase", ""))
-
-
-def ledgers_are_empty() -> bool:
-    """Whether all GPUs are free. A new extender keeps GPUs of the last claim for some time."""
-    with Client(current_paths()) as client:
-        ledgers = scheduler_metrics(client).values()
-    return all(
-        value == 0
-        for metrics in ledgers
-        for name, value in metrics.items()
-        if name == 'gputopo_ledger_gpus{state="used"}' or "ledger_reservations" in name
-    )

@@ -47,7 +47,7 @@ def _carry_out(options: argparse.Namespace) -> Report:
     names = [f"scale-{number}" for number in range(options.nodes)]
     journal = Journal(log)
     done = []
-    with Client(paths) as client:
+    with Client(paths.kubeconfig) as client:
         pod_watcher = PodWatcher(client, journal)
         inspector = Inspector(installed.nodes, client, pod_watcher, journal)
         sampler = Sampler(installed.nodes, pod_watcher, journal, _SAMPLE_SECONDS)

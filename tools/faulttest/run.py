@@ -39,7 +39,7 @@ def carry_out(
 @contextmanager
 def own_namespace() -> Iterator[None]:
     """Have the namespace of the scenarios for the duration of a block."""
-    with Client(current_paths()) as client:
+    with Client(current_paths().kubeconfig) as client:
         namespace.create(client, NAMESPACE)
         try:
             yield
@@ -78,7 +78,7 @@ def one(
 def _bench(installed: Installed, cluster: Cluster, log: Path) -> Iterator[Bench]:
     stuck.remove_leftovers()
     paths, journal = current_paths(), Journal(log, append=True)
-    with failures_of_threads(journal), Client(paths) as client:
+    with failures_of_threads(journal), Client(paths.kubeconfig) as client:
         pod_watcher = PodWatcher(client, journal)
         sampler = Sampler(installed.nodes, pod_watcher, journal, _SAMPLE_SECONDS)
         topologies = client.get("/apis/gputopo.io/v1alpha1/gputopologies")["items"]

@@ -13,7 +13,6 @@ from hostiletest.attacks import Race
 from hostiletest.neighbours import tolerating
 from hostiletest.tenant import Replies, Tenant, tenant_in
 from localcluster.access import NodeAccess, PodProcess
-from localcluster.settings import Paths
 from soaktest.client import Client, Object, RejectedError, UnavailableError
 from soaktest.journal import Journal
 
@@ -191,7 +190,6 @@ def _command(process: PodProcess) -> str:
 @contextmanager
 def beside(
     admin: Client,
-    paths: Paths,
     journal: Journal,
     rng: random.Random,
     images: tuple[str, str],
@@ -200,8 +198,8 @@ def beside(
     """Attack while the context is open; remove everything at its end."""
     with ExitStack() as stack:
         tenants = (
-            stack.enter_context(tenant_in(admin, paths, _NAMESPACE)),
-            stack.enter_context(tenant_in(admin, paths, _WITHOUT_PODS, most_pods=0)),
+            stack.enter_context(tenant_in(admin, _NAMESPACE)),
+            stack.enter_context(tenant_in(admin, _WITHOUT_PODS, most_pods=0)),
         )
         adversary = Adversary(tenants, journal, rng, images, where)
         adversary.start()

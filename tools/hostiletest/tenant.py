@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from localcluster.settings import Paths
 from soaktest import namespace
 from soaktest.client import Client, RejectedError
 
@@ -103,14 +102,11 @@ class Tenant:
 
 
 @contextmanager
-def tenant_in(
-    admin: Client, paths: Paths, name: str, *, most_pods: int | None = None
-) -> Iterator[Tenant]:
+def tenant_in(admin: Client, name: str, *, most_pods: int | None = None) -> Iterator[Tenant]:
     """Create the namespace ``name`` with a tenant, and remove it at the end.
 
     Args:
         admin: with the rights of the administrator.
-        paths: of the cluster.
         name: of the namespace.
         most_pods: the namespace's quota of pods; None for no quota.
     """
@@ -120,7 +116,7 @@ def tenant_in(
         if most_pods is not None:
             quota = {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": str(most_pods)}}}
             admin.create(f"/api/v1/namespaces/{name}/resourcequotas", quota)
-        with Client(paths, user=f"system:serviceaccount:{name}:{_ACCOUNT}") as client:
+        with admin.impersonating(f"system:serviceaccount:{name}:{_ACCOUNT}") as client:
             yield Tenant(client, name)
     finally:
         namespace.remove(admin, name, timeout_s=_REMOVE_SECONDS)

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     with trial():
         install.start_cluster()
         installed = install.install_chart()
-        with Client(current_paths()) as client:
+        with Client(current_paths().kubeconfig) as client:
             try:
                 client.create(_NAMESPACES, {"metadata": {"name": objects.NAMESPACE}})
                 seconds = _single(client, installed.workload_image, options.times)

@@ -179,7 +179,7 @@ def steps_in(metrics: str) -> int:
 def bench(installed: Installed, cluster: Cluster, own: str, log: Path) -> Iterator[Bench]:
     """Give an experiment the namespace ``own``, which is deleted afterwards."""
     journal = Journal(log, append=True)
-    with failures_of_threads(journal), Client(current_paths()) as client:
+    with failures_of_threads(journal), Client(current_paths().kubeconfig) as client:
         namespace.create(client, own)
         listed = client.get(_TOPOLOGIES)["items"]
         topologies = {each["metadata"]["name"]: each["spec"] for each in listed}

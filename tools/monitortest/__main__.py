@@ -112,7 +112,7 @@ def _rules(installed: install.Installed) -> list[dict[str, Any]]:
 
 @contextmanager
 def _site(installed: install.Installed, options: argparse.Namespace) -> Iterator[Site]:
-    with Client(current_paths()) as client:
+    with Client(current_paths().kubeconfig) as client:
         namespace.create(client, NAMESPACE)
         nodes = {
             each["metadata"]["name"]: [link["bandwidthMBps"] for link in each["spec"]["links"]]

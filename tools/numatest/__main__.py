@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
             install.on_local_cluster(lambda text: print(f"==> {text}", file=sys.stderr), VALUES)
         installed = install.on_running_cluster()
         nodes, image = installed.nodes, installed.workload_image
-        with Client(current_paths()) as client:
+        with Client(current_paths().kubeconfig) as client:
             done = Trials(client, nodes, image, settings).run(options.policies)
     if options.output == "json":
         print(json.dumps(judge.document(done), indent=1))

@@ -67,7 +67,7 @@ def _measure(
         installed = install.install_chart(_VALUES, values)
     kubectl = installed.kubectl
     rounds: list[Round] = []
-    with Client(paths) as client:
+    with Client(paths.kubeconfig) as client:
         installed_replicas = replicas_installed(client)
         alone: deque[Scheduler] = deque([Plain(paths, kubectl), Ours(client, 1)])
         once: list[Scheduler] = []

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
         if not options.installed:
             install.on_local_cluster(lambda text: print(f"==> {text}", file=sys.stderr), VALUES)
         installed = install.on_running_cluster()
-        with Client(current_paths()) as client:
+        with Client(current_paths().kubeconfig) as client:
             found = Trial(client, installed.nodes, installed.trainer_image, settings)
             done = found.run()
     print("\n".join(judge.table(done, found.findings, found.kills, found.seconds)))

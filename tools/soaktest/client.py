@@ -1,15 +1,17 @@
 """A client of the API server, fast enough for thousands of pods."""
 
+import base64
 import json
 import ssl
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import httpx2
+import yaml
 
-from localcluster import settings
-from localcluster.settings import Paths
 from showcase.install import NAMESPACE
 
 Object = dict[str, Any]
@@ -44,13 +46,19 @@ class UnavailableError(RuntimeError):
 class Client:
     """One client for any number of threads."""
 
-    def __init__(self, paths: Paths, *, user: str = "") -> None:
-        """Connect with the rights of ``user``, by default with those of the administrator."""
-        context = ssl.create_default_context(cafile=str(paths.pki / "ca.crt"))
-        context.load_cert_chain(paths.pki / "admin.crt", paths.pki / "admin.key")
+    def __init__(self, kubeconfig: Path, *, user: str = "") -> None:
+        """Connect as the only user of a kubeconfig without references to files.
+
+        Args:
+            kubeconfig: of the cluster's administrator.
+            user: whose rights to use instead.
+        """
+        self._kubeconfig = kubeconfig
+        config = yaml.safe_load(kubeconfig.read_text())
+        [cluster], [administrator] = config["clusters"], config["users"]
         self._http = httpx2.Client(
-            base_url=settings.API_SERVER,
-            verify=context,
+            base_url=cluster["cluster"]["server"],
+            verify=_trust(cluster["cluster"], administrator["user"]),
             trust_env=False,  # the addresses are this machine's own
             timeout=10,
             headers={"Impersonate-User": user} if user else {},
@@ -62,6 +70,10 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self._http.close()
+
+    def impersonating(self, user: str) -> "Client":
+        """Another client, with the rights of a user."""
+        return Client(self._kubeconfig, user=user)
 
     def get(self, path: str, **query: str) -> Object:
         """Return an object or a list."""
@@ -134,6 +146,18 @@ class Client:
             raise UnavailableError(f"{method} {path}: {error}") from error
         _check(response, f"{method} {path}")
         return response
+
+
+def _trust(cluster: Mapping[str, str], user: Mapping[str, str]) -> ssl.SSLContext:
+    """TLS with the certificates of a kubeconfig's cluster and user."""
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    context = ssl.create_default_context(cadata=authority)
+    with tempfile.NamedTemporaryFile() as chain:  # the ssl module reads keys from files only
+        for part in ("client-certificate-data", "client-key-data"):
+            chain.write(base64.b64decode(user[part]))
+        chain.flush()
+        context.load_cert_chain(chain.name)
+    return context
 
 
 def patient(call: Callable[[], Value]) -> Value:

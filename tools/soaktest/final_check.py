@@ -65,16 +65,9 @@ class FinalCheck:
         return not held
 
     def _ledger_free(self) -> bool:
-        ledgers = scheduler_metrics(self._client)
-        used = [
-            f"{replica}: {name} {value:g}"
-            for replica, metrics in ledgers.items()
-            for name, value in metrics.items()
-            for start, wanted in _EMPTY_LEDGER.items()
-            if name.startswith(start) and value != wanted
-        ]
-        self._said = str(used or "no extender is ready")
-        return bool(ledgers) and not used
+        used = counted_as_used(self._client)
+        self._said = str(used)
+        return not used
 
     def _fill(self, nodes: list[str]) -> None:
         """Give each node's GPUs to one pod, and compare all sources."""
@@ -104,6 +97,22 @@ class FinalCheck:
         for node in nodes:
             self._client.delete(f"{path}/all-of-{node}")
         self._leak("pods of the run are left", self._no_pods)
+
+
+def counted_as_used(client: Client) -> list[str]:
+    """Return the metrics of ledgers that are not empty, or that no extender is ready.
+
+    An extender keeps the GPUs of a deleted pod until its agent has reported without it.
+    """
+    ledgers = scheduler_metrics(client)
+    used = [
+        f"{replica}: {name} {value:g}"
+        for replica, metrics in ledgers.items()
+        for name, value in metrics.items()
+        for start, wanted in _EMPTY_LEDGER.items()
+        if name.startswith(start) and value != wanted
+    ]
+    return used if ledgers else ["no extender is ready"]
 
 
 def scheduler_metrics(client: Client) -> dict[str, dict[str, float]]:

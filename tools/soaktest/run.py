@@ -63,7 +63,7 @@ def carry_out(installed: Installed, cluster: Cluster, options: Options) -> Repor
     """Load the cluster, cause faults, wait for recovery, and return the findings."""
     journal = Journal(options.log)
     stuck.remove_leftovers()
-    with failures_of_threads(journal), Client(current_paths()) as client:
+    with failures_of_threads(journal), Client(current_paths().kubeconfig) as client:
         namespace.create(client, NAMESPACE)
         pod_watcher = PodWatcher(client, journal)
         inspector = Inspector(installed.nodes, client, pod_watcher, journal)
@@ -160,9 +160,7 @@ def _beside(
         if options.adversary:
             rng = random.Random(options.seed + 2)  # noqa: S311 - repeatable on purpose
             where = (installed.nodes, nodes)
-            stack.enter_context(
-                adversary.beside(client, current_paths(), journal, rng, images, where)
-            )
+            stack.enter_context(adversary.beside(client, journal, rng, images, where))
         yield
 
 
