@@ -59,14 +59,14 @@ def extract_passages(path: str, text: str) -> Iterator[Passage]:
 
 
 def _extract_from_python(path: str, text: str) -> Iterator[Passage]:
-    tree = ast.parse(text)
-    for parents, node in _walk(tree):
+    nodes = _walk(ast.parse(text))
+    for parents, node in nodes:
         if isinstance(node, Documented) and (docstring := ast.get_docstring(node)):
             context = "\n".join(filter(None, (_about(parents), _definition(node))))
             yield Passage(path, node.body[0].lineno, DOCSTRING, docstring, context)
     literals = {
         (literal.lineno, literal.col_offset): (literal, source, parents)
-        for parents, node in _walk(tree)
+        for parents, node in nodes
         for source in _message_sources(node)
         for literal in _find_literals(source)
     }
@@ -78,14 +78,13 @@ def _extract_from_python(path: str, text: str) -> Iterator[Passage]:
             yield Passage(path, literal.lineno, MESSAGE, message, f"{_about(parents)}\n{used}")
 
 
-def _walk(
-    node: ast.AST, parents: tuple[Documented, ...] = ()
-) -> Iterator[tuple[tuple[Documented, ...], ast.AST]]:
-    """Yield each node below ``node`` with the module, classes and functions that contain it."""
-    yield parents, node
-    inside = (*parents, node) if isinstance(node, Documented) else parents
-    for child in ast.iter_child_nodes(node):
-        yield from _walk(child, inside)
+def _walk(tree: ast.Module) -> Sequence[tuple[tuple[Documented, ...], ast.AST]]:
+    """Return each node with the module, classes and functions that contain it."""
+    found: list[tuple[tuple[Documented, ...], ast.AST]] = [((), tree)]
+    for parents, node in found:  # which grows meanwhile; recursion would take three times as long
+        inside = (*parents, node) if isinstance(node, Documented) else parents
+        found.extend((inside, child) for child in ast.iter_child_nodes(node))
+    return found
 
 
 def _about(parents: Sequence[Documented]) -> str:
