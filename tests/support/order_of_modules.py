@@ -1,7 +1,8 @@
 """Hook of pytest that spreads the tests that wait for processes among those that compute.
 
-Workers take modules in this order. With all that compute first, they would have too few processors,
-and at the end, with only those that wait, too many.
+Workers take modules in this order. Those that wait start API servers and have time limits, so they
+begin when most of the end-to-end tests have ended. They do not come last, because workers that all
+wait would leave the processors idle.
 """
 
 import os
@@ -15,16 +16,16 @@ _WAITING: Final = {"chart", "component", "package"}
 
 
 def spread(modules: Sequence[str]) -> list[str]:
-    """Return the modules in an order in which waiting and computing ones are evenly mixed.
+    """Return half of the modules that compute, then the others, evenly mixed with those that wait.
 
     >>> spread(["tests/unit/a.py", "tests/unit/b.py", "tests/chart/c.py", "tests/chart/d.py"])
-    ['tests/chart/c.py', 'tests/unit/a.py', 'tests/chart/d.py', 'tests/unit/b.py']
+    ['tests/unit/a.py', 'tests/chart/c.py', 'tests/unit/b.py', 'tests/chart/d.py']
     """
     waiting = [module for module in modules if _WAITING.intersection(PurePath(module).parts)]
     computing = [module for module in modules if module not in set(waiting)]
     places = {
-        module: place / len(group)
-        for group in (waiting, computing)
+        module: start + (1 - start) * place / len(group)
+        for group, start in ((waiting, 0.5), (computing, 0.0))
         for place, module in enumerate(group)
     }
     return sorted([*waiting, *computing], key=places.__getitem__)
