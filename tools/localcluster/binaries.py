@@ -1,4 +1,4 @@
-"""Build Kubernetes, containerd, Helm and kwok from their Go modules, once, into the cache."""
+"""Build Kubernetes, containerd, Helm and other programs from their Go modules, into the cache."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 from localcluster import files
 from localcluster.commands import failure_text, run
 from localcluster.errors import ClusterError
-from localcluster.gomodules import MODULE_FILES, MODULES, required_version
+from localcluster.gomodules import MODULES, required_version
 from localcluster.progress import Progress
 from localcluster.releases import KUBERNETES_MODULE, Release, supported
 from localcluster.settings import Paths
@@ -41,9 +41,10 @@ class BinaryGroup:
     Attributes:
         name: folder of the module.
         module: the dependency that holds the programs; its version is theirs.
-        packages: what to build.
+        packages: what to build; the folder itself may be one of them.
         version_variables: Go variables that get the version; without them programs say v0.0.0.
         tags: Go build tags.
+        cgo: whether parts of the programs are in C.
     """
 
     name: str
@@ -51,6 +52,7 @@ class BinaryGroup:
     packages: tuple[str, ...]
     version_variables: tuple[str, ...]
     tags: tuple[str, ...] = ()
+    cgo: bool = False
 
 
 CONTAINERD = BinaryGroup(
@@ -86,13 +88,18 @@ def groups_of(release: Release) -> tuple[BinaryGroup, ...]:
 
 def kubernetes(minor: str) -> BinaryGroup:
     """The programs of a Kubernetes version such as "1.36"."""
+    return _of_kubernetes(f"kubernetes/{minor}", KUBERNETES_PACKAGES)
+
+
+def kubeadm(minor: str) -> BinaryGroup:
+    """The program kubeadm of a Kubernetes version such as "1.36"."""
+    return _of_kubernetes(f"kubeadm/{minor}", (f"{KUBERNETES_MODULE}/cmd/kubeadm",))
+
+
+def _of_kubernetes(name: str, packages: tuple[str, ...]) -> BinaryGroup:
     variables = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    return BinaryGroup(
-        f"kubernetes/{minor}",
-        KUBERNETES_MODULE,
-        KUBERNETES_PACKAGES,
-        tuple(f"{package}.gitVersion" for package in variables),
-    )
+    values = tuple(f"{package}.gitVersion" for package in variables)
+    return BinaryGroup(name, KUBERNETES_MODULE, packages, values)
 
 
 def linker_flags(group: BinaryGroup, version: str) -> str:
@@ -140,7 +147,7 @@ def ensure(release: Release, paths: Paths, progress: Progress) -> Path:
         ClusterError: no Go of the right series, or the build failed.
     """
     folder = paths.cache / "binaries"
-    return _ensure(folder, f"{release.version}-", groups_of(release), paths, progress)
+    return ensure_groups(folder, f"{release.version}-", groups_of(release), paths, progress)
 
 
 def ensure_kwok(paths: Paths, progress: Progress) -> Path:
@@ -149,13 +156,24 @@ def ensure_kwok(paths: Paths, progress: Progress) -> Path:
     Raises:
         ClusterError: no Go of the right series, or the build failed.
     """
-    return _ensure(paths.cache / "kwok", "", (KWOK,), paths, progress) / "kwok"
+    return ensure_groups(paths.cache / "kwok", "", (KWOK,), paths, progress) / "kwok"
 
 
-def _ensure(
+def ensure_groups(
     folder: Path, prefix: str, groups: Sequence[BinaryGroup], paths: Paths, progress: Progress
 ) -> Path:
-    """The folder of these groups, named by the prefix and a hash of what it is built from."""
+    """The folder of other programs; they are built if they are missing.
+
+    Args:
+        folder: part of the cache for builds of such programs; the oldest builds are deleted.
+        prefix: start of the name of a build; a hash of what it is built from follows.
+        groups: the programs.
+        paths: folders.
+        progress: gets a stage for each group that is built.
+
+    Raises:
+        ClusterError: no Go of the right series, or the build failed.
+    """
     go = find_go(paths.cache)
     target = folder / f"{prefix}{_key(go, groups)}"
     if not target.is_dir():
@@ -171,13 +189,18 @@ def _ensure(
 def _key(go: Path, groups: Sequence[BinaryGroup]) -> str:
     parts = {"go": run([go, "version"], env=go_env()).encode()}
     for group in groups:
-        module = MODULES / group.name
-        go_mod = (module / "go.mod").read_text()
-        version = required_version(go_mod, group.module)
-        command = build_command(Path("go"), group, version, Path("target"))
+        command = build_command(Path("go"), group, version_of(group), Path("target"))
         parts[f"{group.name}/command"] = " ".join(command).encode()
-        parts |= {f"{group.name}/{file}": (module / file).read_bytes() for file in MODULE_FILES}
+        if group.cgo:
+            parts[f"{group.name}/cgo"] = b"1"
+        # A module with a program of its own has its source too.
+        parts |= files.files_below(MODULES, [group.name])
     return files.content_key(parts)
+
+
+def version_of(group: BinaryGroup) -> str:
+    """The version of the programs, as v1.36.4."""
+    return required_version((MODULES / group.name / "go.mod").read_text(), group.module)
 
 
 def _build(go: Path, groups: Sequence[BinaryGroup], target: Path, progress: Progress) -> None:
@@ -185,18 +208,12 @@ def _build(go: Path, groups: Sequence[BinaryGroup], target: Path, progress: Prog
     files.remove(unfinished)
     unfinished.mkdir(parents=True)
     for group in groups:
-        version = required_version((MODULES / group.name / "go.mod").read_text(), group.module)
-        command = build_command(go, group, version, unfinished)
-        _build_group(
-            f"Build {group.name.partition('/')[0]} {version}",
-            command,
-            MODULES / group.name,
-            progress,
-        )
+        _build_group(group, build_command(go, group, version_of(group), unfinished), progress)
     unfinished.rename(target)
 
 
-def _build_group(what: str, command: Sequence[str], module: Path, progress: Progress) -> None:
+def _build_group(group: BinaryGroup, command: Sequence[str], progress: Progress) -> None:
+    what = f"Build {group.name.partition('/')[0]} {version_of(group)}"
     compiled: list[str] = []
 
     def detail() -> str:
@@ -205,7 +222,11 @@ def _build_group(what: str, command: Sequence[str], module: Path, progress: Prog
     with (
         progress.stage(what, detail),
         subprocess.Popen(
-            command, cwd=module, env=go_env(), stderr=subprocess.PIPE, text=True
+            command,
+            cwd=MODULES / group.name,
+            env=go_env(cgo=group.cgo),
+            stderr=subprocess.PIPE,
+            text=True,
         ) as build,
     ):
         if build.stderr is not None:
@@ -214,6 +235,10 @@ def _build_group(what: str, command: Sequence[str], module: Path, progress: Prog
         raise ClusterError(failure_text(command, build.returncode, "\n".join(compiled)))
 
 
-def go_env() -> dict[str, str]:
-    """Environment of every call of Go: no other toolchain, no C compiler, no flags of the user."""
-    return {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "", "CGO_ENABLED": "0"}
+def go_env(*, cgo: bool = False) -> dict[str, str]:
+    """Environment of every call of Go: no other toolchain, no flags of the user.
+
+    The C compiler is used for groups with parts in C only.
+    """
+    fixed = {"GOTOOLCHAIN": "local", "GOFLAGS": "", "CGO_ENABLED": "1" if cgo else "0"}
+    return {**os.environ, **fixed}

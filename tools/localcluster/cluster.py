@@ -195,9 +195,16 @@ class Cluster:
         self._load_missing(record, built)
 
     def _load_missing(self, record: Record, built: Sequence[Image]) -> None:
-        running = [target for target in record.nodes if self._files.recall(target.name)]
-        binaries = Path(record.binaries)
-        nodeimages.load_missing(built, running, binaries, self._paths, self._files, self._progress)
+        running = [each.name for each in record.nodes if self._files.recall(each.name)]
+        ctr = (f"{record.binaries}/ctr", "--namespace=k8s.io", "images")
+
+        def list_images(name: str) -> list[str]:
+            return self.nodes.run(name, *ctr, "ls", "--quiet").split()
+
+        def load(name: str, image: Image) -> None:
+            self.nodes.run(name, *ctr, "import", str(image.archive(self._paths)))
+
+        nodeimages.load_missing(built, running, list_images, load, self._progress)
 
     def _wait_until_usable(self, record: Record) -> None:
         api = ApiClient(self._paths)

@@ -47,7 +47,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"    waiting for another tools/cluster to leave {folder}", file=sys.stderr)
+            print(f"    waiting for another command to leave {folder}", file=sys.stderr)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:

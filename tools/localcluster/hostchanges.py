@@ -31,12 +31,10 @@ MOUNT_POINTS = {
 }
 
 
-def read_sysctls() -> dict[str, str]:
-    """Current values of the settings that kubelet changes."""
+def read_sysctls(names: Sequence[str] = KUBELET_SYSCTLS) -> dict[str, str]:
+    """Current values of settings of the kernel, by default of those that kubelet changes."""
     return {
-        name: (_SYSCTLS / name).read_text().strip()
-        for name in KUBELET_SYSCTLS
-        if (_SYSCTLS / name).exists()
+        name: (_SYSCTLS / name).read_text().strip() for name in names if (_SYSCTLS / name).exists()
     }
 
 

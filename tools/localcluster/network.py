@@ -10,24 +10,35 @@ from localcluster.commands import run, succeeds
 from localcluster.errors import ClusterError
 from localcluster.settings import Node
 
+NETWORKS = (settings.NODE_NETWORK, settings.POD_NETWORK, settings.SERVICE_NETWORK)
 
-def overlapping_routes(routes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The routes of the machine that conflict with the cluster's networks.
+
+def overlapping_routes(
+    routes: Sequence[Mapping[str, Any]],
+    networks: Sequence[str] = NETWORKS,
+    own_interface: str = settings.BRIDGE,
+) -> list[str]:
+    """The routes of the machine that conflict with a cluster's networks.
 
     Args:
         routes: as `ip -json route` lists them.
+        networks: of the cluster, by default of the local cluster.
+        own_interface: its routes are the cluster's own.
     """
-    ours = [
-        ipaddress.ip_network(network)
-        for network in (settings.NODE_NETWORK, settings.POD_NETWORK, settings.SERVICE_NETWORK)
-    ]
+    ours = [ipaddress.ip_network(network) for network in networks]
     return [
         f"{route['dst']} dev {route.get('dev', '?')}"
         for route in routes
         if route["dst"] != "default"
-        and route.get("dev") != settings.BRIDGE
+        and route.get("dev") != own_interface
         and any(ipaddress.ip_network(route["dst"], strict=False).overlaps(net) for net in ours)
     ]
+
+
+def machine_routes() -> list[dict[str, Any]]:
+    """The IPv4 routes of this machine, as `ip -json route` lists them."""
+    routes: list[dict[str, Any]] = json.loads(run(["ip", "-4", "-json", "route"]))
+    return routes
 
 
 def check_free() -> None:
@@ -41,7 +52,7 @@ def check_free() -> None:
             f"another cluster runs on this machine, with another GPUTOPO_STATE: it has the bridge"
             f" {settings.BRIDGE}"
         )
-    conflicts = overlapping_routes(json.loads(run(["ip", "-4", "-json", "route"])))
+    conflicts = overlapping_routes(machine_routes())
     if conflicts:
         raise ClusterError(
             f"the cluster needs {settings.NODE_NETWORK}, {settings.POD_NETWORK} and"
@@ -88,7 +99,7 @@ def connect(node: Node, init: int, others: Iterable[Node], *, serves_services: b
 def disconnect(node: Node) -> None:
     """Remove the node's interface, and with it its routes."""
     # It goes with the node's namespace, but half-closed sockets may hold that for a while yet.
-    _delete_link(node.host_interface)
+    delete_link(node.host_interface)
     if succeeds(["ip", "link", "show", settings.BRIDGE]):
         for network in (node.pod_network, settings.SERVICE_NETWORK):
             succeeds(["ip", "route", "delete", network, "via", node.address])
@@ -96,10 +107,15 @@ def disconnect(node: Node) -> None:
 
 def remove_bridge() -> None:
     """Remove the bridge if it exists."""
-    _delete_link(settings.BRIDGE)
+    delete_link(settings.BRIDGE)
 
 
-def _delete_link(name: str) -> None:
+def delete_link(name: str) -> None:
+    """Delete a network interface if it exists.
+
+    Raises:
+        ClusterError: it stays.
+    """
     # The kernel may be deleting it at the same moment; only one that stays is an error.
     if not succeeds(["ip", "link", "delete", name]) and succeeds(["ip", "link", "show", name]):
         raise ClusterError(f"the network interface {name} cannot be deleted")

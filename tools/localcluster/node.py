@@ -14,7 +14,7 @@ from localcluster.processes import ProcessFiles
 from localcluster.releases import Release
 from localcluster.settings import Node, Paths
 
-_NAMESPACES = ("--mount", "--net", "--uts", "--ipc", "--pid")
+_NAMESPACES = ("--mount", "--propagation=private", "--net", "--uts", "--ipc")
 _START_SECONDS = 60.0
 
 
@@ -42,7 +42,7 @@ def switch_on(
     (folder / "running").unlink(missing_ok=True)
     (folder / "kubelet-off").unlink(missing_ok=True)
     hostchanges.create_cgroups(node.cgroup)
-    init = _start_init(node, folder, binaries, log)
+    init = _start_init(folder, binaries, log)
     files.remember(node.name, init)
     network.connect(node, init.pid, others, serves_services=node.number == 1)
 
@@ -121,8 +121,7 @@ def require_running(node: Node, files: ProcessFiles) -> int:
     return identity.pid
 
 
-def _start_init(node: Node, folder: Path, binaries: Path, log: Path) -> processes.ProcessIdentity:
-    unshare = ["unshare", *_NAMESPACES, "--fork", "--kill-child", "--mount-proc"]
+def _start_init(folder: Path, binaries: Path, log: Path) -> processes.ProcessIdentity:
     program: list[str | Path] = [sys.executable, "-m", "localcluster.nodeinit", folder, binaries]
     environment = {
         # containerd looks for its shim there.
@@ -130,17 +129,7 @@ def _start_init(node: Node, folder: Path, binaries: Path, log: Path) -> processe
         "PYTHONPATH": str(settings.CLONE / "tools"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    outer = processes.start([*unshare, "--propagation=private", *program], log, environment)
-    wait_until(
-        lambda: not processes.is_running(outer) or processes.first_child(outer.pid) is not None,
-        f"the first process of node {node.name}",
-        _START_SECONDS,
-    )
-    child = processes.first_child(outer.pid) if processes.is_running(outer) else None
-    identity = processes.identify(child) if child is not None else None
-    if identity is None:
-        raise ClusterError(f"node {node.name} did not start:\n{_end_of(log)}")
-    return identity
+    return processes.start_namespace(_NAMESPACES, program, log, environment)
 
 
 def _end_of(log: Path) -> str:

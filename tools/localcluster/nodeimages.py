@@ -8,17 +8,16 @@ files, which nothing ever changes, are hard links, and containerd's own database
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from localcluster import files, node, nodeconfig, processes
+from localcluster import files, nodeconfig, processes
 from localcluster.api import wait_until
 from localcluster.commands import run, succeeds
 from localcluster.images import Image
-from localcluster.processes import ProcessFiles
 from localcluster.progress import Progress
-from localcluster.settings import Node, Paths
+from localcluster.settings import Paths
 
 _NAMESPACE = ["--namespace=k8s.io"]
 _KEPT_TEMPLATES = 2
@@ -56,50 +55,68 @@ def install(template: Path, node_disk: Path) -> None:
 
 def load_missing(
     images: Sequence[Image],
-    nodes: Sequence[Node],
-    binaries: Path,
-    paths: Paths,
-    process_files: ProcessFiles,
+    nodes: Sequence[str],
+    list_images: Callable[[str], Container[str]],
+    load: Callable[[str, Image], None],
     progress: Progress,
 ) -> None:
-    """Import the images that running nodes lack, into all nodes at once."""
+    """Import the images that running nodes lack, into all nodes at once.
 
-    def ctr(target: Node, *words: str | Path) -> str:
-        command = [binaries / "ctr", *_NAMESPACE, "images", *words]
-        return run(node.inside(target, process_files, command))
+    Args:
+        images: what every node needs.
+        nodes: names.
+        list_images: gets a node; returns the references of its images.
+        load: imports an image into a node.
+        progress: gets a stage if there is something to import.
+    """
+    lacking: dict[str, list[Image]] = {}
+    for node in nodes:
+        present = list_images(node)
+        lacking[node] = [image for image in images if image.reference not in present]
 
-    lacking = {
-        target: [image for image in images if image.reference not in present]
-        for target in nodes
-        for present in [ctr(target, "ls", "--quiet").split()]
-    }
-
-    def load(target: Node) -> None:
-        for image in lacking[target]:
-            ctr(target, "import", image.archive(paths))
+    def load_all(node: str) -> None:
+        for image in lacking[node]:
+            load(node, image)
 
     if any(lacking.values()):
         with progress.stage("Bring changed images to the nodes"), ThreadPoolExecutor() as pool:
-            list(pool.map(load, nodes))
+            list(pool.map(load_all, nodes))
+
+
+def import_archives(
+    archives: Sequence[Path], binaries: Path, root: Path, log: Path, options: Sequence[str] = ()
+) -> None:
+    """Import archives of images into a folder of containerd.
+
+    Args:
+        archives: in docker-archive format.
+        binaries: folder of containerd and ctr.
+        root: containerd's folder.
+        log: file of its output.
+        options: of `ctr images import`.
+    """
+    with tempfile.TemporaryDirectory(prefix="gputopo-containerd-") as folder:
+        run_folder = Path(folder)
+        socket = run_folder / "socket"
+        config = run_folder / "config.toml"
+        config.write_text(nodeconfig.importing_containerd_config(root, run_folder))
+        # It ends with this process, even if this one is killed.
+        own: list[str | Path] = [binaries / "containerd", f"--config={config}"]
+        program = ["setpriv", "--pdeathsig", "KILL", *own]
+        containerd = processes.start(program, log, os.environ)
+        try:
+            ctr: list[str | Path] = [binaries / "ctr", f"--address={socket}", *_NAMESPACE]
+            wait_until(lambda: succeeds([*ctr, "version"]), "containerd", _START_SECONDS)
+            for archive in archives:
+                run([*ctr, "images", "import", *options, archive])
+        finally:
+            processes.end(containerd, patience_seconds=10)
 
 
 def _make_template(template: Path, images: Sequence[Image], binaries: Path, paths: Paths) -> None:
     unfinished = template.parent / "unfinished"
     files.remove(unfinished)
     unfinished.mkdir(parents=True)
-    with tempfile.TemporaryDirectory(prefix="gputopo-containerd-") as folder:
-        run_folder = Path(folder)
-        socket = run_folder / "socket"
-        config = run_folder / "config.toml"
-        config.write_text(nodeconfig.importing_containerd_config(unfinished, run_folder))
-        log = paths.cache / "node-images" / "containerd.log"
-        program = [str(binaries / "containerd"), f"--config={config}"]
-        containerd = processes.start(program, log, os.environ)
-        try:
-            ctr: list[str | Path] = [binaries / "ctr", f"--address={socket}", *_NAMESPACE]
-            wait_until(lambda: succeeds([*ctr, "version"]), "containerd", _START_SECONDS)
-            for image in images:
-                run([*ctr, "images", "import", image.archive(paths)])
-        finally:
-            processes.end(containerd, patience_seconds=10)
+    log = paths.cache / "node-images" / "containerd.log"
+    import_archives([image.archive(paths) for image in images], binaries, unfinished, log)
     unfinished.rename(template)

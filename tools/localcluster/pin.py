@@ -1,4 +1,7 @@
-"""Command line of `tools/pin-kubernetes VERSION`: write the go.mod and go.sum of a release."""
+"""Command line of `tools/pin-kubernetes VERSION`: write go.mod and go.sum of a release.
+
+Two modules: one of the programs of both clusters, one of kubeadm, which only kind's nodes need.
+"""
 
 import json
 import re
@@ -9,15 +12,16 @@ from pathlib import Path
 from localcluster import binaries
 from localcluster.commands import run
 from localcluster.errors import ClusterError
+from localcluster.gomodules import MODULES
 from localcluster.progress import Progress
-from localcluster.releases import FOLDER, KUBERNETES_MODULE
+from localcluster.releases import KUBERNETES_MODULE
 from localcluster.settings import current_paths
 
 _VERSION = re.compile(r"v1\.(\d+)\.(\d+)")
 
 
-def module_file(own: str, version: str) -> str:
-    """A go.mod that builds the programs of a Kubernetes release.
+def module_file(own: str, version: str, name: str, packages: Sequence[str]) -> str:
+    """A go.mod that builds programs of a Kubernetes release.
 
     `go install` does not work for them, because their own go.mod replaces k8s.io/api and its
     siblings by folders of the repository. Here the published modules of the same release take
@@ -27,6 +31,8 @@ def module_file(own: str, version: str) -> str:
     Args:
         own: the go.mod of k8s.io/kubernetes at this version.
         version: "v1.36.4".
+        name: folder of the module below tools/binaries.
+        packages: main packages of the programs.
 
     Raises:
         ClusterError: the version is not a release, or `own` is not the go.mod of one.
@@ -42,10 +48,10 @@ def module_file(own: str, version: str) -> str:
     siblings = re.findall(r"^\s*(k8s\.io/\S+) v0\.0\.0(?: |$)", own, re.MULTILINE)
     replaced = [f"{each} => {each} v0.{parts[1]}.{parts[2]}" for each in siblings]
     blocks = [
-        "module gputopo.io/tools/binaries/kubernetes",
+        f"module gputopo.io/tools/binaries/{name}",
         go[0],
         *debug,
-        _block("tool", binaries.KUBERNETES_PACKAGES),
+        _block("tool", packages),
         f"require {KUBERNETES_MODULE} {version}",
         _block("replace", replaced),
     ]
@@ -72,13 +78,16 @@ def _write(version: str) -> None:
     with Progress().stage(f"Pin Kubernetes {version}"):
         # Outside the clone, so that no other go.mod has a part in it.
         downloaded = json.loads(run(words, env=environment, cwd=Path("/")))
-        text = module_file(Path(downloaded["GoMod"]).read_text(), version)
-        folder = FOLDER / version.removeprefix("v").rpartition(".")[0]
-        folder.mkdir(exist_ok=True)
-        (folder / "go.mod").write_text(text)
-        (folder / "go.sum").unlink(missing_ok=True)
-        # Adds the modules of all packages to go.mod, and their checksums to go.sum.
-        run([go, "mod", "tidy"], env=environment, cwd=folder)
+        own = Path(downloaded["GoMod"]).read_text()
+        minor = version.removeprefix("v").rpartition(".")[0]
+        for group in (binaries.kubernetes(minor), binaries.kubeadm(minor)):
+            folder = MODULES / group.name
+            text = module_file(own, version, folder.parent.name, group.packages)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "go.mod").write_text(text)
+            (folder / "go.sum").unlink(missing_ok=True)
+            # Adds the modules of all packages to go.mod, and their checksums to go.sum.
+            run([go, "mod", "tidy"], env=environment, cwd=folder)
 
 
 def _block(word: str, lines: Sequence[str]) -> str:

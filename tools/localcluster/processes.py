@@ -11,6 +11,7 @@ from pathlib import Path
 from localcluster.errors import ClusterError
 
 _PROC = Path("/proc")
+_FORK_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,35 @@ def start(argv: Sequence[str | Path], log: Path, env: Mapping[str, str]) -> Proc
     if identity is None:
         raise ClusterError(f"{words[0]} ended at once; see {log}")
     return identity
+
+
+def start_namespace(
+    unshare: Sequence[str], program: Sequence[str | Path], log: Path, env: Mapping[str, str]
+) -> ProcessIdentity:
+    """Start a program as first process of a pid namespace, and identify it.
+
+    When it ends, the kernel ends every process of the namespace.
+
+    Args:
+        unshare: options of the program unshare for more namespaces.
+        program: the program and its arguments.
+        log: file of its outputs.
+        env: its environment.
+
+    Raises:
+        ClusterError: it ended at once; the text has the end of its output.
+    """
+    own = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    outer = start([*own, *unshare, *program], log, env)
+    deadline = time.monotonic() + _FORK_SECONDS
+    while is_running(outer) and time.monotonic() < deadline:
+        child = first_child(outer.pid)
+        identity = identify(child) if child is not None else None
+        if identity is not None:
+            return identity
+        time.sleep(0.01)
+    lines = log.read_text().splitlines()[-15:]
+    raise ClusterError("\n    ".join([f"{program[0]} did not start:", *lines]))
 
 
 def end(identity: ProcessIdentity, patience_seconds: float) -> None:

@@ -1,16 +1,12 @@
 """The record of the running cluster, written before the first change."""
 
-import json
-import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from localcluster import files, preflight
+from localcluster import preflight
 from localcluster.errors import ClusterError
+from localcluster.recordfile import RecordFile
 from localcluster.settings import CLONE, Node, Paths, node_of_name
-
-_FILE = "cluster.json"
-_UNFINISHED = f"{_FILE}.unfinished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +39,12 @@ def read(paths: Paths) -> Record | None:
     Raises:
         ClusterError: the file was not written by this version of the tool.
     """
-    file = paths.state / _FILE
-    try:
-        return Record(**json.loads(file.read_text()))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (ValueError, TypeError) as error:
-        raise ClusterError(f"{file}: not a cluster's record: {error}") from error
+    return _file(paths).read()
 
 
 def write(paths: Paths, record: Record) -> None:
     """Write the record atomically."""
-    unfinished = paths.state / _UNFINISHED
-    unfinished.write_text(json.dumps(asdict(record), indent=1))
-    unfinished.replace(paths.state / _FILE)
+    _file(paths).write(record)
 
 
 def running(paths: Paths) -> Record:
@@ -69,28 +57,21 @@ def running(paths: Paths) -> Record:
 
 
 def claim(paths: Paths) -> None:
-    """Create the folder of the cluster's state, for root alone, or check that it is one.
-
-    `down` deletes all that is in it, so a folder with other things in it must never become one.
+    """Create the folder of the cluster's state, or check that it is one.
 
     Raises:
         ClusterError: another folder is in its place.
     """
-    paths.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = paths.state.lstat()
-    if paths.state.is_symlink() or status.st_uid != os.geteuid() or status.st_mode & 0o077:
-        raise ClusterError(f"{paths.state}: must be a folder of root's with mode 0700")
-    if read(paths) is None and {entry.name for entry in paths.state.iterdir()} - {_UNFINISHED}:
-        raise ClusterError(
-            f"{paths.state}: holds files, but no cluster's; set GPUTOPO_STATE to a folder for"
-            " nothing else"
-        )
+    _file(paths).claim()
 
 
 def clear(paths: Paths) -> None:
-    """Empty the folder, the record last: it shows that the folder belongs to a cluster."""
-    for entry in sorted(paths.state.iterdir(), key=lambda entry: entry.name == _FILE):
-        files.remove(entry)
+    """Empty the folder, the record last."""
+    _file(paths).clear()
+
+
+def _file(paths: Paths) -> RecordFile[Record]:
+    return RecordFile(paths.state, Record, "GPUTOPO_STATE")
 
 
 def programs_of(running: Record | None) -> Path | None:

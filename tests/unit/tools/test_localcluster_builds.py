@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from gputopo import catalogue
+from kindcluster import programs
 from localcluster import binaries, fakegpus, files, images, releases
 from localcluster.commands import run
 from localcluster.errors import ClusterError
@@ -86,7 +88,9 @@ def test_build_tags_are_passed_to_go() -> None:
 
 ALL_GROUPS = [
     *(binaries.kubernetes(release.minor) for release in releases.supported()),
+    *(binaries.kubeadm(release.minor) for release in releases.supported()),
     *(binaries.CONTAINERD, binaries.HELM, binaries.KWOK),
+    *(*programs.of_machine(), programs.ETCD, programs.COREDNS),
 ]
 
 
@@ -94,8 +98,9 @@ ALL_GROUPS = [
 def test_each_go_module_requires_what_is_built_from_it(group: binaries.BinaryGroup) -> None:
     go_mod = (MODULES / group.name / "go.mod").read_text()
     version = required_version(go_mod, group.module)
-    tools = go_mod.partition("tool")[2].partition("require")[0].replace("(", " ").split()
-    assert set(group.packages) <= set(tools)
+    own = re.findall(r"^module (\S+)", go_mod)
+    tools = go_mod.partition("\ntool")[2].partition("require")[0].replace("(", " ").split()
+    assert set(group.packages) <= {*own, *tools}
     checksums = (MODULES / group.name / "go.sum").read_text()
     assert f"{group.module} {version} h1:" in checksums
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from localcluster import nodeconfig, pin, releases
+from localcluster import binaries, nodeconfig, pin, releases
 from localcluster.errors import ClusterError
 from localcluster.releases import Release
 from localcluster.settings import Node
@@ -70,7 +70,7 @@ def test_the_running_cluster_decides_where_the_user_does_not() -> None:
 
 
 def test_a_pinned_go_mod_takes_the_published_modules_of_the_same_release() -> None:
-    text = pin.module_file(GO_MOD, "v1.35.8")
+    text = pin.module_file(GO_MOD, "v1.35.8", "kubernetes", binaries.KUBERNETES_PACKAGES)
     assert "\ngo 1.25.0\n" in text
     assert "\ngodebug default=go1.25\n" in text
     assert "\tk8s.io/kubernetes/cmd/kubelet\n" in text
@@ -85,12 +85,12 @@ def test_a_pinned_go_mod_takes_the_published_modules_of_the_same_release() -> No
 @pytest.mark.parametrize("version", ["1.35.8", "v1.35", "v1.35.8-rc.0", "v2.0.0", ""])
 def test_only_a_release_is_pinned(version: str) -> None:
     with pytest.raises(ClusterError, match=re.escape(repr(version))):
-        pin.module_file(GO_MOD, version)
+        pin.module_file(GO_MOD, version, "kubernetes", binaries.KUBERNETES_PACKAGES)
 
 
 def test_a_go_mod_of_something_else_is_not_pinned() -> None:
     with pytest.raises(ClusterError, match="go VERSION"):
-        pin.module_file("module example\n", "v1.35.8")
+        pin.module_file("module example\n", "v1.35.8", "kubernetes", binaries.KUBERNETES_PACKAGES)
 
 
 def test_pinning_without_a_version_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,78 @@
+"""A folder for the state of a cluster, with the record that shows whose it is."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from localcluster import files
+from localcluster.errors import ClusterError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_FILE = "cluster.json"
+_UNFINISHED = f"{_FILE}.unfinished"
+
+T = TypeVar("T", bound="DataclassInstance")
+
+
+class RecordFile(Generic[T]):
+    """The record of a cluster, written before the cluster changes the machine.
+
+    Args:
+        folder: of the cluster's state.
+        kind: the dataclass of the record.
+        variable: environment variable with which a user sets the folder.
+    """
+
+    def __init__(self, folder: Path, kind: Callable[..., T], variable: str) -> None:
+        self._folder = folder
+        self._kind = kind
+        self._variable = variable
+
+    def read(self) -> T | None:
+        """The record of a cluster that is up or partly up; None if there is none.
+
+        Raises:
+            ClusterError: the file was not written by this version of the tool.
+        """
+        file = self._folder / _FILE
+        try:
+            return self._kind(**json.loads(file.read_text()))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, TypeError) as error:
+            raise ClusterError(f"{file}: not a cluster's record: {error}") from error
+
+    def write(self, record: T) -> None:
+        """Write the record atomically."""
+        unfinished = self._folder / _UNFINISHED
+        unfinished.write_text(json.dumps(asdict(record), indent=1))
+        unfinished.replace(self._folder / _FILE)
+
+    def claim(self) -> None:
+        """Create the folder, for this user alone, or check that it is one of a cluster.
+
+        `down` deletes all that is in it, so a folder with other things in it must never become one.
+
+        Raises:
+            ClusterError: another folder is in its place.
+        """
+        folder = self._folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+        if folder.is_symlink() or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise ClusterError(f"{folder}: must be a folder of root's with mode 0700")
+        if self.read() is None and {entry.name for entry in folder.iterdir()} - {_UNFINISHED}:
+            raise ClusterError(
+                f"{folder}: holds files, but no cluster's; set {self._variable} to a folder for"
+                " nothing else"
+            )
+
+    def clear(self) -> None:
+        """Empty the folder, the record last: it shows that the folder belongs to a cluster."""
+        for entry in sorted(self._folder.iterdir(), key=lambda entry: entry.name == _FILE):
+            files.remove(entry)
