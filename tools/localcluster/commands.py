@@ -2,7 +2,9 @@
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import IO
 
 from localcluster.errors import ClusterError
 
@@ -15,8 +17,16 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     stdin: str | None = None,
+    input_file: Path | None = None,
 ) -> str:
     """Run a program to its end.
+
+    Args:
+        argv: the program and its arguments.
+        env: its environment, in which the program is also searched.
+        cwd: its working directory.
+        stdin: its input.
+        input_file: file with its input, in place of `stdin`.
 
     Returns:
         Its standard output.
@@ -25,21 +35,33 @@ def run(
         ClusterError: it is not installed, or it failed; the text holds the end of its output.
     """
     words = [str(word) for word in argv]
-    try:
-        done = subprocess.run(
-            words, env=env, cwd=cwd, input=stdin, capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError as error:
-        raise ClusterError(f"{words[0]}: not installed; run tools/setup first") from error
+    with _opened(input_file) as file:
+        try:
+            done = subprocess.run(
+                words,
+                env=env,
+                cwd=cwd,
+                input=stdin,
+                stdin=file,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise ClusterError(f"{words[0]}: not installed; run tools/setup first") from error
     if done.returncode != 0:
         raise ClusterError(failure_text(words, done.returncode, done.stderr or done.stdout))
     return done.stdout
 
 
-def succeeds(argv: Sequence[str | Path]) -> bool:
+def succeeds(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> bool:
     """Run a program for its exit status alone."""
     words = [str(word) for word in argv]
-    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+    return subprocess.run(words, env=env, capture_output=True, check=False).returncode == 0
+
+
+def _opened(file: Path | None) -> AbstractContextManager[IO[bytes] | None]:
+    return nullcontext() if file is None else file.open("rb")
 
 
 def failure_text(words: Sequence[str], status: int, output: str) -> str:

@@ -64,29 +64,27 @@ def copied_paths(dockerfile: str, arguments: Mapping[str, str]) -> list[str]:
     return sources
 
 
-def plan(binaries: Path, tree: Path = CLONE) -> list[Image]:
+def plan(binaries: Path | None, tree: Path = CLONE) -> list[Image]:
     """Every image of the cluster, the base of the components first.
 
     Args:
-        binaries: folder of the cluster's programs.
+        binaries: folder of the cluster's programs; without it, the scheduler has no image.
         tree: folder with the sources of the components, for example of an earlier revision.
     """
     base = _base()
     return [
         base,
-        _packed("pause", {"catatonit": _program("catatonit")}, PAUSE_IMAGE),
-        _packed("workload", {"busybox": _program("busybox")}),
+        packed("pause", {"catatonit": program("catatonit")}, PAUSE_IMAGE),
+        packed("workload", {"busybox": program("busybox")}),
         _from_clone("trainer", RECIPES / "trainer" / "Dockerfile", base, {}),
-        _packed(
-            "scheduler",
-            {"kube-scheduler": binaries / "kube-scheduler"},
-            f"localhost/kube-scheduler:{built_version(binaries)}",
-        ),
+        *([_scheduler(binaries)] if binaries else []),
         *_components(base, tree),
     ]
 
 
-def ensure(paths: Paths, binaries: Path, progress: Progress, tree: Path = CLONE) -> list[Image]:
+def ensure(
+    paths: Paths, binaries: Path | None, progress: Progress, tree: Path = CLONE
+) -> list[Image]:
     """Build the images that are not in the cache; see :func:`plan`.
 
     Returns:
@@ -146,7 +144,19 @@ def _base() -> Image:
     return Image("python-base", reference, folder / "Dockerfile", folder, key, added)
 
 
-def _packed(name: str, added: Mapping[str, Path], reference: str = "") -> Image:
+def _scheduler(binaries: Path) -> Image:
+    added = {"kube-scheduler": binaries / "kube-scheduler"}
+    return packed("scheduler", added, f"localhost/kube-scheduler:{built_version(binaries)}")
+
+
+def packed(name: str, added: Mapping[str, Path], reference: str = "") -> Image:
+    """An image of programs of this machine.
+
+    Args:
+        name: folder of its Dockerfile in tools/images.
+        added: the programs, by the name that the Dockerfile copies.
+        reference: its name; without it, one with the hash of its sources.
+    """
     dockerfile = RECIPES / name / "Dockerfile"
     contents = {file: path.read_bytes() for file, path in added.items()}
     key = files.content_key({"Dockerfile": dockerfile.read_bytes(), **contents})
@@ -198,7 +208,8 @@ def _from_clone(
     return Image(name, reference, dockerfile, tree, key, arguments=arguments)
 
 
-def _program(name: str) -> Path:
+def program(name: str) -> Path:
+    """A program of this machine. Raises a ClusterError if it is not installed."""
     found = shutil.which(name)
     if found is None:
         raise ClusterError(f"{name}: not installed; run tools/setup first")

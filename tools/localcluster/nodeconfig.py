@@ -101,7 +101,6 @@ def kubelet_config(
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": f"/{node.cgroup}",
         "enforceNodeAllocatable": ["pods"],
-        "failCgroupV1": False,
         "failSwapOn": False,
         "maxOpenFiles": open_files_limit,
         "clusterDomain": "cluster.local",
@@ -114,6 +113,15 @@ def kubelet_config(
             "imagefs.available": "1%",
             "nodefs.inodesFree": "1%",
         },
+        **common_kubelet_fields(release),
+    }
+    return json.dumps(document, indent=1)
+
+
+def common_kubelet_fields(release: Release) -> dict[str, Any]:
+    """Fields of the KubeletConfiguration of both the local cluster and that of kind."""
+    return {
+        "failCgroupV1": False,
         # There is no registry to fetch a collected image from again.
         "imageGCHighThresholdPercent": 100,
         # Tests kill the same container again and again; kubelet would soon wait for minutes.
@@ -122,7 +130,6 @@ def kubelet_config(
         "nodeStatusUpdateFrequency": "5s",
         "nodeLeaseDurationSeconds": 16,
     }
-    return json.dumps(document, indent=1)
 
 
 def _feature_gates(release: Release) -> dict[str, bool]:

@@ -7,7 +7,6 @@ it is killed, the kernel ends every process of its pid namespace.
 import os
 import shutil
 import socket
-import stat
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcluster import settings
+from localcluster import devicefiles, settings
 from localcluster.hostchanges import MOUNT_POINTS
 
 _CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
@@ -120,12 +119,7 @@ def _install_gpus(source: Path) -> None:
     """Create the files of a driver: library, programs, device files and CDI spec."""
     for folder in ("lib", "bin"):
         shutil.copytree(source / folder, settings.DRIVER / folder)
-    (settings.DRIVER / "dev").mkdir()
-    for line in (source / "devices").read_text().splitlines():
-        name, major, minor = line.split()
-        file = settings.DRIVER / "dev" / name
-        os.mknod(file, 0o666 | stat.S_IFCHR, os.makedev(int(major), int(minor)))
-        file.chmod(0o666)
+    devicefiles.create(source / "devices", settings.DRIVER / "dev")
     # /var/run is /run, of which each node has its own.
     settings.CDI_SPECS.mkdir()
     shutil.copy(source / "cdi.json", settings.CDI_SPECS / "nvidia.json")
