@@ -2,38 +2,44 @@
 
 import shutil
 
-from kindcluster import daemon
+from kindcluster import daemon, settings
 from localcluster import preflight
 from localcluster.errors import ClusterError
 from localcluster.settings import Paths
 
+IMAGE_PROGRAMS = ("buildah", "busybox", "catatonit", "cc", "mmdebstrap", "setpriv", "unshare")
+"""What the images of gputopo and the simulated GPUs are built with."""
 GB = 10**9
 STATE_GB = 10
 """Disk space of a cluster of three workers: Docker's copy of the node image, the nodes' disks."""
 BUILD_GB = 4
 """Disk space of programs and node image, and of what their builds need meanwhile."""
+_CACHE = "GPUTOPO_CACHE"
 
 
-def check(paths: Paths, *, starts_docker: bool) -> None:
+def check(paths: Paths, *, own_docker: bool, starts: bool) -> None:
     """Check for the conditions that would make a start fail after minutes.
 
     Args:
         paths: folders.
-        starts_docker: whether a Docker daemon will be started.
+        own_docker: whether the cluster has a Docker daemon of its own.
+        starts: whether there is no cluster yet.
 
     Raises:
         ClusterError: a requirement is missing; the text names it and the remedy.
     """
-    preflight.check(paths)
-    if starts_docker:
-        daemon.check_free()
-        free = shutil.disk_usage(paths.state).free
-        if message := lack_of_space(str(paths.state), free, STATE_GB):
-            raise ClusterError(f"{message}, or set GPUTOPO_KIND_STATE to a folder on another disk")
-        paths.cache.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(paths.cache).free
-        if message := lack_of_space(str(paths.cache), free, BUILD_GB):
-            raise ClusterError(f"{message}, or set GPUTOPO_CACHE to a folder on another disk")
+    if not own_docker:
+        preflight.require_programs(IMAGE_PROGRAMS)
+        return
+    preflight.check(paths, settings.STATE_VARIABLE)
+    if not starts:
+        return
+    daemon.check_free()
+    needs = ((paths.state, STATE_GB, settings.STATE_VARIABLE), (paths.cache, BUILD_GB, _CACHE))
+    for folder, needed_gb, variable in needs:
+        folder.mkdir(parents=True, exist_ok=True)
+        if message := lack_of_space(str(folder), shutil.disk_usage(folder).free, needed_gb):
+            raise ClusterError(f"{message}, or set {variable} to a folder on another disk")
 
 
 def lack_of_space(folder: str, free_bytes: int, needed_gb: int) -> str:

@@ -1,25 +1,21 @@
 """Start, inspect and remove the cluster of kind."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from kindcluster import checks, nodes, record, settings, sources
+from kindcluster import checks, creation, nodes, record, settings, sources
 from kindcluster.daemon import CREATED_FOLDERS, Daemon
 from kindcluster.docker import Docker
 from kindcluster.record import KindRecord
 from kindcluster.sources import Sources
 from kindcluster.status import KindStatus
 from localcluster import binaries, files, hostchanges, images, nodeimages, preflight, releases
-from localcluster.api import NodeSummary, summarise_nodes, wait_until
 from localcluster.errors import ClusterError
 from localcluster.images import Image
 from localcluster.progress import Progress
 from localcluster.releases import Release
 from localcluster.settings import CLONE, Paths
-
-_READY_SECONDS = 180.0
 
 
 class KindCluster:
@@ -37,7 +33,7 @@ class KindCluster:
     @property
     def kubeconfig(self) -> Path:
         """The cluster administrator's kubeconfig, for programs of this machine."""
-        return self._paths.state / "kubeconfig"
+        return creation.kubeconfig(self._paths)
 
     def up(
         self,
@@ -69,7 +65,7 @@ class KindCluster:
             own = record.uses_own_docker(
                 running, build=build, machine_has_docker=Docker(os.environ).responds()
             )
-            checks.check(self._paths, starts_docker=own and running is None)
+            checks.check(self._paths, own_docker=own, starts=running is None)
             version = running.kubernetes if running else None
             release = releases.choose(kubernetes, version, releases.supported())
             made_from = sources.ensure(release, image, self._paths, self._progress, own_docker=own)
@@ -104,7 +100,7 @@ class KindCluster:
         found = self.record()
         docker = self.docker(found)
         containers = docker.nodes() if docker.responds() else {}
-        summaries = self._summaries(docker) if containers.get(settings.CONTROL_PLANE) else []
+        summaries = creation.summaries(docker) if containers.get(settings.CONTROL_PLANE) else []
         return KindStatus(found.kubernetes, found.own_docker, containers, summaries)
 
     def record(self) -> KindRecord:
@@ -189,25 +185,17 @@ class KindCluster:
     def _create(
         self, new: KindRecord, release: Release, archive: Path | None, servers: dict[str, str]
     ) -> None:
-        docker = self.docker(new)
         if new.own_docker:
             with self._progress.stage("Start the Docker daemon"):
                 Daemon(self._paths, [Path(folder) for folder in new.programs]).start()
+        docker = self.docker(new)
         if archive is not None:
             with self._progress.stage("Load the node image into Docker"):
                 docker.run("load", "--quiet", "--input", archive)
         with self._progress.stage("Create the nodes of kind"):
-            read_spec = ("run", "--rm", "--entrypoint=cat", new.image, nodes.BASE_SPEC)
-            nodes.install(servers, json.loads(docker.run(*read_spec)), self._paths)
-            content = nodes.configuration(
-                servers, new.image, release, self._paths, own_docker=new.own_docker
-            )
-            file = self._paths.state / "kind.json"
-            file.write_text(json.dumps(content, indent=1))
-            options = [f"--config={file}", f"--kubeconfig={self.kubeconfig}"]
-            docker.kind("create", "cluster", *options)
+            creation.create(new, release, servers, docker, self._paths)
         with self._progress.stage("Wait for the nodes"):
-            self._wait_until_ready(docker, [settings.CONTROL_PLANE, *servers])
+            creation.wait_until_ready(docker, [settings.CONTROL_PLANE, *servers])
         self._complete.touch()
 
     def _start_stopped_nodes(self, running: KindRecord) -> None:
@@ -216,21 +204,7 @@ class KindCluster:
         if stopped:
             with self._progress.stage(f"Start {', '.join(stopped)}"):
                 docker.run("start", *stopped)
-                self._wait_until_ready(docker, list(docker.nodes()))
-
-    def _wait_until_ready(self, docker: Docker, names: Sequence[str]) -> None:
-        def all_ready() -> bool:
-            ready = {summary.name for summary in self._summaries(docker) if summary.ready}
-            return ready >= set(names)
-
-        wait_until(all_ready, f"nodes {', '.join(names)} to be Ready", _READY_SECONDS)
-
-    def _summaries(self, docker: Docker) -> list[NodeSummary]:
-        get = ("exec", settings.CONTROL_PLANE, "kubectl", "get", "nodes", "--output=json")
-        try:
-            return summarise_nodes(json.loads(docker.run(*get)))
-        except ClusterError:
-            return []  # the API server does not respond
+                creation.wait_until_ready(docker, list(docker.nodes()))
 
     def _load_missing(self, running: KindRecord, built: Sequence[Image]) -> None:
         docker = self.docker(running)

@@ -14,7 +14,6 @@ from pathlib import Path
 from kindcluster import programs
 from localcluster import binaries, files, images, nodeimages, settings
 from localcluster.commands import run
-from localcluster.errors import ClusterError
 from localcluster.gomodules import MODULES
 from localcluster.imagebuilder import BASE_WITHOUT, DEBIAN, Builder
 from localcluster.images import RECIPES, Image
@@ -128,7 +127,10 @@ class _Build:
             store = self._store(built)
         with self._progress.stage(f"Build the node image {planned.reference}"):
             pause = next(each for each in references if program_of(each) == "pause")
-            image = self._node_image(planned, node, store, pause)
+            added = {"rootfs.tar": node, "files.tar": self._files(store)}
+            image = replace(
+                _image("kind-node", planned.reference, added), arguments={"PAUSE": pause}
+            )
             self._builder.build(image)
             self._builder.save(image)
             image.archive(self._paths).rename(planned.archive)
@@ -168,53 +170,47 @@ class _Build:
         return image.archive(self._paths)
 
     def _store(self, archives: Sequence[Path]) -> Path:
-        """An archive of containerd's folder with the images; nodes unpack those that they use."""
-        root, target = self._folder / "store", self._folder / "store.tar"
-        log = self._folder / "containerd.log"
-        options = ("--local", "--no-unpack")
-        nodeimages.import_archives(archives, self._cluster, root, log, options)
-        with tarfile.open(target, "w") as archive:
-            for part in _STORED:
-                archive.add(root / part, part)
-        return target
+        """A folder of containerd with the images; nodes unpack those that they use."""
+        root, log = self._folder / "store", self._folder / "containerd.log"
+        nodeimages.import_archives(archives, self._cluster, root, log, ("--local", "--no-unpack"))
+        return root
 
-    def _node_image(self, planned: NodeImage, node: Path, store: Path, pause: str) -> Image:
+    def _files(self, store: Path) -> Path:
+        """An archive of the files that a node has beside those of Debian."""
+        kinds_own = self._kind_module() / "images" / "base" / "files"
+        from_cluster = (*_CONTAINERD_PROGRAMS, "kubectl", "kubelet")
         version = self._folder / "version"
         version.write_text(self._release.version)
-        kubernetes = ("kubectl", "kubelet")
-        added = {
-            "rootfs.tar": node,
-            "kind-files.tar": self._kind_files(),
-            "store.tar": store,
-            "version": version,
-            "pod-network.yaml": RECIPES / "kind-node" / "pod-network.yaml",
-            "kubeadm": self._node / "kubeadm",
-            **{name: self._cluster / name for name in (*_CONTAINERD_PROGRAMS, *kubernetes)},
-            **{name: settings.CNI_PLUGINS / name for name in _CNI_PLUGINS},
+        sources = {
+            **{str(file.relative_to(kinds_own)): file for file in kinds_own.rglob("*")},
+            **{f"usr/local/bin/{name}": self._cluster / name for name in from_cluster},
+            "usr/local/bin/kubeadm": self._node / "kubeadm",
+            **{f"opt/cni/bin/{name}": settings.CNI_PLUGINS / name for name in _CNI_PLUGINS},
+            "kind/manifests/default-cni.yaml": RECIPES / "kind-node" / "pod-network.yaml",
+            "kind/version": version,
         }
-        image = _image("kind-node", planned.reference, added)
-        return replace(image, arguments={"PAUSE": pause})
-
-    def _kind_files(self) -> Path:
-        """An archive of the scripts and units that kind adds to the root of its nodes."""
-        module = MODULES / programs.KIND.name
-        words = ["mod", "download", "-json", programs.KIND.module]
-        go = binaries.find_go(settings.current_paths().cache)
-        found = json.loads(run([go, *words], env=binaries.go_env(), cwd=module))
-        source = Path(found["Dir"]) / "images" / "base" / "files"
-        if not source.is_dir():
-            raise ClusterError(f"{source}: not found; `go clean -modcache`, then try again")
-        target = self._folder / "kind-files.tar"
+        target = self._folder / "files.tar"
         with tarfile.open(target, "w") as archive:
-            archive.add(source, ".", filter=_readable)
+            for name, source in sources.items():
+                archive.add(source.resolve(), name, recursive=False, filter=_with_permissions)
+            for part in _STORED:
+                archive.add(store / part, f"var/lib/containerd/{part}")
         return target
 
+    def _kind_module(self) -> Path:
+        """The folder of kind's module in Go's module cache."""
+        words = ["mod", "download", "-json", programs.KIND.module]
+        go = binaries.find_go(settings.current_paths().cache)
+        found = run([go, *words], env=binaries.go_env(), cwd=MODULES / programs.KIND.name)
+        return Path(json.loads(found)["Dir"])
 
-def _readable(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Files of root's that all can read; Go's module cache has no write permissions."""
+
+def _with_permissions(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A file of root's; files in Go's module cache are neither writable nor executable."""
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
-    member.mode = 0o755 if member.isdir() else 0o644
+    executable = member.isdir() or Path(member.name).parent.name == "bin"
+    member.mode = 0o755 if executable else 0o644
     return member
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 
 from localcluster import settings
 from localcluster.commands import run
@@ -10,32 +11,39 @@ from localcluster.settings import Paths
 
 PROGRAMS = (
     *("buildah", "busybox", "catatonit", "cc", "etcd", "ip", "iptables", "mmdebstrap", "mount"),
-    *("nsenter", "openssl", "runc", "sysctl", "unshare"),
+    *("nsenter", "openssl", "runc", "setpriv", "sysctl", "unshare"),
 )
-_ELSEWHERE = "see docs/start/local-cluster.md for the way with kind"
+_ELSEWHERE = "see docs/start/local-cluster.md for the way with Docker"
 
 
 def require_root() -> None:
     """Raise a ClusterError unless this process runs as root."""
     if os.geteuid() != 0:
-        raise ClusterError(f"the local cluster needs root; {_ELSEWHERE}")
+        raise ClusterError("the cluster needs root: run the command as root")
 
 
-def check(paths: Paths) -> None:
+def require_programs(programs: Sequence[str]) -> None:
+    """Raise a ClusterError that names those of the programs that are not installed."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        raise ClusterError(f"not installed: {', '.join(missing)}; run tools/setup first")
+
+
+def check(paths: Paths, variable: str = "GPUTOPO_STATE") -> None:
     """Check for all conditions that would make the start fail.
+
+    Args:
+        paths: folders.
+        variable: with which a user sets the folder of the state.
 
     Raises:
         ClusterError: a requirement is missing; the text names it and the remedy.
     """
     require_root()
-    missing = [program for program in PROGRAMS if shutil.which(program) is None]
-    if not settings.CNI_PLUGINS.joinpath("ptp").exists():
-        missing.append(f"{settings.CNI_PLUGINS}/ptp")
-    if missing:
-        raise ClusterError(f"not installed: {', '.join(missing)}; run tools/setup first")
+    require_programs([*PROGRAMS, f"{settings.CNI_PLUGINS}/ptp"])
     kind = run(["stat", "--file-system", "--format=%T", paths.state]).strip()
     if kind == "overlayfs":
         raise ClusterError(
-            f"{paths.state} is on overlayfs, on which containerd cannot work: set GPUTOPO_STATE"
+            f"{paths.state} is on overlayfs, on which containerd cannot work: set {variable}"
             f" to a folder on a disk or a volume, or {_ELSEWHERE}"
         )
