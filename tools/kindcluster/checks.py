@@ -2,10 +2,10 @@
 
 import shutil
 
-from kindcluster import daemon, settings
+from kindcluster import daemon
 from localcluster import preflight
 from localcluster.errors import ClusterError
-from localcluster.settings import Paths
+from localcluster.settings import KIND_STATE_VARIABLE, Paths
 
 IMAGE_PROGRAMS = ("buildah", "busybox", "catatonit", "cc", "mmdebstrap", "setpriv", "unshare")
 """What the images of gputopo and the simulated GPUs are built with."""
@@ -31,11 +31,11 @@ def check(paths: Paths, *, own_docker: bool, starts: bool) -> None:
     if not own_docker:
         preflight.require_programs(IMAGE_PROGRAMS)
         return
-    preflight.check(paths, settings.STATE_VARIABLE)
+    preflight.check(paths, KIND_STATE_VARIABLE)
     if not starts:
         return
     daemon.check_free()
-    needs = ((paths.state, STATE_GB, settings.STATE_VARIABLE), (paths.cache, BUILD_GB, _CACHE))
+    needs = ((paths.state, STATE_GB, KIND_STATE_VARIABLE), (paths.cache, BUILD_GB, _CACHE))
     for folder, needed_gb, variable in needs:
         folder.mkdir(parents=True, exist_ok=True)
         if message := lack_of_space(str(folder), shutil.disk_usage(folder).free, needed_gb):

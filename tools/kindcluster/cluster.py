@@ -156,7 +156,7 @@ class KindCluster:
             Daemon(self._paths, [Path(folder) for folder in found.programs]).stop()
         else:
             self.docker(found).kind("delete", "cluster", "--name", settings.CLUSTER)
-        hostchanges.restore_sysctls(found.sysctls)
+        hostchanges.restore_sysctls(found.sysctls, self._record_file.other_sysctls())
         hostchanges.remove_folders([Path(folder) for folder in found.folders])
         self._record_file.clear()
 
@@ -171,7 +171,7 @@ class KindCluster:
             image=made_from.image,
             programs=[str(folder) for folder in made_from.programs],
             servers=servers,
-            sysctls=hostchanges.read_sysctls(record.SYSCTLS),
+            sysctls=hostchanges.original_sysctls(record.SYSCTLS, self._record_file.other_sysctls()),
             folders=[str(folder) for folder in created],
         )
         if not own_docker and self.docker(prepared).nodes():

@@ -17,7 +17,7 @@ from localcluster.api import wait_until
 from localcluster.commands import run, succeeds
 from localcluster.errors import ClusterError
 from localcluster.processes import ProcessFiles
-from localcluster.settings import Paths
+from localcluster.settings import KIND_STATE_VARIABLE, Paths
 
 _NAME = "dockerd"
 _START_SECONDS = 60.0
@@ -127,7 +127,7 @@ def check_free() -> None:
     if succeeds(["ip", "link", "show", settings.INTERFACE]):
         raise ClusterError(
             f"another cluster of tools/kind runs on this machine, with another"
-            f" {settings.STATE_VARIABLE}: it has the interface {settings.INTERFACE}"
+            f" {KIND_STATE_VARIABLE}: it has the interface {settings.INTERFACE}"
         )
     routes = network.machine_routes()
     conflicts = network.overlapping_routes(routes, [settings.NETWORK], settings.INTERFACE)

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from kindcluster import settings
 from localcluster.hostchanges import KUBELET_SYSCTLS
 from localcluster.recordfile import RecordFile
-from localcluster.settings import CLONE, Paths
+from localcluster.settings import CLONE, KIND_STATE_VARIABLE, Paths
 
 # systemd, which starts a node, sets these for the whole machine.
 _SYSTEMD_SYSCTLS = (
@@ -49,7 +48,7 @@ class KindRecord:
 
 def record_file(paths: Paths) -> RecordFile[KindRecord]:
     """The record in a state folder."""
-    return RecordFile(paths.state, KindRecord, settings.STATE_VARIABLE)
+    return RecordFile(paths.state, KindRecord, KIND_STATE_VARIABLE)
 
 
 def uses_own_docker(running: KindRecord | None, *, build: bool, machine_has_docker: bool) -> bool:

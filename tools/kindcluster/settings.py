@@ -4,11 +4,10 @@ import os
 from collections.abc import Mapping
 
 from localcluster import settings
-from localcluster.settings import Paths
+from localcluster.settings import KIND_STATE_VARIABLE, Paths
 
 CLUSTER = "gputopo"
 CONTROL_PLANE = f"{CLUSTER}-control-plane"
-STATE_VARIABLE = "GPUTOPO_KIND_STATE"
 CGROUP = "gputopo-kind"
 """The cgroup of all containers of the own Docker daemon."""
 INTERFACE = "gputopo-kind"
@@ -27,8 +26,8 @@ PUBLISHED_IMAGES = {
 
 def paths_from_environment(environment: Mapping[str, str]) -> Paths:
     """Folders by GPUTOPO_CACHE, GPUTOPO_KIND_STATE and XDG_CACHE_HOME, or the defaults."""
-    state = environment.get(STATE_VARIABLE) or "/var/tmp/gputopo-kind"  # noqa: S108 - made 0700, owner checked
-    return settings.paths_from_environment({**environment, "GPUTOPO_STATE": state})
+    cache = settings.paths_from_environment(environment).cache
+    return Paths(cache=cache, state=settings.state_folder(KIND_STATE_VARIABLE, environment))
 
 
 def current_paths() -> Paths:

@@ -144,7 +144,8 @@ class Cluster:
             node.switch_off(target, self._files)
         controlplane.stop(self._files)
         network.remove_bridge()
-        hostchanges.restore_sysctls(record.sysctls)
+        others = state.record_file(self._paths).other_sysctls()
+        hostchanges.restore_sysctls(record.sysctls, others)
         hostchanges.remove_folders([Path(folder) for folder in record.folders])
         state.clear(self._paths)
 
@@ -157,7 +158,9 @@ class Cluster:
             clone=str(CLONE),
             binaries=str(programs),
             servers=servers,
-            sysctls=hostchanges.read_sysctls(),
+            sysctls=hostchanges.original_sysctls(
+                hostchanges.KUBELET_SYSCTLS, state.record_file(self._paths).other_sysctls()
+            ),
             folders=[str(folder) for folder in made],
         )
         network.check_free()

@@ -1,7 +1,7 @@
 """The changes that a cluster makes on the machine, and their reversal."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from localcluster.errors import ClusterError
@@ -31,18 +31,33 @@ MOUNT_POINTS = {
 }
 
 
-def read_sysctls(names: Sequence[str] = KUBELET_SYSCTLS) -> dict[str, str]:
-    """Current values of settings of the kernel, by default of those that kubelet changes."""
-    return {
+def original_sysctls(
+    names: Sequence[str], others: Iterable[Mapping[str, str]] = ()
+) -> dict[str, str]:
+    """The machine's own settings of the kernel.
+
+    Args:
+        names: which of them.
+        others: what other clusters have found, which may have changed these settings since.
+    """
+    current = {
         name: (_SYSCTLS / name).read_text().strip() for name in names if (_SYSCTLS / name).exists()
     }
+    found = {name: value for other in others for name, value in other.items()}
+    return {name: found.get(name, value) for name, value in current.items()}
 
 
-def restore_sysctls(values: Mapping[str, str]) -> None:
-    """Restore the settings that differ."""
+def restore_sysctls(values: Mapping[str, str], others: Iterable[Mapping[str, str]] = ()) -> None:
+    """Restore the settings that differ, except those that another cluster restores at its end.
+
+    Args:
+        values: the settings before.
+        others: the settings that other clusters have found.
+    """
+    left = {name for other in others for name in other}
     for name, value in values.items():
         file = _SYSCTLS / name
-        if file.read_text().strip() != value:
+        if name not in left and file.read_text().strip() != value:
             file.write_text(value)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from localcluster import files
+from localcluster import files, settings
 from localcluster.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -52,6 +52,15 @@ class RecordFile(Generic[T]):
         unfinished = self._folder / _UNFINISHED
         unfinished.write_text(json.dumps(asdict(record), indent=1))
         unfinished.replace(self._folder / _FILE)
+
+    def other_sysctls(self) -> list[dict[str, str]]:
+        """The settings of the kernel that each other cluster of this machine has found."""
+        texts = [
+            (folder / _FILE).read_text()
+            for folder in settings.other_state_folders(self._folder)
+            if (folder / _FILE).is_file()
+        ]
+        return [json.loads(text)["sysctls"] for text in texts]
 
     def claim(self) -> None:
         """Create the folder, for this user alone, or check that it is one of a cluster.

@@ -24,6 +24,14 @@ DRIVER = Path("/run/nvidia/driver")
 CDI_SPECS = Path("/var/run/cdi")
 NUMA_NODES = Path("/sys/devices/system/node")
 
+STATE_VARIABLE = "GPUTOPO_STATE"
+KIND_STATE_VARIABLE = "GPUTOPO_KIND_STATE"
+# They are created with mode 0700, and their owner is checked.
+_STATE_FOLDERS = {
+    STATE_VARIABLE: "/var/tmp/gputopo-cluster",  # noqa: S108
+    KIND_STATE_VARIABLE: "/var/tmp/gputopo-kind",  # noqa: S108
+}
+
 CLONE = Path(__file__).resolve().parents[2]
 
 
@@ -118,8 +126,18 @@ def paths_from_environment(environment: Mapping[str, str]) -> Paths:
         environment.get("HOME", "/root"), ".cache"
     )
     cache = environment.get("GPUTOPO_CACHE") or Path(home_cache, "gputopo")
-    state = environment.get("GPUTOPO_STATE") or "/var/tmp/gputopo-cluster"  # noqa: S108 - made 0700, owner checked
-    return Paths(cache=Path(cache).absolute(), state=Path(state).absolute())
+    return Paths(cache=Path(cache).absolute(), state=state_folder(STATE_VARIABLE, environment))
+
+
+def state_folder(variable: str, environment: Mapping[str, str]) -> Path:
+    """The folder of a cluster's state, by an environment variable, or the default."""
+    return Path(environment.get(variable) or _STATE_FOLDERS[variable]).absolute()
+
+
+def other_state_folders(own: Path) -> list[Path]:
+    """The folders of the state of other clusters, which may run on this machine too."""
+    found = [state_folder(variable, os.environ) for variable in _STATE_FOLDERS]
+    return [folder for folder in found if folder != own]
 
 
 def current_paths() -> Paths:

@@ -6,7 +6,7 @@ from pathlib import Path
 from localcluster import preflight
 from localcluster.errors import ClusterError
 from localcluster.recordfile import RecordFile
-from localcluster.settings import CLONE, Node, Paths, node_of_name
+from localcluster.settings import CLONE, STATE_VARIABLE, Node, Paths, node_of_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ def read(paths: Paths) -> Record | None:
     Raises:
         ClusterError: the file was not written by this version of the tool.
     """
-    return _file(paths).read()
+    return record_file(paths).read()
 
 
 def write(paths: Paths, record: Record) -> None:
     """Write the record atomically."""
-    _file(paths).write(record)
+    record_file(paths).write(record)
 
 
 def running(paths: Paths) -> Record:
@@ -62,16 +62,17 @@ def claim(paths: Paths) -> None:
     Raises:
         ClusterError: another folder is in its place.
     """
-    _file(paths).claim()
+    record_file(paths).claim()
 
 
 def clear(paths: Paths) -> None:
     """Empty the folder, the record last."""
-    _file(paths).clear()
+    record_file(paths).clear()
 
 
-def _file(paths: Paths) -> RecordFile[Record]:
-    return RecordFile(paths.state, Record, "GPUTOPO_STATE")
+def record_file(paths: Paths) -> RecordFile[Record]:
+    """The record in a state folder."""
+    return RecordFile(paths.state, Record, STATE_VARIABLE)
 
 
 def programs_of(running: Record | None) -> Path | None:

@@ -16,7 +16,7 @@ from localcluster.api import NodeSummary
 from localcluster.errors import ClusterError
 from localcluster.progress import Progress
 from localcluster.releases import Release
-from localcluster.settings import CLONE, Paths
+from localcluster.settings import CLONE, KIND_STATE_VARIABLE, Paths
 
 OLD, NEW = Release("1.35", "v1.35.8"), Release("1.36", "v1.36.4")
 RECORD = KindRecord(
@@ -41,7 +41,7 @@ def test_state_is_not_that_of_the_local_cluster() -> None:
     paths = settings.paths_from_environment(environment)
     assert paths.cache == Path("/home/a/.cache/gputopo")
     assert paths.state.name == "gputopo-kind"
-    environment[settings.STATE_VARIABLE] = "/disk/kind"
+    environment[KIND_STATE_VARIABLE] = "/disk/kind"
     assert settings.paths_from_environment(environment).state == Path("/disk/kind")
 
 

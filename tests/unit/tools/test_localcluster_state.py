@@ -190,3 +190,36 @@ def test_a_stage_is_timed_and_reported(capsys: pytest.CaptureFixture[str]) -> No
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "==> Do it" in printed.err
+
+
+def test_second_cluster_takes_the_settings_that_the_first_has_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of two clusters restores what the first has changed, in whatever order they end."""
+    monkeypatch.setattr(hostchanges, "_SYSCTLS", tmp_path)
+    (tmp_path / "kernel").mkdir()
+    panic, pids = tmp_path / "kernel" / "panic", tmp_path / "kernel" / "pid_max"
+    panic.write_text("1\n")
+    pids.write_text("32768\n")
+    first = hostchanges.original_sysctls(["kernel/panic", "kernel/missing"])
+    assert first == {"kernel/panic": "1"}
+    panic.write_text("10\n")
+    second = hostchanges.original_sysctls(["kernel/panic", "kernel/pid_max"], [first])
+    assert second == {"kernel/panic": "1", "kernel/pid_max": "32768"}
+    pids.write_text("4194304\n")
+    hostchanges.restore_sysctls(first, [second])
+    assert panic.read_text().strip() == "10", "the second cluster still needs it"
+    hostchanges.restore_sysctls(second)
+    assert (panic.read_text(), pids.read_text()) == ("1", "32768")
+
+
+def test_settings_of_another_cluster_are_read_from_its_record(
+    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir(mode=0o700)
+    monkeypatch.setenv("GPUTOPO_STATE", str(paths.state))
+    monkeypatch.setenv("GPUTOPO_KIND_STATE", str(other))
+    assert state.record_file(paths).other_sysctls() == []
+    state.write(Paths(cache=paths.cache, state=other), RECORD)
+    assert state.record_file(paths).other_sysctls() == [RECORD.sysctls]
