@@ -2,8 +2,9 @@
 
 With ``GPUTOPO_E2E_KUBECONFIG`` and ``GPUTOPO_E2E_IMAGE`` set, the tests use that
 cluster, with gputopo and fake GPUs installed. Otherwise they start the local one,
-install the chart, and remove it at the end unless it was running before. Tests
-that reach into a node use the fixture ``nodes``.
+or with ``GPUTOPO_E2E_CLUSTER=kind`` that of kind, install the chart, and remove it
+at the end unless it was running before. Tests that reach into a node use the
+fixture ``nodes``, and those that stop parts of the control plane ``local_cluster``.
 """
 
 import os
@@ -30,6 +31,7 @@ from localcluster.settings import current_paths
 from sandbox import Sandbox, sandbox_in
 from scenarios import CarryOut
 from showcase import install
+from showcase.install import PLATFORMS, Platform
 from showcase.kubectl import Kubectl
 
 _VALUES = Path(__file__).with_name("values.yaml")
@@ -53,13 +55,24 @@ def _stage_of_counters(item: pytest.Item) -> int:
 
 
 @pytest.fixture(scope="session")
-def was_running() -> bool:
-    """Whether the local cluster was running before, and so stays."""
-    return install.cluster_is_running()
+def platform() -> Platform:
+    """What the nodes of the cluster are, if the tests start it."""
+    chosen = os.environ.get("GPUTOPO_E2E_CLUSTER", "local")
+    assert chosen in PLATFORMS, f"GPUTOPO_E2E_CLUSTER: {chosen!r}: not one of {list(PLATFORMS)}"
+    return PLATFORMS[chosen]()
 
 
 @pytest.fixture(scope="session")
-def installed(was_running: bool) -> Iterator[install.Installed]:  # noqa: FBT001 - a fixture
+def was_running(platform: Platform) -> bool:
+    """Whether the cluster was running before, and so stays."""
+    return install.cluster_is_running(platform)
+
+
+@pytest.fixture(scope="session")
+def installed(
+    platform: Platform,
+    was_running: bool,  # noqa: FBT001 - a fixture
+) -> Iterator[install.Installed]:
     """A cluster with gputopo on it."""
     if kubeconfig := os.environ.get("GPUTOPO_E2E_KUBECONFIG"):
         binary = shutil.which("kubectl")
@@ -71,12 +84,12 @@ def installed(was_running: bool) -> Iterator[install.Installed]:  # noqa: FBT001
         yield given
         return
     try:
-        local = install.on_local_cluster(print, _VALUES)
-        _assert_idle(local.kubectl)
-        yield local
+        own = install.on_cluster(platform, print, _VALUES)
+        _assert_idle(own.kubectl)
+        yield own
     finally:
         if not was_running:
-            install.remove_local_cluster()
+            install.remove_cluster(platform)
 
 
 @pytest.fixture(scope="session")
@@ -120,12 +133,22 @@ def kubectl(installed: install.Installed) -> Kubectl:
 @pytest.fixture(scope="session")
 def nodes(installed: install.Installed) -> NodeAccess:
     """The nodes as machines."""
+    if installed.platform is None:
+        pytest.skip("this cluster gives no access to its nodes")
     return installed.nodes
 
 
 @pytest.fixture(scope="session")
+def local_cluster(installed: install.Installed) -> Cluster:
+    """The local cluster, for tests that stop parts of its control plane."""
+    if installed.platform is None or not installed.platform.is_local:
+        pytest.skip("kind: no part of the control plane can be stopped, as `tools/cluster` can")
+    return Cluster(current_paths(), Progress())
+
+
+@pytest.fixture(scope="session")
 def scenarios_namespace(
-    nodes: NodeAccess,  # noqa: ARG001 - the cluster runs
+    local_cluster: Cluster,  # noqa: ARG001 - it runs
 ) -> Iterator[Callable[[], None]]:
     """The namespace of all scenarios of ``tools/faults``; a call makes it again.
 
@@ -144,6 +167,7 @@ def scenarios_namespace(
 @pytest.fixture
 def carry_out(
     installed: install.Installed,
+    local_cluster: Cluster,
     scenarios_namespace: Callable[[], None],
     tmp_path: Path,
     request: pytest.FixtureRequest,
@@ -151,11 +175,11 @@ def carry_out(
     """Run a scenario of ``tools/faults`` and print its findings."""
 
     def run(scenario: Callable[[Bench, Options], None], options: Options) -> Outcome:
-        cluster, log = Cluster(current_paths(), Progress()), tmp_path / "faults.log"
+        log = tmp_path / "faults.log"
         named = Scenario(request.node.name, "a test", scenario)
         found: Outcome | None = None
         try:
-            found = faults_run.one(installed, cluster, named, options, log)
+            found = faults_run.one(installed, local_cluster, named, options, log)
         finally:
             if found is None or found.findings:
                 scenarios_namespace()  # the next scenario finds nothing of this one

@@ -10,11 +10,12 @@ pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("beside_counters")]
 
 
 def test_helm_test_passes_and_leaves_no_rights(installed: Installed) -> None:
-    assert installed.local, "this test needs the helm of the local cluster"
+    if installed.platform is None:
+        pytest.skip("this test needs the helm of a cluster that it has started")
     kubectl = installed.kubectl
     done = subprocess.run(
         [
-            *(kubectl.binary.with_name("helm"), "test", "gputopo"),
+            *(installed.platform.program("helm"), "test", "gputopo"),
             *("--namespace", NAMESPACE, "--logs", "--timeout=150s"),
         ],
         env=kubectl.environment,

@@ -13,16 +13,16 @@ pytestmark = [
     pytest.mark.chart(devicePlugin={"numa": {"publish": "AnyPolicy"}}),
 ]
 
-SETTINGS = Settings(
-    nodes=["n1", "n2", "n3"], pods=24, at_once=9, with_cpus=0.4, scope="container", seed=5
-)
-
 
 @pytest.fixture(scope="module")
 def trial(chart: Installed) -> PolicyTrial:
     """Random pods with the policy restricted; the kubelets get their own configuration back."""
     with Client(chart.kubectl.kubeconfig) as client:
-        trials = Trials(client, chart.nodes, chart.workload_image, SETTINGS)
+        names = sorted(each["metadata"]["name"] for each in chart.kubectl.list("gputopologies"))
+        settings = Settings(
+            nodes=names, pods=24, at_once=9, with_cpus=0.4, scope="container", seed=5
+        )
+        trials = Trials(client, chart.nodes, chart.workload_image, settings)
         [done] = trials.run(["restricted"])
     print("\n".join(judge.table([done])))
     return done

@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from localcluster.cluster import Cluster
-from localcluster.progress import Progress
-from localcluster.settings import current_paths
 from longruns import LONG
 from showcase.install import Installed
 from soaktest import report
@@ -19,10 +17,10 @@ SEED = 7
 
 @LONG
 def test_three_minutes_of_kills_leave_no_placement_false(
-    installed: Installed, tmp_path: Path
+    installed: Installed, local_cluster: Cluster, tmp_path: Path
 ) -> None:
     options = Options(minutes=3, seed=SEED, log=tmp_path / "soak.log", kill_every_seconds=15)
-    result = carry_out(installed, Cluster(current_paths(), Progress()), options)
+    result = carry_out(installed, local_cluster, options)
     print("\n".join(report.table(result)))
     assert result.findings == {}
     assert result.figures["kills"] >= 4
@@ -31,10 +29,10 @@ def test_three_minutes_of_kills_leave_no_placement_false(
 
 
 def test_equal_pods_bound_out_of_order_get_no_gpus_of_each_other(
-    installed: Installed, tmp_path: Path
+    installed: Installed, local_cluster: Cluster, tmp_path: Path
 ) -> None:
     options = Options(minutes=0, seed=SEED, log=tmp_path / "bursts.log", bursts=48)
-    result = carry_out(installed, Cluster(current_paths(), Progress()), options)
+    result = carry_out(installed, local_cluster, options)
     print("\n".join(report.table(result)))
     assert result.findings == {}
     assert result.figures["intended/observed differences (swaps)"] == 0

@@ -23,16 +23,17 @@ def main(arguments: Sequence[str]) -> int:
     """Run the tests; return 1 if a version has problems, 2 if nothing could be run."""
     own, for_pytest = _split(arguments)
     options = _parser().parse_args(own)
+    platform = "kind" if options.kind else "local"
     try:
         preflight.require_root()
         chosen = choose(options.kubernetes, releases.supported())
         paths = current_paths()
-        require_no_cluster(paths)
+        require_no_cluster(paths, platform)
     except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     try:
-        found = [run_version(release, for_pytest, paths) for release in chosen]
+        found = [run_version(release, for_pytest, paths, platform=platform) for release in chosen]
     except subprocess.CalledProcessError as error:
         print(f"error: the cluster was not removed: {error}", file=sys.stderr)
         return 2
@@ -75,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="VERSION",
         help=f"one or more of {versions}, or {ALL} ({releases.DEFAULT_MINOR})",
+    )
+    parser.add_argument(
+        "--kind", action="store_true", help="on nodes of kind, in place of the local cluster's"
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return parser

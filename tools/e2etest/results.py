@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree as ET
 
-SKIP_PREFIX = "Kubernetes v"
-"""Begin of the only reason for which a test may be skipped: the version lacks what it tests."""
+SKIP_PREFIXES = ("Kubernetes v", "kind: ")
+"""Begin of the reasons for which a test may be skipped: the version of Kubernetes lacks what it
+tests, or a cluster of kind lacks an action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,9 @@ class VersionResult:
         found = [self.error] if self.error else []
         found += [f"failed: {name}" for name in self.tests.failed]
         found += [
-            f"skipped for another reason than a missing feature: {name}: {reason}"
+            f"skipped for another reason than a missing feature or action: {name}: {reason}"
             for name, reason in self.tests.skipped.items()
-            if not reason.startswith(SKIP_PREFIX)
+            if not reason.startswith(SKIP_PREFIXES)
         ]
         return found
 

@@ -35,6 +35,15 @@ class KindCluster:
         """The cluster administrator's kubeconfig, for programs of this machine."""
         return creation.kubeconfig(self._paths)
 
+    def program(self, name: str) -> Path:
+        """A program for the running cluster: its own, or that of this machine.
+
+        Raises:
+            ClusterError: there is none, or no cluster is up.
+        """
+        own = self.record().folder_of(name)
+        return own / name if own else images.program(name)
+
     def up(
         self,
         servers: dict[str, str],

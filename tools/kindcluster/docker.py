@@ -34,15 +34,21 @@ class Docker:
 
     def nodes(self) -> dict[str, bool]:
         """The nodes of the cluster, and whether each runs."""
-        label = f"label=io.x-k8s.kind.cluster={settings.CLUSTER}"
-        form = "{{.Names}} {{.State}}"
-        listed = self.run("ps", "--all", f"--filter={label}", f"--format={form}")
-        return parse_nodes(listed)
+        return parse_nodes(self._list("{{.Names}} {{.State}}"))
+
+    def identities(self) -> dict[str, str]:
+        """The ID of each node's container, by its name."""
+        listed = self._list("{{.Names}} {{.ID}}", "--no-trunc")
+        return dict(line.split(maxsplit=1) for line in listed.splitlines())
 
     def kind(self, *words: str | Path) -> str:
         """Run a command of kind; it ends with this process, even if this one is killed."""
         own: list[str | Path] = ["setpriv", "--pdeathsig", "KILL", "kind"]
         return run([*own, *words], env=self.environment)
+
+    def _list(self, form: str, *options: str) -> str:
+        label = f"label=io.x-k8s.kind.cluster={settings.CLUSTER}"
+        return self.run("ps", "--all", *options, f"--filter={label}", f"--format={form}")
 
     def inside(self, container: str, command: Sequence[str], *, terminal: bool) -> list[str]:
         """The command line that runs a command in a node."""

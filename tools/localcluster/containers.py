@@ -5,7 +5,7 @@ import re
 import signal
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,11 +61,21 @@ class Process:
         subprocess.run([*enter, *command], capture_output=True, check=False)
 
 
-def processes() -> Iterator[Process]:
-    """Every process in a container of a node, without those that end meanwhile."""
+def processes(parse: Callable[[str], tuple[str, str, str] | None]) -> Iterator[Process]:
+    """Every process in a container of a node, without those that end meanwhile.
+
+    Args:
+        parse: returns node, pod UID and container ID of /proc/PID/cgroup; None outside of pods.
+    """
     for entry in _PROC.iterdir():
-        if entry.name.isdigit() and (found := parse_cgroup(_read(int(entry.name), "cgroup"))):
+        if entry.name.isdigit() and (found := parse(_read(int(entry.name), "cgroup"))):
             yield Process(int(entry.name), *found)
+
+
+def cgroups() -> Iterator[str]:
+    """The file /proc/PID/cgroup of every process of this machine."""
+    numbers = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+    return (_read(number, "cgroup") for number in numbers)
 
 
 def parse_cgroup(text: str) -> tuple[str, str, str] | None:

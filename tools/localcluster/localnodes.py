@@ -67,7 +67,7 @@ class LocalNodes:
 
     def processes(self) -> Iterator[Process]:
         """Every process of a container of all nodes, without those that end meanwhile."""
-        return containers.processes()
+        return containers.processes(containers.parse_cgroup)
 
     def _node(self, name: str) -> Node:
         record = state.running(self._paths)

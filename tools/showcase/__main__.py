@@ -16,6 +16,7 @@ from gputopo.api.names import JOB_LABEL
 from gputopo.topology.model import LinkKind
 from localcluster.settings import CLONE
 from showcase import install
+from showcase.install import PLATFORMS, Platform
 from showcase.kubectl import Kubectl, KubectlError, Object, wait_for
 from showcase.truth import ContainerGpus, read_containers
 
@@ -44,34 +45,38 @@ def main() -> None:
     """Run the demo and leave the cluster up."""
     arguments = _parser().parse_args()
     try:
-        _show(as_json=arguments.output == "json")
+        _show(PLATFORMS["kind" if arguments.kind else "local"](), arguments.output)
     except (subprocess.CalledProcessError, KubectlError, TimeoutError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        sys.exit("\ninterrupted; `tools/cluster down` removes what was made")
+        command = "tools/kind" if arguments.kind else "tools/cluster"
+        sys.exit(f"\ninterrupted; `{command} down` removes what was made")
 
 
-def _show(*, as_json: bool) -> None:
+def _show(platform: Platform, output: str) -> None:
     stages = Stages()
     with stages.stage("cluster"):
-        install.start_cluster()
+        install.start_cluster(platform=platform)
     with stages.stage("chart"):
-        installed = install.install_chart()
+        installed = install.install_chart(platform=platform)
     with stages.stage("jobs"):
         names = _run_jobs(installed)
     with stages.stage("reading back"):
         rows = [_row(installed.kubectl, name) for name in names]
-    if as_json:
+    if output == "json":
         print(json.dumps({"jobs": rows, "seconds": stages.seconds}, indent=2))
     else:
         print("\n".join(_table(rows)))
-        print(_what_next(stages))
+        print(_what_next(stages, f"tools/{platform.command.name}"))
     if not all(row["agrees"] for row in rows):
         sys.exit("the sources of a container differ: see the table")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__)
+    parser.add_argument(
+        "--kind", action="store_true", help="on nodes of kind, in place of the local cluster's"
+    )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return parser
 
@@ -159,7 +164,9 @@ def _gb(mb: int | None) -> float | None:
 
 def _table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield ""
-    line = "{:<20} {:<5} {:>9} {:>9}  {:<10} {:<8} {}"
+    job = max(20, *(len(row["job"]) for row in rows))
+    node = max(5, *(len(row["node"]) for row in rows))
+    line = f"{{:<{job}}} {{:<{node}}} {{:>9}} {{:>9}}  {{:<10}} {{:<8}} {{}}"
     yield line.format(
         "GPUJOB", "NODE", "AGG GB/s", "EFF GB/s", "MODEL", "KUBELET", "GPUs IN RANK ORDER"
     )
@@ -171,7 +178,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield from (line.format(*[""] * 6, uuid) for uuid in rest)
 
 
-def _what_next(stages: Stages) -> str:
+def _what_next(stages: Stages, command: str) -> str:
     took = ", ".join(f"{name} {seconds} s" for name, seconds in stages.seconds.items())
     return f"""
 The GPUs are what CUDA_VISIBLE_DEVICES says inside each container. "agrees" means that the
@@ -179,7 +186,7 @@ extender's annotation, the container's device nodes, kubelet's podresources API 
 checkpoint file all say the same. Stages: {took}.
 
 Look around (in each new shell, begin with the first two commands):
-  eval "$(tools/cluster env)"            # kubectl and helm for this cluster
+  eval "$({command} env)"            # kubectl and helm for this cluster
   export PATH=$PATH:$PWD/.venv/bin       # gputopo, and kubectl gputopo
   kubectl get gputopologies,gpujobs,pods -A -o wide
   gputopo who-has                        # which pod has which GPU
@@ -187,7 +194,7 @@ Look around (in each new shell, begin with the first two commands):
   gputopo web                            # the same in a browser, until Ctrl-C
 Run a job of your own: docs/start/first-job.md
 Remove everything:
-  tools/cluster down"""
+  {command} down"""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""gputopo on the local cluster: start it, build the images, install the chart."""
+"""gputopo on a cluster of this machine: start it, build the images, install the chart."""
 
 import json
 import subprocess
@@ -8,10 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gputopo.api.names import RESOURCE
+from kindcluster import settings as kind_settings
+from kindcluster.cluster import KindCluster
+from kindcluster.machines import KindNodes
 from localcluster import images
 from localcluster.access import NodeAccess
 from localcluster.errors import ClusterError
 from localcluster.localnodes import LocalNodes
+from localcluster.progress import Progress
 from localcluster.settings import CLONE, current_paths
 from showcase.kubectl import Kubectl, KubectlError, wait_for
 
@@ -19,9 +24,70 @@ NAMESPACE = "gputopo-system"
 NODES = 3
 SHORT_SAMPLES = Path(__file__).with_name("short-samples.yaml")
 """Values of the chart with which a sample of a training job takes 30 s."""
-_CLUSTER = str(CLONE / "tools" / "cluster")
 VALUES = Path(__file__).with_name("values.yaml")
-"""Values of the chart for the local cluster."""
+"""Values of the chart for simulated GPUs."""
+_KIND_VALUES = CLONE / "tools" / "kindcluster" / "values.yaml"
+_TOOLS = CLONE / "tools"
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """What the nodes of a cluster of this machine are.
+
+    Attributes:
+        command: starts and removes the cluster.
+        nodes: the nodes as machines.
+        kubeconfig: of the cluster's administrator.
+        kubectl_cache: folder of kubectl's discovery cache.
+        program: returns the path of kubectl or helm.
+        values: files with values of the chart for it.
+    """
+
+    command: Path
+    nodes: NodeAccess
+    kubeconfig: Path
+    kubectl_cache: Path
+    program: Callable[[str], Path]
+    values: tuple[Path, ...] = (VALUES,)
+
+    @property
+    def kubectl(self) -> Kubectl:
+        """The client of the running cluster."""
+        return Kubectl(self.program("kubectl"), self.kubeconfig, self.kubectl_cache)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this is the local cluster, whose control plane tests can stop in parts."""
+        return self.command.name == "cluster"
+
+
+def local() -> Platform:
+    """The local cluster."""
+    paths = current_paths()
+    return Platform(
+        _TOOLS / "cluster",
+        LocalNodes(paths),
+        paths.kubeconfig,
+        paths.kubectl_cache,
+        paths.binaries.joinpath,
+    )
+
+
+def kind() -> Platform:
+    """The cluster of kind."""
+    paths = kind_settings.current_paths()
+    cluster = KindCluster(paths, Progress())
+    return Platform(
+        _TOOLS / "kind",
+        KindNodes(cluster),
+        cluster.kubeconfig,
+        paths.kubectl_cache,
+        cluster.program,
+        (VALUES, _KIND_VALUES),
+    )
+
+
+PLATFORMS: Mapping[str, Callable[[], Platform]] = {"local": local, "kind": kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,71 +97,67 @@ class Installed:
     Attributes:
         workload_image: has ``sh``, ``sleep``, ``env`` and ``stat``; every node has it.
         trainer_image: a training job that reports steps (tools/images/trainer).
-        values: files with values that override the local cluster's.
-        access: to the nodes as machines; None of a cluster that gives none.
+        values: files with values that override the platform's.
+        platform: None of a cluster that was not started by this clone's tools.
     """
 
     kubectl: Kubectl
     workload_image: str
     trainer_image: str = ""
     values: tuple[Path, ...] = ()
-    access: NodeAccess | None = None
-
-    @property
-    def local(self) -> bool:
-        """Whether this is the local cluster, on which the chart can be installed again."""
-        return self.access is not None
+    platform: Platform | None = None
 
     @property
     def nodes(self) -> NodeAccess:
         """The nodes as machines. Raises a ClusterError if the cluster gives no access to them."""
-        if self.access is None:
-            raise ClusterError("this cluster gives no access to its nodes; use the local cluster")
-        return self.access
+        if self.platform is None:
+            raise ClusterError(
+                "this cluster gives no access to its nodes; use the local cluster or tools/kind"
+            )
+        return self.platform.nodes
 
 
-def cluster_is_running() -> bool:
-    """Return whether the local cluster's API server responds."""
+def cluster_is_running(platform: Platform | None = None) -> bool:
+    """Return whether the API server of a platform responds, by default of the local cluster."""
     try:
-        _kubectl().run("get", "--raw", "/readyz", timeout_s=10)
-    except (KubectlError, FileNotFoundError, subprocess.TimeoutExpired):
+        (platform or local()).kubectl.run("get", "--raw", "/readyz", timeout_s=10)
+    except (ClusterError, KubectlError, FileNotFoundError, subprocess.TimeoutExpired):
         return False
     return True
 
 
-def start_cluster(kubernetes: str | None = None) -> None:
-    """Start the local cluster, or use the running one; progress goes to the terminal.
+def start_cluster(kubernetes: str | None = None, platform: Platform | None = None) -> None:
+    """Start a cluster, or use the running one; progress goes to the terminal.
 
     Args:
         kubernetes: version; None for that of the running cluster, or the default version.
+        platform: by default the local cluster.
     """
     version = ["--kubernetes", kubernetes] if kubernetes else []
-    subprocess.run([_CLUSTER, "up", *version], check=True)
+    subprocess.run([(platform or local()).command, "up", *version], check=True)
 
 
-def remove_local_cluster() -> None:
-    """Remove the local cluster and all its changes of the machine."""
-    subprocess.run([_CLUSTER, "down"], check=True)
+def remove_cluster(platform: Platform | None = None) -> None:
+    """Remove a cluster, by default the local one, and all its changes of the machine."""
+    subprocess.run([(platform or local()).command, "down"], check=True)
 
 
-def install_chart(*more_values: Path) -> Installed:
+def install_chart(*more_values: Path, platform: Platform | None = None) -> Installed:
     """Install or upgrade the chart, and wait until every component is ready.
 
     Args:
-        more_values: files with values that override the local cluster's.
+        more_values: files with values that override the platform's.
+        platform: by default the local cluster.
     """
-    built = json.loads(
-        subprocess.run(
-            [_CLUSTER, "images", "-o", "json"], stdout=subprocess.PIPE, check=True
-        ).stdout
-    )
-    kubectl = _kubectl()
-    helm = kubectl.binary.with_name("helm")
+    place = platform or local()
+    images_command = [place.command, "images", "-o", "json"]
+    built = json.loads(subprocess.run(images_command, stdout=subprocess.PIPE, check=True).stdout)
+    kubectl = place.kubectl
     subprocess.run(
         [
-            *(str(helm), "upgrade", "--install", "gputopo", str(CLONE / "charts" / "gputopo")),
-            *("--namespace", NAMESPACE, "--create-namespace", "--values", str(VALUES)),
-            *(option for file in more_values for option in ("--values", str(file))),
+            *(str(place.program("helm")), "upgrade", "--install", "gputopo"),
+            *(str(CLONE / "charts" / "gputopo"), "--namespace", NAMESPACE, "--create-namespace"),
+            *(word for file in (*place.values, *more_values) for word in ("--values", str(file))),
             *image_options(built),
             *("--wait", "--timeout", "180s"),
         ],
@@ -103,13 +165,7 @@ def install_chart(*more_values: Path) -> Installed:
         stdout=subprocess.DEVNULL,
         env=kubectl.environment,
     )
-    installed = Installed(
-        kubectl,
-        built["workload"],
-        built["trainer"],
-        more_values,
-        LocalNodes(current_paths()),
-    )
+    installed = Installed(kubectl, built["workload"], built["trainer"], more_values, place)
     wait_for("every node publishes its GPUs", lambda: _all_published(kubectl), timeout_s=60)
     return installed
 
@@ -138,16 +194,22 @@ def image_options(built: Mapping[str, str]) -> list[str]:
 
 
 def on_local_cluster(say: Callable[[str], None], *more_values: Path) -> Installed:
-    """Install gputopo on the local cluster, which is started if necessary.
+    """Install gputopo on the local cluster; see :func:`on_cluster`."""
+    return on_cluster(local(), say, *more_values)
+
+
+def on_cluster(platform: Platform, say: Callable[[str], None], *more_values: Path) -> Installed:
+    """Install gputopo on a cluster, which is started if necessary.
 
     Args:
+        platform: what its nodes are.
         say: gets the name of each stage.
         more_values: see :func:`install_chart`.
     """
-    say("starting the local cluster")
-    start_cluster()
+    say("starting the cluster")
+    start_cluster(platform=platform)
     say("installing the chart")
-    return install_chart(*more_values)
+    return install_chart(*more_values, platform=platform)
 
 
 def on_running_cluster() -> Installed:
@@ -162,21 +224,14 @@ def on_running_cluster() -> Installed:
     if not cluster_is_running():
         raise ClusterError("the local cluster does not run; start it with tools/demo")
     planned = {each.name: each.reference for each in images.plan(current_paths().binaries)}
-    access = LocalNodes(current_paths())
-    return Installed(_kubectl(), planned["workload"], planned["trainer"], access=access)
-
-
-def _kubectl() -> Kubectl:
-    paths = current_paths()
-    return Kubectl(paths.binaries / "kubectl", paths.kubeconfig, paths.kubectl_cache)
+    place = local()
+    return Installed(place.kubectl, planned["workload"], planned["trainer"], platform=place)
 
 
 def _all_published(kubectl: Kubectl) -> bool:
     """Whether each node has a topology, and kubelet counts its GPUs."""
     topologies = kubectl.list("gputopologies")
-    counted = [
-        int(node["status"].get("allocatable", {}).get("gputopo.io/gpu", 0))
-        for node in kubectl.list("nodes")
-    ]
+    allocatable = [node["status"].get("allocatable", {}) for node in kubectl.list("nodes")]
+    counted = [int(each.get(RESOURCE, 0)) for each in allocatable]
     published = [len(topology["spec"]["gpus"]) for topology in topologies]
-    return len(topologies) == NODES and sorted(counted) == sorted(published)
+    return len(topologies) == NODES and sorted(filter(None, counted)) == sorted(published)

@@ -44,7 +44,7 @@ def trial(*, keep_cluster: bool = False) -> Iterator[None]:
             raise SystemExit(130) from None
         finally:
             if not keep:
-                install.remove_local_cluster()
+                install.remove_cluster()
 
 
 def write(form: str, document: Mapping[str, object], lines: Iterable[str]) -> None:

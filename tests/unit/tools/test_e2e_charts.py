@@ -12,6 +12,7 @@ from showcase.install import Installed
 from showcase.kubectl import Kubectl
 
 CDI = {"devicePlugin": {"deviceInjection": "CDI"}}
+PLATFORM: Any = object()
 PAGE = {"web": {"enabled": True}}
 
 
@@ -30,7 +31,8 @@ def upgrades(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The last values file of each upgrade; the first upgrade with CDI fails."""
     done: list[str] = []
 
-    def install_chart(*files: Path) -> None:
+    def install_chart(*files: Path, platform: object) -> None:
+        assert platform is PLATFORM
         done.append(files[-1].read_text())
         if "CDI" in done[-1] and done.count(done[-1]) == 1:
             raise OSError("helm")
@@ -41,8 +43,7 @@ def upgrades(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def _chart(tmp_path: Path) -> charts.Chart:
     kubectl = Kubectl(Path("kubectl"), Path("kubeconfig"))
-    access: Any = object()
-    return charts.Chart(Installed(kubectl, "busybox", access=access), tmp_path)
+    return charts.Chart(Installed(kubectl, "busybox", platform=PLATFORM), tmp_path)
 
 
 def test_chart_is_upgraded_only_for_other_values(tmp_path: Path, upgrades: list[str]) -> None:

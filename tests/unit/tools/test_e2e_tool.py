@@ -10,10 +10,13 @@ import pytest
 from e2etest import __main__ as command
 from e2etest import results, run
 from e2etest.results import Outcomes, VersionResult
+from kindcluster import record as kind_record
+from kindcluster import settings as kind_settings
+from kindcluster.record import KindRecord
 from localcluster import binaries, preflight, state
 from localcluster.errors import ClusterError
 from localcluster.releases import Release
-from localcluster.settings import Paths
+from localcluster.settings import KIND_STATE_VARIABLE, Paths
 from localcluster.state import Record
 from showcase import install
 
@@ -49,6 +52,16 @@ def test_forgotten():
 """
 
 
+ON_KIND = """
+import os, pytest
+
+def test_platform():
+    assert os.environ["GPUTOPO_E2E_CLUSTER"] == "kind"
+
+def test_missing_action():
+    pytest.skip("kind: no part of the control plane can be stopped")
+"""
+
 NO_CONFIGURATION = ["-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir=."]
 
 
@@ -71,7 +84,7 @@ def test_a_skip_without_a_missing_feature_is_a_problem() -> None:
     found = VersionResult("v1.34.10", Outcomes(5, ["c"], skipped), 20, 60)
     assert found.problems == [
         "failed: c",
-        "skipped for another reason than a missing feature: b: flaky",
+        "skipped for another reason than a missing feature or action: b: flaky",
     ]
     assert VersionResult("v1.34.10", Outcomes(5, [], {"a": LACKING}), 20, 60).problems == []
 
@@ -140,13 +153,26 @@ def test_a_running_cluster_is_left_alone(tmp_path: Path) -> None:
         run.require_no_cluster(paths)
 
 
+def test_a_running_cluster_of_kind_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KIND_STATE_VARIABLE, str(tmp_path))
+    paths = kind_settings.current_paths()
+    run.require_no_cluster(paths, "kind")
+    kind_record.record_file(paths).write(
+        KindRecord("clone", True, "v1.36.4", "image", [], {"n1": "none"}, {}, [])
+    )
+    with pytest.raises(ClusterError, match=r"tools/kind down.*GPUTOPO_E2E_CLUSTER=kind"):
+        run.require_no_cluster(paths, "kind")
+
+
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The steps on the cluster, which are not carried out."""
     made: list[str] = []
     monkeypatch.setattr(binaries, "ensure", lambda *_: made.append("build"))
-    monkeypatch.setattr(install, "start_cluster", made.append)
-    monkeypatch.setattr(install, "remove_local_cluster", lambda: made.append("remove"))
+    monkeypatch.setattr(install, "start_cluster", lambda version, _: made.append(version))
+    monkeypatch.setattr(install, "remove_cluster", lambda _: made.append("remove"))
     return made
 
 
@@ -168,6 +194,13 @@ def test_each_test_counts_once_and_the_cluster_is_removed(calls: list[str], suit
     assert found.test_seconds > 0
 
 
+def test_on_kind_nothing_is_built_before_the_start(calls: list[str], suite: Path) -> None:
+    (suite / "test_sample.py").write_text(ON_KIND)
+    found = run.run_version(NEW, NO_CONFIGURATION, PATHS, suite, "kind")
+    assert calls == ["v1.36.4", "remove"]
+    assert (found.tests.passed, found.problems) == (1, [])
+
+
 @pytest.mark.parametrize(
     ("option", "problem"),
     [
@@ -186,7 +219,7 @@ def test_a_run_without_tests_is_a_problem(
 def test_a_version_that_does_not_start_is_a_problem_and_is_removed(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(_: str) -> None:
+    def fails(*_: object) -> None:
         raise subprocess.CalledProcessError(1, ["tools/cluster", "up"])
 
     monkeypatch.setattr(install, "start_cluster", fails)
@@ -198,12 +231,15 @@ def test_a_version_that_does_not_start_is_a_problem_and_is_removed(
 def test_one_version_with_problems_fails_the_whole_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def tested(release: Release, options: Sequence[str], _: Paths) -> VersionResult:
+    def tested(
+        release: Release, options: Sequence[str], _: Paths, *, platform: str
+    ) -> VersionResult:
+        assert platform == "local"
         assert options == ["-k", "queue"]
         return VersionResult(release.version, Outcomes(3, ["x"] * (release.minor == "1.35")), 1, 2)
 
     monkeypatch.setattr(preflight, "require_root", lambda: None)
-    monkeypatch.setattr(command, "require_no_cluster", lambda _: None)
+    monkeypatch.setattr(command, "require_no_cluster", lambda *_: None)
     monkeypatch.setattr(command, "run_version", tested)
     assert command.main(["--kubernetes", "1.34", "--", "-k", "queue"]) == 0
     assert command.main(["--kubernetes", "all", "-o", "json", "--", "-k", "queue"]) == 1

@@ -99,6 +99,6 @@ def test_pod_and_container_are_in_the_path_of_a_cgroup_of_any_node() -> None:
 
 def test_cluster_without_access_to_its_nodes_says_so() -> None:
     given = Installed(Kubectl(Path("kubectl"), Path("kubeconfig")), "busybox")
-    assert not given.local
+    assert given.platform is None
     with pytest.raises(ClusterError, match="gives no access to its nodes"):
         assert given.nodes
