@@ -150,7 +150,7 @@ def install_chart(*more_values: Path, platform: Platform | None = None) -> Insta
         platform: by default the local cluster.
     """
     place = platform or local()
-    images_command = [place.command, "images", "-o", "json"]
+    images_command = (str(place.command), "images", "-o", "json")
     built = json.loads(subprocess.run(images_command, stdout=subprocess.PIPE, check=True).stdout)
     kubectl = place.kubectl
     subprocess.run(
