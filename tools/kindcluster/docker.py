@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kindcluster import settings
-from localcluster.commands import run, succeeds
+from localcluster.commands import ending_with_this, run, succeeds
 
 
 class Docker:
@@ -42,9 +42,8 @@ class Docker:
         return dict(line.split(maxsplit=1) for line in listed.splitlines())
 
     def kind(self, *words: str | Path) -> str:
-        """Run a command of kind; it ends with this process, even if this one is killed."""
-        own: list[str | Path] = ["setpriv", "--pdeathsig", "KILL", "kind"]
-        return run([*own, *words], env=self.environment)
+        """Run a command of kind; return its output. A ClusterError if it failed."""
+        return run(ending_with_this(["kind", *words]), env=self.environment)
 
     def _list(self, form: str, *options: str) -> str:
         label = f"label=io.x-k8s.kind.cluster={settings.CLUSTER}"

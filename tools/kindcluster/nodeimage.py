@@ -15,7 +15,7 @@ from kindcluster import programs
 from localcluster import binaries, files, images, nodeimages, settings
 from localcluster.commands import run
 from localcluster.gomodules import MODULES
-from localcluster.imagebuilder import BASE_WITHOUT, DEBIAN, Builder
+from localcluster.imagebuilder import DEBIAN, Builder, unpack_debian
 from localcluster.images import RECIPES, Image
 from localcluster.progress import Progress
 from localcluster.releases import Release
@@ -118,8 +118,9 @@ class _Build:
     def run(self, planned: NodeImage) -> None:
         (self._folder / "images").mkdir(parents=True)
         with self._progress.stage("Unpack Debian for the nodes of kind"):
-            node = self._debian("node.tar", "minbase", NODE_PACKAGES)
-            proxy = self._debian("proxy.tar", "extract", PROXY_PACKAGES)
+            node, proxy = self._folder / "node.tar", self._folder / "proxy.tar"
+            unpack_debian(node, "minbase", NODE_PACKAGES)
+            unpack_debian(proxy, "extract", PROXY_PACKAGES)
         references = self._references()
         with self._progress.stage(f"Build the images of Kubernetes {self._release.version}"):
             built = [self._built(image) for image in self._images(references, proxy)]
@@ -134,13 +135,6 @@ class _Build:
             self._builder.build(image)
             self._builder.save(image)
             image.archive(self._paths).rename(planned.archive)
-
-    def _debian(self, name: str, variant: str, packages: Sequence[str]) -> Path:
-        target = self._folder / name
-        without = [f"--dpkgopt=path-exclude={pattern}" for pattern in BASE_WITHOUT]
-        chosen = [f"--variant={variant}", f"--include={','.join(packages)}"]
-        run(["mmdebstrap", "--quiet", *chosen, *without, DEBIAN, target])
-        return target
 
     def _references(self) -> list[str]:
         """The images that kubeadm uses, by names of the registry of Kubernetes."""

@@ -60,6 +60,20 @@ def succeeds(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None
     return subprocess.run(words, env=env, capture_output=True, check=False).returncode == 0
 
 
+def ending_with_this(argv: Sequence[str | Path]) -> list[str | Path]:
+    """The command line of a program that is killed when the calling thread ends.
+
+    So it does not continue after SIGKILL of this process.
+    """
+    return ["setpriv", "--pdeathsig", "KILL", *argv]
+
+
+def contained(argv: Sequence[str | Path]) -> list[str | Path]:
+    """The same for a program with child processes and mounts, which end with it; needs root."""
+    namespaces = ("--mount", "--propagation=private", "--pid", "--fork", "--kill-child")
+    return ending_with_this(["unshare", *namespaces, "--mount-proc", *argv])
+
+
 def _opened(file: Path | None) -> AbstractContextManager[IO[bytes] | None]:
     return nullcontext() if file is None else file.open("rb")
 

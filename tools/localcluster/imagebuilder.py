@@ -3,12 +3,12 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localcluster import files
-from localcluster.commands import run, succeeds
+from localcluster.commands import contained, run, succeeds
 from localcluster.settings import Paths
 
 if TYPE_CHECKING:
@@ -24,18 +24,29 @@ _CERTIFICATES = "/etc/ssl/certs"
 _KEPT_STEPS = 400
 
 
+def unpack_debian(target: Path, variant: str, packages: Sequence[str]) -> None:
+    """Write an archive of the files of Debian packages.
+
+    Args:
+        target: the archive; temporary files are in its folder.
+        variant: "extract" to unpack only these packages and their dependencies, "minbase" to
+            install them into a small system.
+        packages: names.
+    """
+    options = [f"--variant={variant}", f"--include={','.join(packages)}"]
+    options += [f"--dpkgopt=path-exclude={pattern}" for pattern in BASE_WITHOUT]
+    environment = {**os.environ, "TMPDIR": str(target.parent)}
+    run(contained(["mmdebstrap", "--quiet", *options, DEBIAN, target]), env=environment)
+
+
 class Builder:
     """buildah with a separate store, so that the user's images do not change."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
         store = paths.cache / "buildah"
-        self._buildah = [
-            # What a build mounts, and leaves mounted when it is interrupted, goes with this.
-            *("unshare", "--mount", "--propagation=private"),
-            *("buildah", "--storage-driver=overlay"),
-            *(f"--root={store}/images", f"--runroot={store}/run"),
-        ]
+        folders = (f"--root={store}/images", f"--runroot={store}/run")
+        self._buildah = contained(["buildah", "--storage-driver=overlay", *folders])
         # Like an unprivileged container engine, chroot isolation needs no daemon and no cgroups.
         self._environment = {**os.environ, "BUILDAH_ISOLATION": "chroot"}
 
@@ -47,11 +58,7 @@ class Builder:
         """Build the image of Python from Debian packages."""
         with tempfile.TemporaryDirectory(dir=self._paths.cache) as folder:
             rootfs = Path(folder) / "rootfs.tar"
-            run(
-                ["mmdebstrap", "--variant=extract", f"--include={','.join(BASE_PACKAGES)}"]
-                + [f"--dpkgopt=path-exclude={pattern}" for pattern in BASE_WITHOUT]
-                + [DEBIAN, str(rootfs)]
-            )
+            unpack_debian(rootfs, "extract", BASE_PACKAGES)
             with_rootfs = {**base.added, "rootfs.tar": rootfs}
             self._build(base, with_rootfs, [])
 

@@ -1,6 +1,8 @@
 """Processes are known again by more than their number, and only the right ones are ended."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from localcluster import processes
+from localcluster.api import wait_until
 from localcluster.processes import ProcessFiles, ProcessIdentity
+from localcluster.settings import CLONE
 
 
 @pytest.fixture
@@ -75,3 +79,26 @@ def test_a_part_that_was_never_started_is_not_recalled(tmp_path: Path) -> None:
 
 def test_a_process_that_is_gone_has_no_first_child() -> None:
     assert processes.first_child(2**22 + 1) is None
+
+
+def test_program_does_not_continue_after_the_death_of_its_caller() -> None:
+    script = """
+import subprocess, time
+from localcluster.commands import ending_with_this
+child = subprocess.Popen(ending_with_this(["sleep", "600"]))
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(CLONE / "tools")},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as caller:
+        assert caller.stdout is not None
+        child = int(caller.stdout.readline())
+        wait_until(lambda: (Path("/proc") / str(child) / "comm").read_text() == "sleep\n", "it", 60)
+        identity = processes.identify(child)
+        assert identity is not None
+        caller.kill()
+    wait_until(lambda: not processes.is_running(identity), "its end", 60)
