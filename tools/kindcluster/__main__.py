@@ -1,6 +1,7 @@
 """Command line: `tools/kind COMMAND`."""
 
 import argparse
+import errno
 import json
 import os
 import signal
@@ -24,6 +25,12 @@ def main(arguments: Sequence[str]) -> int:
         command(options)
     except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        message = f"{error.filename}: no space left on the disk; free some, then try again"
+        print(f"error: {message}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\ninterrupted; `tools/kind down` removes what was made", file=sys.stderr)
