@@ -60,7 +60,8 @@ def test_pod_fills_the_socket_of_an_earlier_pod(sandbox: Sandbox, dgx1: str) -> 
     node = parse_gpu_node(sandbox.kubectl.get("gputopology", dgx1))
     assert isinstance(node, GpuNode)
     used = known_mask(node.topology, [*sandbox.gpus_of(first), *sandbox.gpus_of(second)])
-    assert used in sockets(node.topology), "the four GPUs of a socket have NVLinks"
+    figures = [figures_of(pod) for pod in sandbox.pods()]
+    assert used in sockets(node.topology), f"the four GPUs of a socket have NVLinks: {figures}"
     for pod in sandbox.pods():
         assert workloads.phase(pod) == "Running"
         assert figures_of(pod)["policy"] == "Utility"
