@@ -47,8 +47,15 @@ class Builder:
         store = paths.cache / "buildah"
         folders = (f"--root={store}/images", f"--runroot={store}/run")
         self._buildah = contained(["buildah", "--storage-driver=overlay", *folders])
-        # Like an unprivileged container engine, chroot isolation needs no daemon and no cgroups.
-        self._environment = {**os.environ, "BUILDAH_ISOLATION": "chroot"}
+        # Of the one build at a time; `prune` removes what an interrupted one has left there.
+        self._temporary = store / "tmp"
+        self._temporary.mkdir(parents=True, exist_ok=True)
+        self._environment = {
+            **os.environ,
+            # Like an unprivileged container engine: chroot needs no daemon and no cgroups.
+            "BUILDAH_ISOLATION": "chroot",
+            "TMPDIR": str(self._temporary),
+        }
 
     def has(self, image: "Image") -> bool:
         """Whether the store has the image."""
@@ -56,7 +63,7 @@ class Builder:
 
     def build_base(self, base: "Image") -> None:
         """Build the image of Python from Debian packages."""
-        with tempfile.TemporaryDirectory(dir=self._paths.cache) as folder:
+        with tempfile.TemporaryDirectory(dir=self._temporary) as folder:
             rootfs = Path(folder) / "rootfs.tar"
             unpack_debian(rootfs, "extract", BASE_PACKAGES)
             with_rootfs = {**base.added, "rootfs.tar": rootfs}
@@ -70,7 +77,7 @@ class Builder:
         self._build(image, image.added, [*mounting, *arguments])
 
     def _build(self, image: "Image", added: Mapping[str, Path], options: list[str]) -> None:
-        with tempfile.TemporaryDirectory(dir=self._paths.cache) as folder:
+        with tempfile.TemporaryDirectory(dir=self._temporary) as folder:
             for name, source in added.items():
                 _link_or_copy(source, Path(folder) / name)
             run(
@@ -92,6 +99,8 @@ class Builder:
 
     def prune(self, current: list["Image"]) -> None:
         """Delete replaced images and failed builds; if they are many, also the cached steps."""
+        files.remove(self._temporary)
+        self._temporary.mkdir()
         run([*self._buildah, "rm", "--all"])
         listed = run([*self._buildah, "images", "--format", "{{.Name}}:{{.Tag}}"]).split()
         wanted = {image.reference for image in current}
