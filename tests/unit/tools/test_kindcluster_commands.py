@@ -14,7 +14,7 @@ from localcluster import devicefiles, hostchanges, images, preflight
 from localcluster.errors import ClusterError
 from localcluster.images import Image
 from localcluster.progress import Progress
-from localcluster.settings import Paths
+from localcluster.settings import KIND_STATE_VARIABLE, Paths
 
 # Containers are lines `NAME STATE` in a file; `docker exec` answers for kubectl and ctr.
 DOCKER = """\
@@ -86,6 +86,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     (tmp_path / "sysctls" / "kernel").mkdir(parents=True)
     (tmp_path / "sysctls" / "kernel" / "panic").write_text("1")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPUTOPO_STATE", str(tmp_path / "no-local-cluster"))
+    monkeypatch.setenv(KIND_STATE_VARIABLE, str(tmp_path / "state"))
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setattr(hostchanges, "_SYSCTLS", tmp_path / "sysctls")
     monkeypatch.setattr(preflight, "require_root", lambda: None)
