@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     _add_options_of_up(add("up", _up, "start the cluster, or find it running"))
-    add("down", _down, "remove the cluster and all its traces on this machine")
+    add("down", _down, "remove the cluster, and what it has changed on this machine")
     add("status", _status, "show what runs").add_argument("-o", choices=["text", "json"])
     add("env", _env, 'print settings for a shell: eval "$(tools/kind env)"')
     add(

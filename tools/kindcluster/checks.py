@@ -9,6 +9,8 @@ from localcluster.settings import KIND_STATE_VARIABLE, Paths
 
 IMAGE_PROGRAMS = ("buildah", "busybox", "catatonit", "cc", "mmdebstrap", "setpriv", "unshare")
 """What the images of gputopo and the simulated GPUs are built with."""
+CLIENTS = ("kubectl", "helm")
+"""Not built for a cluster on the Docker of this machine."""
 GB = 10**9
 STATE_GB = 10
 """Disk space of a cluster of three workers: Docker's copy of the node image, the nodes' disks."""
@@ -30,6 +32,11 @@ def check(paths: Paths, *, own_docker: bool, starts: bool) -> None:
     """
     if not own_docker:
         preflight.require_programs(IMAGE_PROGRAMS)
+        if missing := [name for name in CLIENTS if shutil.which(name) is None]:
+            raise ClusterError(
+                f"not installed: {', '.join(missing)}; install what is missing, or use `--build`,"
+                " which makes all programs"
+            )
         return
     preflight.check(paths, KIND_STATE_VARIABLE)
     if not starts:

@@ -25,8 +25,9 @@ class KindCluster:
         self._paths = paths
         self._progress = progress
         self._record_file = record.record_file(paths)
-        # Not that of the local cluster, which would wait for the builds.
-        self._lock = paths.cache / "kind-cluster"
+        # Not that of the local cluster, which would wait for the builds; the state is removed under
+        # the lock, so it is elsewhere.
+        self._lock = Path("/run/lock") / paths.state.name
         # Where this file is, the cluster once was ready.
         self._complete = paths.state / "complete"
 
@@ -77,6 +78,8 @@ class KindCluster:
             checks.check(self._paths, own_docker=own, starts=running is None)
             version = running.kubernetes if running else None
             release = releases.choose(kubernetes, version, releases.supported())
+            if running is not None and not own:
+                image = image or running.image
             made_from = sources.ensure(release, image, self._paths, self._progress, own_docker=own)
             if running is None:
                 running = self._prepare(release, made_from, servers, own_docker=own)
@@ -164,7 +167,8 @@ class KindCluster:
         if found.own_docker:
             Daemon(self._paths, [Path(folder) for folder in found.programs]).stop()
         else:
-            self.docker(found).kind("delete", "cluster", "--name", settings.CLUSTER)
+            own = f"--kubeconfig={self.kubeconfig}"  # not the user's
+            self.docker(found).kind("delete", "cluster", "--name", settings.CLUSTER, own)
         hostchanges.restore_sysctls(found.sysctls, self._record_file.other_sysctls())
         hostchanges.remove_folders([Path(folder) for folder in found.folders])
         self._record_file.clear()

@@ -66,10 +66,6 @@ class Daemon:
         """Where the daemon serves its API."""
         return self._paths.state / "docker.sock"
 
-    def is_running(self) -> bool:
-        """Whether the daemon runs."""
-        return self._files.recall(_NAME) is not None and self.docker.responds()
-
     def start(self) -> None:
         """Start the daemon, connect its network, and wait until it responds.
 
@@ -80,7 +76,7 @@ class Daemon:
         self._paths.logs.mkdir(exist_ok=True)
         file = self._paths.state / "dockerd.json"
         file.write_text(json.dumps(configuration(self._paths, self.socket), indent=1))
-        recorded = self._paths.state / "processes" / f"{_NAME}.json"
+        recorded = self._files.path(_NAME)
         # catatonit reaps the processes of containers whose parents have ended.
         program: list[str | Path] = ["catatonit", "--", "sh", "-ec", _SCRIPT, _NAME]
         program += [recorded, file]

@@ -28,10 +28,6 @@ class Docker:
         except FileNotFoundError:
             return False
 
-    def has_image(self, reference: str) -> bool:
-        """Whether the daemon has an image."""
-        return succeeds(["docker", "image", "inspect", reference], env=self.environment)
-
     def nodes(self) -> dict[str, bool]:
         """The nodes of the cluster, and whether each runs."""
         return parse_nodes(self._list("{{.Names}} {{.State}}"))

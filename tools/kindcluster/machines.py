@@ -57,7 +57,7 @@ class KindNodes:
         A kubelet with another CPU manager policy rejects the state file of the former one, so this
         file is removed.
         """
-        self.run(name, "cp", "--no-clobber", _KUBELET_CONFIG, _OWN_CONFIG)
+        self.run(name, "sh", "-c", f"[ -e {_OWN_CONFIG} ] || cp {_KUBELET_CONFIG} {_OWN_CONFIG}")
         own = yaml.safe_load(self.run(name, "cat", _OWN_CONFIG))
         self.set_kubelet(name, on=False)
         self.run(name, "tee", _KUBELET_CONFIG, stdin=json.dumps({**own, **changes}))

@@ -1,6 +1,5 @@
 """What a cluster is made from: programs and node image."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +18,7 @@ class Sources:
     Attributes:
         image: node image.
         archive: the image as a file; None if Docker pulls it.
-        programs: folders of programs, beside those on the PATH.
+        programs: folders of programs, before those on the PATH.
     """
 
     image: str
@@ -43,9 +42,9 @@ def ensure(
         ClusterError: a build failed, or there is no node image of this version.
     """
     if not own_docker:
-        found = shutil.which("kind")
-        folders = () if found else (programs.ensure_kind(paths, progress),)
-        return Sources(image or published_image(release), None, folders)
+        # Another release of kind has other images, and writes other versions of kubeadm's API.
+        kind = programs.ensure_kind(paths, progress)
+        return Sources(image or published_image(release), None, (kind,))
     if image is not None:
         raise ClusterError(f"--image {image}: only with the Docker of this machine")
     cluster = binaries.ensure(release, paths, progress)

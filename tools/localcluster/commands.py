@@ -1,5 +1,7 @@
 """Run other programs; errors name the program and have its output."""
 
+import os
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -9,6 +11,11 @@ from typing import IO
 from localcluster.errors import ClusterError
 
 _SHOWN_LINES = 25
+_ENDING = ("setpriv", "--pdeathsig", "KILL")
+_CONTAINING = (
+    *("unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child"),
+    "--mount-proc",
+)
 
 
 def run(
@@ -35,20 +42,20 @@ def run(
         ClusterError: it is not installed, or it failed; the text holds the end of its output.
     """
     words = [str(word) for word in argv]
+    program = _inner(words)[0]
+    if shutil.which(program, path=(env or os.environ).get("PATH")) is None:
+        raise ClusterError(f"{program}: not installed; run tools/setup first")
     with _opened(input_file) as file:
-        try:
-            done = subprocess.run(
-                words,
-                env=env,
-                cwd=cwd,
-                input=stdin,
-                stdin=file,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        except FileNotFoundError as error:
-            raise ClusterError(f"{words[0]}: not installed; run tools/setup first") from error
+        done = subprocess.run(
+            words,
+            env=env,
+            cwd=cwd,
+            input=stdin,
+            stdin=file,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if done.returncode != 0:
         raise ClusterError(failure_text(words, done.returncode, done.stderr or done.stdout))
     return done.stdout
@@ -65,13 +72,20 @@ def ending_with_this(argv: Sequence[str | Path]) -> list[str | Path]:
 
     So it does not continue after SIGKILL of this process.
     """
-    return ["setpriv", "--pdeathsig", "KILL", *argv]
+    return [*_ENDING, *argv]
 
 
 def contained(argv: Sequence[str | Path]) -> list[str | Path]:
     """The same for a program with child processes and mounts, which end with it; needs root."""
-    namespaces = ("--mount", "--propagation=private", "--pid", "--fork", "--kill-child")
-    return ending_with_this(["unshare", *namespaces, "--mount-proc", *argv])
+    return [*_ENDING, *_CONTAINING, *argv]
+
+
+def _inner(words: Sequence[str]) -> Sequence[str]:
+    """The program that a user knows, without those that end or contain it."""
+    for prefix in (_ENDING, _CONTAINING):
+        if tuple(words[: len(prefix)]) == prefix:
+            words = words[len(prefix) :]
+    return words
 
 
 def _opened(file: Path | None) -> AbstractContextManager[IO[bytes] | None]:
@@ -81,4 +95,4 @@ def _opened(file: Path | None) -> AbstractContextManager[IO[bytes] | None]:
 def failure_text(words: Sequence[str], status: int, output: str) -> str:
     """The message about a failed program: its name, its status and the end of its output."""
     tail = "\n".join(f"    {line}" for line in output.strip().splitlines()[-_SHOWN_LINES:])
-    return f"`{' '.join(words[:6])}` failed with status {status}\n{tail}".rstrip()
+    return f"`{' '.join(_inner(words)[:6])}` failed with status {status}\n{tail}".rstrip()

@@ -13,7 +13,6 @@ PROGRAMS = (
     *("buildah", "busybox", "catatonit", "cc", "etcd", "ip", "iptables", "mmdebstrap", "mount"),
     *("nsenter", "openssl", "runc", "setpriv", "sysctl", "unshare"),
 )
-_ELSEWHERE = "see docs/start/local-cluster.md for the way with Docker"
 
 
 def require_root() -> None:
@@ -45,5 +44,5 @@ def check(paths: Paths, variable: str = "GPUTOPO_STATE") -> None:
     if kind == "overlayfs":
         raise ClusterError(
             f"{paths.state} is on overlayfs, on which containerd cannot work: set {variable}"
-            f" to a folder on a disk or a volume, or {_ELSEWHERE}"
+            " to a folder on a disk or a volume"
         )

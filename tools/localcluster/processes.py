@@ -133,15 +133,19 @@ class ProcessFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def path(self, name: str) -> Path:
+        """The file of the process of this name."""
+        return self._folder / f"{name}.json"
+
     def remember(self, name: str, identity: ProcessIdentity) -> None:
         """Store the identity under this name."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        (self._folder / f"{name}.json").write_text(json.dumps(asdict(identity)))
+        self.path(name).write_text(json.dumps(asdict(identity)))
 
     def recall(self, name: str) -> ProcessIdentity | None:
         """The process of this name if it runs; None if never started, ended, or replaced."""
         try:
-            identity = ProcessIdentity(**json.loads((self._folder / f"{name}.json").read_text()))
+            identity = ProcessIdentity(**json.loads(self.path(name).read_text()))
         except FileNotFoundError:
             return None
         return identity if is_running(identity) else None
@@ -151,7 +155,7 @@ class ProcessFiles:
         identity = self.recall(name)
         if identity is not None:
             end(identity, patience_seconds)
-        (self._folder / f"{name}.json").unlink(missing_ok=True)
+        self.path(name).unlink(missing_ok=True)
 
 
 def _signal(identity: ProcessIdentity, number: signal.Signals) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -55,12 +56,12 @@ class RecordFile(Generic[T]):
 
     def other_sysctls(self) -> list[dict[str, str]]:
         """The settings of the kernel that each other cluster of this machine has found."""
-        texts = [
-            (folder / _FILE).read_text()
-            for folder in settings.other_state_folders(self._folder)
-            if (folder / _FILE).is_file()
-        ]
-        return [json.loads(text)["sysctls"] for text in texts]
+        found = []
+        for folder in settings.other_state_folders(self._folder):
+            # Its `down` may remove it now, and no fault of it may stop this cluster's.
+            with suppress(OSError, ValueError, KeyError):
+                found.append(json.loads((folder / _FILE).read_text())["sysctls"])
+        return found
 
     def claim(self) -> None:
         """Create the folder, for this user alone, or check that it is one of a cluster.

@@ -14,6 +14,7 @@ import yaml
 
 from gputopo.api.names import JOB_LABEL
 from gputopo.topology.model import LinkKind
+from localcluster.errors import ClusterError
 from localcluster.settings import CLONE
 from showcase import install
 from showcase.install import PLATFORMS, Platform
@@ -46,7 +47,7 @@ def main() -> None:
     arguments = _parser().parse_args()
     try:
         _show(PLATFORMS["kind" if arguments.kind else "local"](), arguments.output)
-    except (subprocess.CalledProcessError, KubectlError, TimeoutError) as error:
+    except (ClusterError, subprocess.CalledProcessError, KubectlError, TimeoutError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         command = "tools/kind" if arguments.kind else "tools/cluster"

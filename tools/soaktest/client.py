@@ -47,10 +47,10 @@ class Client:
     """One client for any number of threads."""
 
     def __init__(self, kubeconfig: Path, *, user: str = "") -> None:
-        """Connect as the only user of a kubeconfig without references to files.
+        """Connect as the only user of a kubeconfig, who has a certificate in it.
 
         Args:
-            kubeconfig: of the cluster's administrator.
+            kubeconfig: of the cluster's administrator, as local cluster and kind write it.
             user: whose rights to use instead.
         """
         self._kubeconfig = kubeconfig
