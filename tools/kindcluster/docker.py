@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kindcluster import settings
-from localcluster.commands import ending_with_this, run, succeeds
+from localcluster.commands import run, succeeds, tied_to_this
 
 
 class Docker:
@@ -39,7 +39,7 @@ class Docker:
 
     def kind(self, *words: str | Path) -> str:
         """Run a command of kind; return its output. A ClusterError if it failed."""
-        return run(ending_with_this(["kind", *words]), env=self.environment)
+        return run(tied_to_this(["kind", *words]), env=self.environment)
 
     def _list(self, form: str, *options: str) -> str:
         label = f"label=io.x-k8s.kind.cluster={settings.CLUSTER}"

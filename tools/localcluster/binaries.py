@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localcluster import files
-from localcluster.commands import ending_with_this, failure_text, run
+from localcluster.commands import failure_text, run, tied_to_this
 from localcluster.errors import ClusterError
 from localcluster.gomodules import MODULES, required_version
 from localcluster.progress import Progress
@@ -222,7 +222,7 @@ def _build_group(group: BinaryGroup, command: Sequence[str], progress: Progress)
     with (
         progress.stage(what, detail),
         subprocess.Popen(
-            ending_with_this(command),
+            tied_to_this(command),
             cwd=MODULES / group.name,
             env=go_env(cgo=group.cgo),
             stderr=subprocess.PIPE,

@@ -11,7 +11,7 @@ from typing import IO
 from localcluster.errors import ClusterError
 
 _SHOWN_LINES = 25
-_ENDING = ("setpriv", "--pdeathsig", "KILL")
+_TIED = ("setpriv", "--pdeathsig", "KILL")
 _CONTAINING = (
     *("unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child"),
     "--mount-proc",
@@ -67,22 +67,22 @@ def succeeds(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None
     return subprocess.run(words, env=env, capture_output=True, check=False).returncode == 0
 
 
-def ending_with_this(argv: Sequence[str | Path]) -> list[str | Path]:
+def tied_to_this(argv: Sequence[str | Path]) -> list[str | Path]:
     """The command line of a program that is killed when the calling thread ends.
 
     So it does not continue after SIGKILL of this process.
     """
-    return [*_ENDING, *argv]
+    return [*_TIED, *argv]
 
 
 def contained(argv: Sequence[str | Path]) -> list[str | Path]:
     """The same for a program with child processes and mounts, which end with it; needs root."""
-    return [*_ENDING, *_CONTAINING, *argv]
+    return [*_TIED, *_CONTAINING, *argv]
 
 
 def _inner(words: Sequence[str]) -> Sequence[str]:
     """The program that a user knows, without those that end or contain it."""
-    for prefix in (_ENDING, _CONTAINING):
+    for prefix in (_TIED, _CONTAINING):
         if tuple(words[: len(prefix)]) == prefix:
             words = words[len(prefix) :]
     return words

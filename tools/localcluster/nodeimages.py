@@ -14,7 +14,7 @@ from pathlib import Path
 
 from localcluster import files, nodeconfig, processes
 from localcluster.api import wait_until
-from localcluster.commands import ending_with_this, run, succeeds
+from localcluster.commands import run, succeeds, tied_to_this
 from localcluster.images import Image
 from localcluster.progress import Progress
 from localcluster.settings import Paths
@@ -100,7 +100,7 @@ def import_archives(
         socket = run_folder / "socket"
         config = run_folder / "config.toml"
         config.write_text(nodeconfig.importing_containerd_config(root, run_folder))
-        program = ending_with_this([binaries / "containerd", f"--config={config}"])
+        program = tied_to_this([binaries / "containerd", f"--config={config}"])
         containerd = processes.start(program, log, os.environ)
         try:
             ctr: list[str | Path] = [binaries / "ctr", f"--address={socket}", *_NAMESPACE]

@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from gputopo import catalogue
-from kindcluster import checks, daemon, nodeimage, nodes, record, settings, sources, status
+from kindcluster import (
+    checks,
+    daemon,
+    nodeimage,
+    nodes,
+    programs,
+    record,
+    settings,
+    sources,
+    status,
+)
 from kindcluster.__main__ import main
 from kindcluster.docker import Docker, parse_nodes
 from kindcluster.record import KindRecord
@@ -239,14 +249,10 @@ def test_image_of_the_user_needs_the_docker_of_the_machine(paths: Paths) -> None
         sources.ensure(NEW, "mine:1", paths, Progress(), own_docker=True)
 
 
-def test_kind_on_the_path_is_used(
-    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kind = tmp_path / "kind"
-    kind.touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_kind_is_the_one_of_this_clone(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "ensure_kind", lambda *_: Path("/cache/kind"))
     found = sources.ensure(OLD, "mine:1", paths, Progress(), own_docker=False)
-    assert found == sources.Sources("mine:1", None, ())
+    assert found == sources.Sources("mine:1", None, (Path("/cache/kind"),))
 
 
 def test_node_image_is_another_for_other_programs(paths: Paths) -> None:

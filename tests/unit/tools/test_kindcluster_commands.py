@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kindcluster import programs
 from kindcluster.__main__ import main
 from kindcluster.cluster import KindCluster
 from kindcluster.docker import Docker
@@ -74,11 +75,12 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name, text in (("docker", DOCKER), ("kind", KIND)):
-        (programs / name).write_text(text)
-        (programs / name).chmod(0o755)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, text in (("docker", DOCKER), ("kind", KIND), ("kubectl", ""), ("helm", "")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    monkeypatch.setattr(programs, "ensure_kind", lambda *_: folder)
     names = ["control-plane", "worker", "worker2", "worker3"]
     listed = {"items": [node(f"gputopo-{name}") for name in names]}
     (tmp_path / "nodes.json").write_text(json.dumps(listed))
@@ -88,7 +90,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GPUTOPO_STATE", str(tmp_path / "no-local-cluster"))
     monkeypatch.setenv(KIND_STATE_VARIABLE, str(tmp_path / "state"))
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setattr(hostchanges, "_SYSCTLS", tmp_path / "sysctls")
     monkeypatch.setattr(preflight, "require_root", lambda: None)
     monkeypatch.setattr(preflight, "require_programs", lambda _: None)
@@ -102,7 +104,11 @@ def test_cluster_is_created_once_and_found_running_later(
 ) -> None:
     assert machine.up() == ["kind create"]
     found = machine.cluster.record()
-    assert (found.own_docker, found.image, found.programs) == (False, "node:1", [])
+    assert (found.own_docker, found.image, found.programs) == (
+        False,
+        "node:1",
+        [str(machine.folder / "bin")],
+    )
     assert found.sysctls == {"kernel/panic": "1"}
     capsys.readouterr()
     assert machine.up() == []

@@ -84,8 +84,8 @@ def test_a_process_that_is_gone_has_no_first_child() -> None:
 def test_program_does_not_continue_after_the_death_of_its_caller() -> None:
     script = """
 import subprocess, time
-from localcluster.commands import ending_with_this
-child = subprocess.Popen(ending_with_this(["sleep", "600"]))
+from localcluster.commands import tied_to_this
+child = subprocess.Popen(tied_to_this(["sleep", "600"]))
 print(child.pid, flush=True)
 time.sleep(600)
 """
