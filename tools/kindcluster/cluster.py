@@ -27,7 +27,7 @@ class KindCluster:
         self._record_file = record.record_file(paths)
         # Not that of the local cluster, which would wait for the builds; the state is removed under
         # the lock, so it is elsewhere.
-        self._lock = Path("/run/lock") / paths.state.name
+        self._lock = settings.LOCKS / paths.state.name
         # Where this file is, the cluster once was ready.
         self._complete = paths.state / "complete"
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from localcluster import settings
 from localcluster.settings import KIND_STATE_VARIABLE, Paths
@@ -16,6 +17,7 @@ MACHINE_ADDRESS = "10.98.0.1"
 DAEMON_ADDRESS = "10.98.0.2"
 NETWORK = "10.98.0.0/30"
 API_PORT = 6443
+LOCKS = Path("/run/lock")
 
 # The image that was published for kind v0.33.0. Another release of kind has other images.
 PUBLISHED_IMAGES = {

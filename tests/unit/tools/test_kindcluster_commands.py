@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kindcluster import programs
+from kindcluster import programs, settings
 from kindcluster.__main__ import main
 from kindcluster.cluster import KindCluster
 from kindcluster.docker import Docker
@@ -87,6 +87,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     (tmp_path / "containers").touch()
     (tmp_path / "sysctls" / "kernel").mkdir(parents=True)
     (tmp_path / "sysctls" / "kernel" / "panic").write_text("1")
+    monkeypatch.setattr(settings, "LOCKS", tmp_path / "locks")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GPUTOPO_STATE", str(tmp_path / "no-local-cluster"))
     monkeypatch.setenv(KIND_STATE_VARIABLE, str(tmp_path / "state"))
