@@ -1,17 +1,14 @@
 """Command line: `tools/kind COMMAND`."""
 
 import argparse
-import errno
-import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kindcluster import nodes, settings, status
 from kindcluster.cluster import KindCluster
-from localcluster import fakegpus, releases
-from localcluster.errors import ClusterError
+from localcluster import cli, fakegpus, releases
 from localcluster.progress import Progress
 
 _DESCRIPTION = "A Kubernetes cluster of kind with simulated GPUs on this machine; needs root."
@@ -19,36 +16,12 @@ _DESCRIPTION = "A Kubernetes cluster of kind with simulated GPUs on this machine
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command; return the exit status."""
-    options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], None] = options.command
-    try:
-        command(options)
-    except ClusterError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        message = f"{error.filename}: no space left on the disk; free some, then try again"
-        print(f"error: {message}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\ninterrupted; `tools/kind down` removes what was made", file=sys.stderr)
-        return 130
-    return 0
+    return cli.run(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tools/kind", description=_DESCRIPTION)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def add(
-        name: str, run: Callable[[argparse.Namespace], None], text: str
-    ) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(command=run)
-        return command
-
+    add = cli.adding_to(parser)
     _add_options_of_up(add("up", _up, "start the cluster, or find it running"))
     add("down", _down, "remove the cluster, and what it has changed on this machine")
     add("status", _status, "show what runs").add_argument("-o", choices=["text", "json"])
@@ -64,21 +37,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_options_of_up(up: argparse.ArgumentParser) -> None:
     defaults = ", ".join(f"{node}={server}" for node, server in fakegpus.DEFAULT_SERVERS.items())
-    up.add_argument(
-        *("--gpus", "-g"),
-        action="append",
-        default=[],
-        metavar="NODE=SERVER",
-        help="which server of the catalogue a worker simulates, or `none`; n1 is gputopo-worker, n2"
+    cli.add_gpus(
+        up,
+        "which server of the catalogue a worker simulates, or `none`; n1 is gputopo-worker, n2"
         f" gputopo-worker2, and so on; by default {defaults}",
     )
-    versions = ", ".join(release.minor for release in releases.supported())
-    up.add_argument(
-        "--kubernetes",
-        metavar="VERSION",
-        help=f"version of Kubernetes: one of {versions}; without it that of the running cluster,"
-        f" else {releases.DEFAULT_MINOR}",
-    )
+    cli.add_kubernetes(up, f"without it that of the running cluster, else {releases.DEFAULT_MINOR}")
     up.add_argument(
         "--build",
         action="store_true",
@@ -120,11 +84,7 @@ def _env(_: argparse.Namespace) -> None:
 
 
 def _images(options: argparse.Namespace) -> None:
-    references = {image.name: image.reference for image in _cluster().images()}
-    if options.o == "json":
-        print(json.dumps(references, indent=1))
-    else:
-        print("\n".join(references.values()))
+    cli.print_images(_cluster().images(), options.o)
 
 
 def _in(options: argparse.Namespace) -> None:

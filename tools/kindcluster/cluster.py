@@ -125,11 +125,13 @@ class KindCluster:
 
     def docker(self, running: KindRecord) -> Docker:
         """The Docker of a cluster."""
-        folders = [Path(folder) for folder in running.programs]
         if running.own_docker:
-            return Daemon(self._paths, folders).docker
+            return self._daemon(running).docker
         path = ":".join([*running.programs, os.environ["PATH"]])
         return Docker({**os.environ, "PATH": path})
+
+    def _daemon(self, running: KindRecord) -> Daemon:
+        return Daemon(self._paths, [Path(folder) for folder in running.programs])
 
     def images(self, tree: Path = CLONE) -> list[Image]:
         """Build the images; load new ones into the workers, if the cluster is up.
@@ -165,7 +167,7 @@ class KindCluster:
 
     def _remove(self, found: KindRecord) -> None:
         if found.own_docker:
-            Daemon(self._paths, [Path(folder) for folder in found.programs]).stop()
+            self._daemon(found).stop()
         else:
             own = f"--kubeconfig={self.kubeconfig}"  # not the user's
             self.docker(found).kind("delete", "cluster", "--name", settings.CLUSTER, own)
@@ -200,7 +202,7 @@ class KindCluster:
     ) -> None:
         if new.own_docker:
             with self._progress.stage("Start the Docker daemon"):
-                Daemon(self._paths, [Path(folder) for folder in new.programs]).start()
+                self._daemon(new).start()
         docker = self.docker(new)
         if archive is not None:
             with self._progress.stage("Load the node image into Docker"):

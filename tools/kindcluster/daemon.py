@@ -87,8 +87,7 @@ class Daemon:
 
         def responds() -> bool:
             if not processes.is_running(init):
-                lines = log.read_text().splitlines()[-15:]
-                raise ClusterError("\n    ".join([f"dockerd has ended; see {log}:", *lines]))
+                raise ClusterError(f"dockerd has ended; see {log}:\n{processes.end_of(log)}")
             return self.docker.responds()
 
         wait_until(responds, "the Docker daemon", _START_SECONDS)
@@ -125,12 +124,7 @@ def check_free() -> None:
             f"another cluster of tools/kind runs on this machine, with another"
             f" {KIND_STATE_VARIABLE}: it has the interface {settings.INTERFACE}"
         )
-    routes = network.machine_routes()
-    conflicts = network.overlapping_routes(routes, [settings.NETWORK], settings.INTERFACE)
-    if conflicts:
-        raise ClusterError(
-            f"the cluster needs {settings.NETWORK}, but this machine has a route for {conflicts[0]}"
-        )
+    network.require_no_route([settings.NETWORK], settings.INTERFACE)
 
 
 def _connect(init: int) -> None:

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from localcluster import recordfile
 from localcluster.hostchanges import KUBELET_SYSCTLS
 from localcluster.recordfile import RecordFile
-from localcluster.settings import CLONE, KIND_STATE_VARIABLE, Paths
+from localcluster.settings import KIND_STATE_VARIABLE, Paths
 
 # systemd, which starts a node, sets these for the whole machine.
 _SYSTEMD_SYSCTLS = (
@@ -77,8 +78,4 @@ def difference(running: KindRecord, image: str, servers: dict[str, str], *, buil
 
 def conflict_message(running: KindRecord, reason: str) -> str:
     """Message for a user who requests another cluster than the running one."""
-    whose = "this clone" if running.clone == str(CLONE) else f"the clone {running.clone}"
-    return (
-        f"a cluster of kind started from {whose} is running, and {reason}; `tools/kind down`"
-        " removes it"
-    )
+    return recordfile.conflict_message("a cluster of kind", running.clone, reason, "tools/kind")

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from localcluster.api import NodeSummary
+from localcluster.api import NodeSummary, by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,12 @@ class KindStatus:
 
 def as_json(status: KindStatus) -> str:
     """One JSON object."""
-    nodes = {
-        summary.name: {"ready": summary.ready, "resources": summary.resources}
-        for summary in status.nodes
-    }
     return json.dumps(
         {
             "kubernetes": status.kubernetes,
             "docker": "own" if status.own_docker else "machine",
             "containers": status.containers,
-            "nodes": nodes,
+            "nodes": by_name(status.nodes),
         }
     )
 

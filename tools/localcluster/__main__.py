@@ -5,9 +5,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from localcluster import binaries, controlplane, fakegpus, releases, status
+from localcluster import binaries, cli, controlplane, fakegpus, releases, status
 from localcluster.cluster import Cluster
 from localcluster.errors import ClusterError
 from localcluster.progress import Progress
@@ -16,33 +16,15 @@ from localcluster.settings import current_paths
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command; return the exit status."""
-    options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], None] = options.command
-    try:
-        command(options)
-    except ClusterError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\ninterrupted; `tools/cluster down` removes what was made", file=sys.stderr)
-        return 130
-    return 0
+    return cli.run(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tools/cluster", description=_DESCRIPTION)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def add(
-        name: str, run: Callable[[argparse.Namespace], None], text: str
-    ) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(command=run)
-        return command
-
+    add = cli.adding_to(parser)
     _add_options_of_up(add("up", _up, "start the cluster, or complete it, or find it running"))
     build = add("build", _build, "build the programs of a cluster, print their folder")
-    _add_kubernetes(build, f"without it {releases.DEFAULT_MINOR}")
+    cli.add_kubernetes(build, f"without it {releases.DEFAULT_MINOR}")
     add("down", _down, "remove the cluster and all its traces on this machine")
     add("status", _status, "show what runs").add_argument("-o", choices=["text", "json"])
     add("env", _env, 'print settings for a shell: eval "$(tools/cluster env)"')
@@ -75,21 +57,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_options_of_up(up: argparse.ArgumentParser) -> None:
-    up.add_argument(
-        *("--gpus", "-g"),
-        action="append",
-        default=[],
-        metavar="NODE=SERVER",
-        help="which server of the catalogue a node plays, or `none`; by default "
-        + ", ".join(f"{node}={server}" for node, server in fakegpus.DEFAULT_SERVERS.items()),
+    defaults = ", ".join(f"{node}={server}" for node, server in fakegpus.DEFAULT_SERVERS.items())
+    cli.add_gpus(
+        up, f"which server of the catalogue a node plays, or `none`; by default {defaults}"
     )
-    _add_kubernetes(up, f"without it that of the running cluster, else {releases.DEFAULT_MINOR}")
-
-
-def _add_kubernetes(command: argparse.ArgumentParser, default: str) -> None:
-    versions = ", ".join(release.minor for release in releases.supported())
-    text = f"version of Kubernetes: one of {versions}; {default}"
-    command.add_argument("--kubernetes", metavar="VERSION", help=text)
+    cli.add_kubernetes(up, f"without it that of the running cluster, else {releases.DEFAULT_MINOR}")
 
 
 _DESCRIPTION = "A Kubernetes cluster with simulated GPUs on this machine; needs root."
@@ -126,11 +98,7 @@ def _env(_: argparse.Namespace) -> None:
 
 
 def _images(options: argparse.Namespace) -> None:
-    references = {image.name: image.reference for image in _cluster().images()}
-    if options.o == "json":
-        print(json.dumps(references, indent=1))
-    else:
-        print("\n".join(references.values()))
+    cli.print_images(_cluster().images(), options.o)
 
 
 def _node_off(options: argparse.Namespace) -> None:

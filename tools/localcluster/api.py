@@ -5,7 +5,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,11 @@ class NodeSummary:
     name: str
     ready: bool
     resources: dict[str, str]
+
+
+def by_name(summaries: Sequence[NodeSummary]) -> dict[str, dict[str, Any]]:
+    """The nodes for JSON."""
+    return {each.name: {"ready": each.ready, "resources": each.resources} for each in summaries}
 
 
 class ApiClient:

@@ -35,10 +35,18 @@ def overlapping_routes(
     ]
 
 
-def machine_routes() -> list[dict[str, Any]]:
-    """The IPv4 routes of this machine, as `ip -json route` lists them."""
-    routes: list[dict[str, Any]] = json.loads(run(["ip", "-4", "-json", "route"]))
-    return routes
+def require_no_route(networks: Sequence[str], own_interface: str) -> None:
+    """Check that the machine has no route into a cluster's networks, but over its own interface.
+
+    Raises:
+        ClusterError: it has one.
+    """
+    routes = json.loads(run(["ip", "-4", "-json", "route"]))
+    if conflicts := overlapping_routes(routes, networks, own_interface):
+        needed = " and ".join(filter(None, (", ".join(networks[:-1]), networks[-1])))
+        raise ClusterError(
+            f"the cluster needs {needed}, but this machine has a route for {conflicts[0]}"
+        )
 
 
 def check_free() -> None:
@@ -52,12 +60,7 @@ def check_free() -> None:
             f"another cluster runs on this machine, with another GPUTOPO_STATE: it has the bridge"
             f" {settings.BRIDGE}"
         )
-    conflicts = overlapping_routes(machine_routes())
-    if conflicts:
-        raise ClusterError(
-            f"the cluster needs {settings.NODE_NETWORK}, {settings.POD_NETWORK} and"
-            f" {settings.SERVICE_NETWORK}, but this machine has a route for {conflicts[0]}"
-        )
+    require_no_route(NETWORKS, settings.BRIDGE)
 
 
 def create_bridge() -> None:

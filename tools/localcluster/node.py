@@ -48,7 +48,7 @@ def switch_on(
 
     def containerd_runs() -> bool:
         if not processes.is_running(init):
-            raise ClusterError(f"node {node.name} has ended:\n{_end_of(log)}")
+            raise ClusterError(f"node {node.name} has ended:\n{processes.end_of(log)}")
         return "containerd" in running_services(node, paths)
 
     wait_until(containerd_runs, f"containerd of node {node.name}", _START_SECONDS)
@@ -130,7 +130,3 @@ def _start_init(folder: Path, binaries: Path, log: Path) -> processes.ProcessIde
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     return processes.start_namespace(_NAMESPACES, program, log, environment)
-
-
-def _end_of(log: Path) -> str:
-    return "\n".join(f"    {line}" for line in log.read_text().splitlines()[-15:])

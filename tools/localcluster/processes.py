@@ -103,8 +103,7 @@ def start_namespace(
         if identity is not None:
             return identity
         time.sleep(0.01)
-    lines = log.read_text().splitlines()[-15:]
-    raise ClusterError("\n    ".join([f"{program[0]} did not start:", *lines]))
+    raise ClusterError(f"{program[0]} did not start:\n{end_of(log)}")
 
 
 def end(identity: ProcessIdentity, patience_seconds: float) -> None:
@@ -116,6 +115,11 @@ def end(identity: ProcessIdentity, patience_seconds: float) -> None:
     _signal(identity, signal.SIGKILL)
     if not _gone_within(identity, 30.0):
         raise ClusterError(f"process {identity.pid} does not end, not even by SIGKILL")
+
+
+def end_of(log: Path) -> str:
+    """The last lines of a process's output, for an error."""
+    return "\n".join(f"    {line}" for line in log.read_text().splitlines()[-15:])
 
 
 def first_child(pid: int) -> int | None:

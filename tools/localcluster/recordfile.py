@@ -86,3 +86,9 @@ class RecordFile(Generic[T]):
         """Empty the folder, the record last: it shows that the folder belongs to a cluster."""
         for entry in sorted(self._folder.iterdir(), key=lambda entry: entry.name == _FILE):
             files.remove(entry)
+
+
+def conflict_message(what: str, clone: str, reason: str, command: str) -> str:
+    """Message for a user who requests another cluster than the running one."""
+    whose = "this clone" if clone == str(settings.CLONE) else f"the clone {clone}"
+    return f"{what} started from {whose} is running, and {reason}; `{command} down` removes it"

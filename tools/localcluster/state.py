@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcluster import preflight
+from localcluster import preflight, recordfile
 from localcluster.errors import ClusterError
 from localcluster.recordfile import RecordFile
-from localcluster.settings import CLONE, STATE_VARIABLE, Node, Paths, node_of_name
+from localcluster.settings import STATE_VARIABLE, Node, Paths, node_of_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,4 @@ def difference(running: Record, binaries: Path, servers: dict[str, str]) -> str:
 
 def conflict_message(running: Record, reason: str) -> str:
     """Message for a user who requests another cluster than the running one."""
-    whose = "this clone" if running.clone == str(CLONE) else f"the clone {running.clone}"
-    return (
-        f"a cluster started from {whose} is running, and {reason}; `tools/cluster down` removes it"
-    )
+    return recordfile.conflict_message("a cluster", running.clone, reason, "tools/cluster")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localcluster import controlplane, node, releases
-from localcluster.api import ApiClient, NodeSummary
+from localcluster.api import ApiClient, NodeSummary, by_name
 from localcluster.processes import ProcessFiles
 from localcluster.settings import Paths
 from localcluster.state import Record
@@ -43,16 +43,12 @@ def read(record: Record, paths: Paths, files: ProcessFiles) -> Status:
 
 def as_json(status: Status) -> str:
     """One JSON object."""
-    nodes = {
-        summary.name: {"ready": summary.ready, "resources": summary.resources}
-        for summary in status.nodes
-    }
     return json.dumps(
         {
             "kubernetes": status.kubernetes,
             "parts": status.parts,
             "services": status.services,
-            "nodes": nodes,
+            "nodes": by_name(status.nodes),
         }
     )
 
